@@ -1,0 +1,91 @@
+# `make demo` and `make test` are the only two commands that a fresh machine needs: each sets up all that it uses, in
+# .venv, and does nothing again that is already done.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -o errexit -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+ROOT := $(CURDIR)
+VENV := $(ROOT)/.venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+# Stamps: which installation .venv holds. The full one serves the demo too.
+CORE := $(VENV)/installed-core
+FULL := $(VENV)/installed-all
+
+.PHONY: help demo test lint format bench servers types floors clean
+
+help:
+	@echo 'make demo    install the core and run the example'
+	@echo 'make test    install everything; lint, types, floors and all tests'
+	@echo 'make lint    what make test runs before the tests'
+	@echo 'make format  rewrite the code as ruff would have it'
+	@echo 'make bench   run the benchmarks'
+	@echo 'make clean   remove .venv and all caches'
+
+demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
+	@$(BIN)/python -m penstock.examples.demo
+
+# The tests come last, so that their closing line is the last one printed.
+test: servers lint
+	@$(BIN)/pytest -q
+
+lint: $(FULL)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(MAKE) types floors
+
+format: $(FULL)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(FULL)
+	@$(BIN)/python benchmarks
+
+# Types and floors are checked on what a user would install: the wheel, unpacked.
+WHEEL := $(VENV)/wheel
+
+$(WHEEL): FORCE | $(FULL)
+	@$(BIN)/python tests/package/unpack_wheel.py $(WHEEL)
+
+# Paths are printed as they are in the checkout.
+types: $(WHEEL)
+	@cd $(WHEEL) && $(BIN)/mypy --config-file $(ROOT)/pyproject.toml --cache-dir $(ROOT)/.mypy_cache -p penstock \
+		| sed 's#^penstock/##'
+
+floors: $(WHEEL)
+	@cd $(WHEEL) && $(BIN)/lint-imports --no-logo --config $(ROOT)/pyproject.toml --cache-dir $(ROOT)/.import_linter_cache
+
+servers:
+	@tests/servers/install.sh
+
+# Debian has Python's venv in a package of its own.  What fails half-way is removed, or it would pass for done.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'penstock needs Python 3.11 or later: make PYTHON=python3.12 ...' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
+		else \
+			echo 'Python has no venv module here. On Debian: sudo apt-get install python3-venv' >&2; exit 1; \
+		fi
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(CORE): pyproject.toml | $(BIN)/python
+	@echo 'Installing penstock into .venv'
+	@$(PIP) install --editable '.[progress]'
+	@touch $@
+
+$(FULL): pyproject.toml | $(BIN)/python
+	@echo 'Installing penstock, every extra and the development tools into .venv'
+	@$(PIP) install --editable '.[all,dev]'
+	@touch $@ $(CORE)
+
+clean:
+	rm -rf $(VENV) build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.PHONY: FORCE
+FORCE:

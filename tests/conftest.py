@@ -1,0 +1,150 @@
+"""What all tests share: Spark, the choice of a runner, and how the run is ordered and judged."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cloudpickle
+import hypothesis
+import pytest
+from servers.spark_standalone import running_cluster
+
+IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+# Times depend on the machine: no example fails for being slow.  CI tries the same examples on every run.
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if IN_CI else "local")
+
+
+# --- Runners: what is true of every runner is written once, and run on each.
+
+RUNNERS = ["local", "spark-batch"]
+
+
+@pytest.fixture(params=RUNNERS)
+def runner_name(request: pytest.FixtureRequest) -> str:
+    """The name of each runner in turn."""
+    if request.param.startswith("spark"):
+        request.getfixturevalue("spark")
+    return str(request.param)
+
+
+@pytest.fixture
+def make_pipeline(runner_name: str) -> Callable[..., Any]:
+    """`make_pipeline(**options)` is a `TestPipeline` of each runner in turn."""
+
+    def make(**options: Any) -> Any:
+        from penstock.testing import TestPipeline
+
+        return TestPipeline(runner=runner_name, **options)
+
+    return make
+
+
+# --- Spark
+
+SPARK_FIXTURES = {"spark", "standalone_cluster"}
+
+
+def why_there_is_no_spark() -> str | None:
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed"
+    if shutil.which("java") is None and not pathlib.Path(os.environ.get("JAVA_HOME", ""), "bin", "java").is_file():
+        return "there is no java on the PATH"
+    return None
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The one SparkSession of this process, `local[2]`, started for the first test that asks."""
+    if reason := why_there_is_no_spark():
+        pytest.skip(reason)
+    import pyspark.cloudpickle
+    from pyspark.sql import SparkSession
+
+    pickle_test_modules_by_value(pyspark.cloudpickle, request.session.items)
+    # The setting `spark.pyspark.python` is heeded by spark-submit only; a context started here reads the variable.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("penstock-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.pyspark.python", sys.executable)
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The `spark://` address of a real cluster: a master and two workers of 1 core and 1 GB, each a process.
+
+    A process has one SparkContext, and this one's may be taken by `spark`:
+    connect from a subprocess.
+    """
+    if reason := why_there_is_no_spark():
+        pytest.skip(reason)
+    with running_cluster(tmp_path_factory.mktemp("standalone")) as url:
+        yield url
+
+
+def pickle_test_modules_by_value(pickler: Any, items: list[pytest.Item]) -> None:
+    """Send functions of test files to workers whole: those can't import a test file by its name."""
+    for module in {item.module for item in items if isinstance(item, pytest.Function)}:
+        pickler.register_pickle_by_value(module)
+
+
+# --- The run
+
+
+def needs_spark(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    runner = callspec.params.get("runner_name", "") if callspec else ""
+    return not SPARK_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) or str(runner).startswith("spark")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if needs_spark(item):
+            item.add_marker("spark")
+    # Last, so that no test forks a process that already talks to a JVM, and quick failures come quickly.
+    items.sort(key=needs_spark)
+    pickle_test_modules_by_value(cloudpickle, items)
+
+
+# In CI nothing may be skipped: a test that doesn't run there runs nowhere.
+
+
+def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"Skipped in CI, where every test must run. {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    report = yield
+    fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
+    report = yield
+    fail_if_skipped(report)
+    return report

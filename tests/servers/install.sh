@@ -1,0 +1,22 @@
+#!/bin/sh
+# What the tests need besides Python, as Debian packages.  Without the right to install them, says what will be skipped.
+set -u
+
+has_java() {
+    command -v java >/dev/null 2>&1 || [ -x "${JAVA_HOME:-/nonexistent}/bin/java" ]
+}
+
+install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
+    echo "Installing $1"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
+}
+
+if ! has_java; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        apt-get update -qq
+    fi
+    # Debian 12 has Java 17, later ones only newer ones.
+    install openjdk-17-jre-headless || install default-jre-headless ||
+        echo "No Java: the tests that use Spark will be skipped. On Debian: sudo apt-get install openjdk-17-jre-headless"
+fi
