@@ -1,0 +1,343 @@
+"""FileSink: files that appear all at once, when the whole run has succeeded.
+
+The two phases, for every format:
+
+1. Each worker writes into files of its own in a hidden directory beside the destination,
+   `.<name>.penstock-<transaction>`, and makes them durable.
+2. Committing writes down which file gets which name (`commit_plan`), renames them, and
+   removes the directory.
+
+A crash in phase 1 leaves nothing but the hidden directory, which patterns never match.
+A crash in phase 2 is completed by committing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, BinaryIO, ClassVar
+from urllib.parse import quote
+
+import attrs
+
+from ..sdk.bundle import BUNDLE_SIZE, Bundle
+from ..sdk.errors import SinkError
+from ..sdk.sink import Sink, SinkWriter
+from .commit_plan import Renaming, carry_out, read_plan, write_plan
+from .compression import CompressionTypes, open_for_writing
+from .file_format import FileFormat, RecordWriter
+from .filesystem import AnyPath, FileSystem, filesystem_for, join_path, path_string, split_path
+from .shard_names import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apart
+
+
+@attrs.frozen
+class StagedFile:
+    """A finished file in the staging directory.
+
+    `shard` is its number where the elements came with one.
+    """
+
+    name: str
+    size: int
+    shard: int | None = None
+
+
+class FileSink(Sink[Any]):
+    """Files of one format, named `<prefix><shard><suffix>`.
+
+    Args:
+      file_path_prefix: the directory and the beginning of the names.
+      file_format: how values become bytes.
+      file_name_suffix: the end of the names, such as '.txt'.
+      shard_name_template: see `shard_name`; '' is for a single file.
+      num_shards: how many files; 0 for as many as there are workers that got elements.
+        More than 0 needs `sharded`.
+      sharded: elements are pairs of a shard's number and an iterable of its values, as
+        `io.Write` makes them when `num_shards` is given.
+      compression_type: see `CompressionTypes`; 'auto' goes by the suffix.
+      max_records_per_shard: begin another file after so many values.
+      skip_if_empty: write no file at all when there are no elements.  Otherwise there
+        is one, with its header.
+      transform: what errors call whatever writes into this sink.
+
+    Files with the same names are replaced; other files, such as older shards, stay.
+    """
+
+    accepts_retractions: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        file_path_prefix: AnyPath,
+        file_format: FileFormat | None = None,
+        *,
+        file_name_suffix: str = "",
+        shard_name_template: str | None = None,
+        num_shards: int = 0,
+        sharded: bool = False,
+        compression_type: str = CompressionTypes.AUTO,
+        max_records_per_shard: int | None = None,
+        skip_if_empty: bool = False,
+        transform: str = "",
+    ) -> None:
+        self.transform = transform or type(self).__name__
+        self.file_path_prefix = path_string(file_path_prefix)
+        self.file_name_suffix = file_name_suffix
+        self.shard_name_template = DEFAULT_SHARD_NAME_TEMPLATE if shard_name_template is None else shard_name_template
+        self.num_shards = num_shards or (0 if tells_shards_apart(self.shard_name_template) else 1)
+        self.sharded = sharded
+        self.compression_type = compression_type
+        self.max_records_per_shard = max_records_per_shard
+        self.skip_if_empty = skip_if_empty
+        self.file_format = file_format
+        self._check()
+
+    def _check(self) -> None:
+        CompressionTypes.resolve(self.compression_type, self.file_name_suffix)
+        if self.num_shards < 0:
+            raise ValueError(f"{self.transform}: num_shards must be 0 or more, got {self.num_shards}")
+        if self.num_shards > 1 and not tells_shards_apart(self.shard_name_template):
+            raise ValueError(
+                f"{self.transform}: {self.num_shards} shards need names of their own, "
+                f"but the shard_name_template {self.shard_name_template!r} has no S"
+            )
+        if self.max_records_per_shard is not None:
+            if self.max_records_per_shard < 1:
+                raise ValueError(f"{self.transform}: max_records_per_shard must be 1 or more")
+            if self.num_shards:
+                raise ValueError(f"{self.transform}: num_shards and max_records_per_shard exclude each other")
+        _directory, name = split_path(self.file_path_prefix)
+        if not name and not self.shard_name_template:
+            raise ValueError(f"{self.transform}: the path {self.file_path_prefix!r} names a directory, not a file")
+
+    @property
+    def file_system(self) -> FileSystem:
+        """Where the files go."""
+        return filesystem_for(self.file_path_prefix)
+
+    def staging_directory(self, transaction: str) -> str:
+        """Where the files of a transaction are until it commits."""
+        directory, name = split_path(self.file_path_prefix)
+        return join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
+
+    def final_path(self, shard: int, shards: int) -> str:
+        """The name that a shard is published under."""
+        return f"{self.file_path_prefix}{shard_name(self.shard_name_template, shard, shards)}{self.file_name_suffix}"
+
+    @contextmanager
+    def open_file(self, path: str) -> Iterator[RecordWriter]:
+        """A writer of records into a new file, which is complete when the block is left."""
+        assert self.file_format is not None, "a sink without a format overrides open_file"
+        with self._create(path) as file:
+            writer = self.file_format.open(file)
+            yield writer
+            writer.close()
+
+    def _create(self, path: str) -> BinaryIO:
+        compression = CompressionTypes.resolve(self.compression_type, self.final_path(0, 1))
+        return open_for_writing(path, compression)
+
+    # Two phases
+
+    def prepare(self, transaction: str) -> None:
+        directory = self.staging_directory(transaction)
+        fs = self.file_system
+        with self._naming_the_output("can't be written to"):
+            fs.mkdirs(directory)
+            # An object store has no directories: this is what shows that it can be written to.
+            fs.create(join_path(directory, "prepared")).close()
+            fs.sync_directory(directory)
+            fs.sync_directory(split_path(directory)[0])
+
+    def open_writer(self, transaction: str, unit: str) -> FileSinkWriter:
+        return FileSinkWriter(self, self.staging_directory(transaction), unit)
+
+    def commit(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> None:
+        directory = self.staging_directory(transaction)
+        fs = self.file_system
+        with self._naming_the_output("can't be published"):
+            if not fs.exists(directory):
+                self._check_that_it_was_published([file for token in staged for file in token])
+                return
+            plan = read_plan(fs, directory)
+            if plan is None:
+                plan = self.plan(directory, [file for token in staged for file in token])
+                write_plan(fs, directory, plan)
+            carry_out(fs, directory, plan)
+            fs.delete(directory)
+
+    def abort(self, transaction: str) -> None:
+        """Remove what was staged.
+
+        A transaction whose plan is written is decided, so it is left alone: commit again.
+        """
+        directory = self.staging_directory(transaction)
+        with self._naming_the_output("can't be cleaned up"):
+            if read_plan(self.file_system, directory) is None:
+                self.file_system.delete(directory)
+
+    def plan(self, directory: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        """Which staged file gets which name; makes the shards that nobody wrote."""
+        numbered = self._numbered(files)
+        shards = max(numbered, default=-1) + 1
+        if self.sharded:
+            shards = self.num_shards
+        if not files:
+            shards = 0 if self.skip_if_empty else max(shards, 1)
+        for shard in range(shards):
+            if shard not in numbered:
+                numbered[shard] = self._stage_empty(directory, f"empty-{shard}")
+        return [Renaming(file.name, self.final_path(shard, shards), file.size) for shard, file in numbered.items()]
+
+    def _numbered(self, files: Sequence[StagedFile]) -> dict[int, StagedFile]:
+        if not self.sharded:
+            if len(files) > 1 and not tells_shards_apart(self.shard_name_template):
+                raise SinkError(
+                    f"{self.transform}: {len(files)} workers wrote, but {self.final_path(0, 1)!r} is one file; "
+                    "give num_shards=1, through penstock.io.Write, or a shard_name_template with an S"
+                )
+            return dict(enumerate(files))
+        numbered: dict[int, StagedFile] = {}
+        for file in sorted(files, key=lambda file: (file.shard or 0, file.name)):
+            shard = file.shard or 0
+            if shard in numbered:
+                raise SinkError(
+                    f"{self.transform}: shard {shard} of {self.file_path_prefix!r} was written by two workers; "
+                    "group its elements in one window"
+                )
+            numbered[shard] = file
+        return numbered
+
+    def _stage_empty(self, directory: str, name: str) -> StagedFile:
+        path = join_path(directory, name)
+        with self.open_file(path):
+            pass
+        return self._staged(directory, name, None)
+
+    def _staged(self, directory: str, name: str, shard: int | None) -> StagedFile:
+        path = join_path(directory, name)
+        self.file_system.sync(path)
+        return StagedFile(name, self.file_system.size(path), shard)
+
+    def _check_that_it_was_published(self, files: Sequence[StagedFile]) -> None:
+        shards = self.num_shards if self.sharded else len(files)
+        shards = max(shards, 1)
+        if (not files and self.skip_if_empty) or any(
+            self.file_system.exists(self.final_path(shard, shards)) for shard in range(shards)
+        ):
+            return
+        raise SinkError(
+            f"{self.transform}: {self.final_path(0, shards)!r} can't be published: neither it nor what was staged "
+            "for it is there. Something removed the staging directory before the commit; run the pipeline again"
+        )
+
+    @contextmanager
+    def _naming_the_output(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except SinkError:
+            raise
+        except OSError as error:
+            found = f"{error.strerror or error}" + (f" ({error.filename!r})" if error.filename else "")
+            raise SinkError(f"{self.transform}: {self.file_path_prefix!r} {what}: {found}") from error
+
+
+class FileSinkWriter(SinkWriter[Any]):
+    """Writes one worker's elements into files in the staging directory."""
+
+    def __init__(self, sink: FileSink, directory: str, unit: str) -> None:
+        self._sink = sink
+        self._directory = directory
+        self._unit = quote(unit, safe="")
+        self._open: dict[int | None, _OpenFile] = {}
+        self._finished: list[StagedFile] = []
+        self._names: list[str] = []
+
+    def write(self, bundle: Bundle) -> None:
+        if bundle.signs != 1 and (bundle.signs == -1 or -1 in _listed(bundle.signs)):
+            raise SinkError(f"{self._sink.transform}: a file can only be appended to, and got a retraction")
+        with self._sink._naming_the_output("can't be written"):
+            if self._sink.sharded:
+                for shard, values in bundle.values:
+                    for chunk in _chunks(values):
+                        self._write(shard, chunk)
+            else:
+                for chunk in _chunks(bundle.values):
+                    self._write(None, chunk)
+
+    def stage(self) -> tuple[StagedFile, ...]:
+        with self._sink._naming_the_output("can't be written"):
+            for shard in list(self._open):
+                self._finish(shard)
+            if self._finished:
+                self._sink.file_system.sync_directory(self._directory)
+        return tuple(self._finished)
+
+    def discard(self) -> None:
+        for file in self._open.values():
+            file.abandon()
+        self._open.clear()
+        with self._sink._naming_the_output("can't be cleaned up"):
+            for name in self._names:
+                self._sink.file_system.delete(join_path(self._directory, name))
+
+    def _write(self, shard: int | None, values: list[Any]) -> None:
+        most = self._sink.max_records_per_shard
+        while values:
+            file = self._open.get(shard)
+            if file is None:
+                name = f"{self._unit}-{len(self._names)}"
+                self._names.append(name)
+                file = self._open[shard] = _OpenFile(self._sink, join_path(self._directory, name), name)
+            now = values if most is None else values[: most - file.records]
+            file.write(now)
+            values = values[len(now) :]
+            if file.records == most:
+                self._finish(shard)
+
+    def _finish(self, shard: int | None) -> None:
+        file = self._open.pop(shard)
+        file.close()
+        self._finished.append(self._sink._staged(self._directory, file.name, shard))
+
+
+class _OpenFile:
+    """A file that a worker is writing."""
+
+    def __init__(self, sink: FileSink, path: str, name: str) -> None:
+        self.name = name
+        self.records = 0
+        self._context = sink.open_file(path)
+        self._writer = self._context.__enter__()
+
+    def write(self, values: list[Any]) -> None:
+        self._writer.write(values)
+        self.records += len(values)
+
+    def close(self) -> None:
+        self._context.__exit__(None, None, None)
+
+    def abandon(self) -> None:
+        """Close the file as it is; whatever goes wrong with that doesn't matter any more."""
+        abandoned = _AbandonedError()
+        try:
+            self._context.__exit__(_AbandonedError, abandoned, None)
+        except Exception:
+            return
+
+
+class _AbandonedError(Exception):
+    """Thrown into an open file that is to be removed."""
+
+
+def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    if isinstance(values, list) and len(values) <= BUNDLE_SIZE:
+        yield values
+        return
+    iterator = iter(values)
+    while chunk := list(islice(iterator, BUNDLE_SIZE)):
+        yield chunk
+
+
+def _listed(signs: list[int] | int) -> list[int]:
+    return signs if isinstance(signs, list) else [signs]

@@ -1,0 +1,191 @@
+"""FileSource: what all sources that read files share.
+
+A pattern becomes files, files become byte ranges, ranges become splits of about the same
+size: a large file is cut, many small ones share a split.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+
+from ..sdk.bundle import BUNDLE_SIZE, Bundle
+from ..sdk.errors import SourceError
+from ..sdk.source import BoundedSource
+from .compression import CompressionTypes
+from .filesystem import (
+    AnyPath,
+    EmptyMatchTreatment,
+    FileMetadata,
+    filesystem_for,
+    has_wildcard,
+    join_path,
+    path_string,
+    split_path,
+)
+
+T = TypeVar("T")
+
+# Below this a split costs more to open than to read.
+SMALLEST_SPLIT = 64 * 1024
+
+# How many bytes of short values one bundle gathers from several files.
+_BUNDLE_BYTES = 1024 * 1024
+
+
+@attrs.frozen
+class FileRange:
+    """The records of a file that start between two bytes of it.
+
+    `stop` is None where the range is the whole of a file that can't be cut, or whose size
+    isn't known.
+    """
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+    file_size: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.file_size if self.stop is None else self.stop - self.start
+
+
+FileSplit: TypeAlias = tuple[FileRange, ...]
+
+
+class FileSource(BoundedSource[T]):
+    """The files that match a pattern.  A subclass gives `read_range`.
+
+    Args:
+      pattern: a path, or one with `*`, `?`, `[...]` or `**`.
+      compression_type: see `CompressionTypes`.
+      min_bundle_size: no split is smaller than this many bytes; 0 leaves the choice to us.
+      transform: what errors call whatever reads this source.
+
+    The order of elements, and where bundles end, depend on the files and the split alone.
+    """
+
+    def __init__(
+        self,
+        pattern: AnyPath,
+        *,
+        compression_type: str = CompressionTypes.AUTO,
+        min_bundle_size: int = 0,
+        transform: str = "",
+    ) -> None:
+        self.pattern = path_string(pattern)
+        self.compression_type = compression_type
+        self.min_bundle_size = min_bundle_size
+        self.transform = transform or type(self).__name__
+        CompressionTypes.resolve(compression_type, self.pattern)
+
+    @abstractmethod
+    def read_range(self, file_range: FileRange) -> Iterator[tuple[list[T], int]]:
+        """The values of one range, as lists with the number of bytes they came from."""
+
+    def can_be_cut(self, path: str) -> bool:
+        """Whether a file can be read from the middle."""
+        return CompressionTypes.resolve(self.compression_type, path) == CompressionTypes.UNCOMPRESSED
+
+    def files(self) -> list[FileMetadata]:
+        """The files, sorted by path; raises `SourceError` when there are none."""
+        return matching_files(self.pattern, EmptyMatchTreatment.DISALLOW, self.transform)
+
+    def validate(self) -> None:
+        """Raises `SourceError` when the pattern matches nothing."""
+        self.files()
+
+    def estimate_size(self) -> int:
+        return sum(file.size_in_bytes for file in self.files())
+
+    def split(self, desired_splits: int) -> Sequence[FileSplit]:
+        return self.splits_of(self.files(), desired_splits)
+
+    def splits_of(self, files: Iterable[FileMetadata], desired_splits: int) -> list[FileSplit]:
+        """Splits of about the same size, covering these files in this order."""
+        files = list(files)
+        total = sum(file.size_in_bytes for file in files)
+        target = max(-(-total // max(desired_splits, 1)), self.min_bundle_size or SMALLEST_SPLIT)
+        return _packed((piece for file in files for piece in self.ranges_of(file, target)), target)
+
+    def ranges_of(self, file: FileMetadata, target: int) -> list[FileRange]:
+        """A file, cut into equal ranges of about `target` bytes where it can be."""
+        path, size = file.path, file.size_in_bytes
+        if not size or not self.can_be_cut(path):
+            return [FileRange(path, file_size=size)]
+        pieces = max(round(size / target), 1)
+        cuts = [size * i // pieces for i in range(pieces + 1)]
+        return [FileRange(path, start, stop, size) for start, stop in pairwise(cuts)]
+
+    def read_bundles(self, split: FileSplit) -> Iterator[Bundle]:
+        return bundles_of(chunk for file_range in split for chunk in self.read_range(file_range))
+
+
+def matching_files(pattern: str, empty_match_treatment: str, transform: str) -> list[FileMetadata]:
+    """The files that match; a `SourceError` with a guess at the cause when none do and some must."""
+    try:
+        files = filesystem_for(pattern).match(pattern)
+    except SourceError:
+        raise
+    except OSError as error:
+        raise SourceError(f"{transform}: {pattern!r} can't be listed: {error.strerror or error}") from error
+    if not files and not EmptyMatchTreatment.allow_empty_match(pattern, empty_match_treatment):
+        raise SourceError(f"{transform}: no file matches {pattern!r}: {_why_nothing_matches(pattern)}")
+    return files
+
+
+def bundles_of(chunks: Iterable[tuple[list[Any], int]]) -> Iterator[Bundle]:
+    """Lists of values as bundles of at most `BUNDLE_SIZE`: long ones are cut evenly, short ones joined."""
+    gathered: list[Any] = []
+    gathered_bytes = 0
+    for values, size in chunks:
+        if gathered and (len(gathered) + len(values) > BUNDLE_SIZE or gathered_bytes + size > _BUNDLE_BYTES):
+            yield Bundle(gathered)
+            gathered, gathered_bytes = [], 0
+        if len(values) > BUNDLE_SIZE:
+            pieces = -(-len(values) // BUNDLE_SIZE)
+            cuts = [len(values) * i // pieces for i in range(pieces + 1)]
+            for start, stop in pairwise(cuts):
+                yield Bundle(values[start:stop])
+        elif gathered:
+            gathered.extend(values)
+            gathered_bytes += size
+        else:
+            gathered, gathered_bytes = values, size
+    if gathered:
+        yield Bundle(gathered)
+
+
+def _packed(ranges: Iterable[FileRange], target: int) -> list[FileSplit]:
+    splits: list[FileSplit] = []
+    current: list[FileRange] = []
+    size = 0
+    for piece in ranges:
+        if current and size + piece.size > target:
+            splits.append(tuple(current))
+            current, size = [], 0
+        current.append(piece)
+        size += piece.size
+    if current:
+        splits.append(tuple(current))
+    return splits
+
+
+def _why_nothing_matches(pattern: str) -> str:
+    fs = filesystem_for(pattern)
+    if fs.is_directory(pattern):
+        return f"it is a directory; did you mean {join_path(pattern.rstrip('/'), '*')!r}?"
+    directory, _name = split_path(pattern)
+    if has_wildcard(directory):
+        return "check the path; '*' stays within one directory, '**' crosses any number"
+    if directory and not fs.is_directory(directory):
+        return f"the directory {directory!r} does not exist"
+    there = fs.match(join_path(directory, "*"))
+    if not there:
+        return f"the directory {directory or '.'!r} has no files in it"
+    return f"the directory {directory or '.'!r} has {len(there)} files, such as {split_path(there[0].path)[1]!r}"

@@ -1,0 +1,20 @@
+"""Packages that only some formats need, imported when one of them is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ..sdk.errors import missing_extra
+
+
+def optional_package(module: str, extra: str, needed_for: str) -> Any:
+    """The module, imported; raises `MissingExtraError`, naming the extra, when it isn't installed.
+
+    >>> optional_package("json", extra="json", needed_for="this example").loads("[1]")
+    [1]
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise missing_extra(module.partition(".")[0], extra, needed_for) from error
