@@ -1,0 +1,118 @@
+"""What holds for every built-in window function."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.windowing import (
+    MAX_MICROS,
+    MIN_MICROS,
+    BoundedWindow,
+    CalendarDays,
+    CalendarMonths,
+    CalendarYears,
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+)
+
+spans = st.integers(1, 10_000) | st.integers(1, 10**12).map(lambda n: n / 1_000_000)
+offsets = st.integers(-10_000, 10_000)
+zones = st.sampled_from(["UTC", "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "Asia/Kathmandu"])
+window_fns = st.one_of(
+    st.just(GlobalWindows()),
+    st.builds(FixedWindows, spans, offsets),
+    st.builds(SlidingWindows, st.integers(1, 100), st.integers(1, 100), offsets),
+    st.builds(Sessions, spans),
+    st.builds(CalendarDays, st.integers(1, 40), zones),
+    st.builds(CalendarMonths, st.integers(1, 40), st.integers(1, 28), zones),
+    st.builds(CalendarYears, st.integers(1, 40), st.integers(1, 12), st.integers(1, 28), zones),
+)
+# Near the epoch, near today, and anywhere.
+timestamps = (
+    st.integers(-(10**9), 10**9)
+    | st.integers(-(10**16), 10**16)
+    | st.integers(MIN_MICROS, MAX_MICROS - 2 * 86_400_000_000)
+)
+
+
+@given(window_fns, timestamps)
+def test_every_timestamp_lies_in_its_windows(fn, micros):
+    for window in fn.assign_micros(micros):
+        assert isinstance(window, BoundedWindow)
+        assert window.start.micros <= micros <= window.max_micros
+
+
+@given(window_fns, st.lists(timestamps, min_size=2))
+def test_timestamps_in_one_bucket_have_the_same_windows(fn, all_micros):
+    expression = fn.bucket_expression("t")
+    if expression is None:
+        return
+    bucket = eval(f"lambda t: {expression}")
+    windows = {}
+    for micros in all_micros:
+        for near in (micros, micros + 1, micros - micros % 1_000_000):
+            if MIN_MICROS <= near <= MAX_MICROS:
+                assigned = fn.assign_micros(near)
+                assert assigned == windows.setdefault(bucket(near), assigned)
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 30), st.integers(-200, 100))
+def test_sliding_buckets_are_exact_where_windows_begin_and_end(size, period, offset, first):
+    fn = SlidingWindows(size, period, offset)
+    bucket = eval(f"lambda t: {fn.bucket_expression('t')}")
+    windows = {}
+    for second in range(first, first + 100):
+        for micros in (second * 1_000_000, second * 1_000_000 - 1):
+            assigned = fn.assign_micros(micros)
+            assert assigned == windows.setdefault(bucket(micros), assigned)
+    # Neither is there a bucket too many.
+    assert size < period or len(windows) == len(set(windows.values()))
+
+
+@given(window_fns)
+def test_an_expression_holds_no_name_but_the_one_given(fn):
+    expression = fn.bucket_expression("when")
+    assert expression is None or set(compile(expression, "", "eval").co_names) <= {"when"}
+
+
+@given(window_fns, timestamps)
+def test_window_functions_are_values(fn, micros):
+    fn.assign_micros(micros)
+    again = pickle.loads(pickle.dumps(fn))
+    assert fn == again
+    assert hash(fn) == hash(again)
+    assert fn.assign_micros(micros) == again.assign_micros(micros)
+    assert fn.depends_only_on_timestamp
+
+
+def test_functions_differ_by_type_and_arguments():
+    different = [
+        GlobalWindows(),
+        FixedWindows(60),
+        FixedWindows(60, 1),
+        SlidingWindows(60, 30),
+        SlidingWindows(60, 60),
+        Sessions(60),
+        CalendarDays(),
+        CalendarDays(2),
+        CalendarDays(time_zone="Asia/Tokyo"),
+        CalendarMonths(),
+        CalendarYears(),
+    ]
+    assert len(different) == len(set(different))
+
+
+@pytest.mark.parametrize(
+    ("shown", "fn"),
+    [
+        ("GlobalWindows()", GlobalWindows()),
+        ("FixedWindows(size=Duration(60), offset=Duration(0))", FixedWindows(60)),
+        ("Sessions(gap_size=Duration(0.500000))", Sessions(0.5)),
+    ],
+)
+def test_functions_show_their_arguments(shown, fn):
+    assert shown == repr(fn)

@@ -1,0 +1,78 @@
+"""Where in event time: the ground floor, which imports nothing from the others.
+
+Read in this order:
+
+microseconds.py         Microseconds: what the next two have in common
+duration.py             Duration: a span of time
+timestamp.py            Timestamp: an instant of event time
+timestamped_value.py    TimestampedValue: a value and when it happened
+windows.py              BoundedWindow, IntervalWindow, GlobalWindow: chunks of event time
+window_fn.py            WindowFn: which windows an element belongs to, and which become one
+timestamp_window_fn.py  TimestampWindowFn: one that looks at the timestamp only; the base of what follows
+global_windows.py       GlobalWindows: everything in one window
+fixed_windows.py        FixedWindows: pieces of one size
+sliding_windows.py      SlidingWindows: pieces that overlap
+sessions.py             Sessions: activity up to a gap; the windows that merge
+calendar_windows.py     CalendarDays, CalendarMonths, CalendarYears: in a time zone
+timestamp_combiner.py   TimestampCombiner: which timestamp a window's result gets
+"""
+
+from .calendar_windows import CalendarDays, CalendarMonths, CalendarWindows, CalendarYears
+from .duration import Duration, DurationTypes
+from .fixed_windows import FixedWindows
+from .global_windows import GlobalWindows
+from .sessions import Sessions
+from .sliding_windows import SlidingWindows
+from .timestamp import (
+    MAX_MICROS,
+    MAX_TIMESTAMP,
+    MIN_MICROS,
+    MIN_TIMESTAMP,
+    Timestamp,
+    TimestampTypes,
+    micros_of,
+)
+from .timestamp_combiner import TimestampCombiner, at_fire, combined, for_element
+from .timestamp_window_fn import TimestampWindowFn
+from .timestamped_value import TimestampedValue
+from .window_fn import NonMergingWindowFn, WindowFn, checked_windows, default_window_mapping_fn
+from .windows import GLOBAL_WINDOW, GLOBAL_WINDOW_MAX_MICROS, BoundedWindow, GlobalWindow, IntervalWindow
+
+__all__ = [
+    # Time.
+    "Duration",
+    "DurationTypes",
+    "Timestamp",
+    "TimestampTypes",
+    "TimestampedValue",
+    "micros_of",
+    "MIN_MICROS",
+    "MAX_MICROS",
+    "MIN_TIMESTAMP",
+    "MAX_TIMESTAMP",
+    # Windows.
+    "BoundedWindow",
+    "IntervalWindow",
+    "GlobalWindow",
+    "GLOBAL_WINDOW",
+    "GLOBAL_WINDOW_MAX_MICROS",
+    # Window functions.
+    "WindowFn",
+    "NonMergingWindowFn",
+    "TimestampWindowFn",
+    "checked_windows",
+    "default_window_mapping_fn",
+    "GlobalWindows",
+    "FixedWindows",
+    "SlidingWindows",
+    "Sessions",
+    "CalendarWindows",
+    "CalendarDays",
+    "CalendarMonths",
+    "CalendarYears",
+    # Timestamps of results.
+    "TimestampCombiner",
+    "for_element",
+    "combined",
+    "at_fire",
+]

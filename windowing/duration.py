@@ -1,0 +1,91 @@
+"""Duration: a span of time, in microseconds."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, TypeAlias, Union
+
+from .microseconds import MICROS_PER_SECOND, Microseconds, micros_of_seconds, micros_of_subseconds
+
+DurationTypes: TypeAlias = Union[int, float, "Duration"]
+
+
+class Duration(Microseconds):
+    """A span of time: seconds and microseconds.  May be negative, and has no bounds.
+
+    Raises `TypeError` for what is no number, `ValueError` for NaN and infinity.
+
+    >>> from penstock.windowing import Duration
+    >>> Duration(90) + 0.5, Duration(micros=1), Duration(90) % 60
+    (Duration(90.500000), Duration(0.000001), Duration(30))
+    """
+
+    __slots__ = ()
+
+    def __init__(self, seconds: float = 0, micros: int = 0) -> None:
+        self.micros = micros_of_seconds(seconds, "a duration in seconds") + int(micros)
+
+    @staticmethod
+    def of(seconds: DurationTypes) -> Duration:
+        """The same duration, or the one of that many seconds; a Timestamp is a `TypeError`.
+
+        >>> from penstock.windowing import Duration
+        >>> Duration.of(5), Duration.of(Duration(5))
+        (Duration(5), Duration(5))
+        """
+        return seconds if isinstance(seconds, Duration) else Duration(seconds)
+
+    @staticmethod
+    def of_micros(micros: int) -> Duration:
+        """The duration of that many microseconds, unchecked.
+
+        >>> from penstock.windowing import Duration
+        >>> Duration.of_micros(1_500_000)
+        Duration(1.500000)
+        """
+        duration = object.__new__(Duration)
+        duration.micros = micros
+        return duration
+
+    @staticmethod
+    def from_proto(duration_proto: Any) -> Duration:
+        """From a `google.protobuf.duration_pb2.Duration`; `ValueError` if it is finer than microseconds."""
+        micros = micros_of_subseconds(duration_proto.nanos, 9)
+        return Duration.of_micros(duration_proto.seconds * MICROS_PER_SECOND + micros)
+
+    def __neg__(self) -> Duration:
+        return Duration.of_micros(-self.micros)
+
+    # A Timestamp on the other side is Timestamp's business, or an error.
+    def __add__(self, other: DurationTypes) -> Duration:
+        return NotImplemented if not is_span(other) else Duration.of_micros(self.micros + Duration.of(other).micros)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: DurationTypes) -> Duration:
+        return NotImplemented if not is_span(other) else Duration.of_micros(self.micros - Duration.of(other).micros)
+
+    def __rsub__(self, other: DurationTypes) -> Duration:
+        return NotImplemented if not is_span(other) else Duration.of_micros(Duration.of(other).micros - self.micros)
+
+    def __mul__(self, other: DurationTypes) -> Duration:
+        if not is_span(other):
+            return NotImplemented
+        return Duration.of_micros(self.micros * Duration.of(other).micros // MICROS_PER_SECOND)
+
+    __rmul__ = __mul__
+
+    def __mod__(self, other: DurationTypes) -> Duration:
+        return NotImplemented if not is_span(other) else Duration.of_micros(self.micros % Duration.of(other).micros)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Duration.of_micros, (self.micros,))
+
+
+def is_span(other: object) -> bool:
+    """Whether `Duration.of` takes it, a number or a Duration.
+
+    >>> is_span(5), is_span("5")
+    (True, False)
+    """
+    return isinstance(other, (int, float, Duration, Real))

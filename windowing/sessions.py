@@ -1,0 +1,64 @@
+"""Sessions: periods of activity that end with a gap (Dataflow Model, sections 1.2 and 2.2.2)."""
+
+from __future__ import annotations
+
+from .duration import DurationTypes
+from .timestamp_window_fn import TimestampWindowFn, positive_duration
+from .window_fn import WindowFn
+from .windows import BoundedWindow, IntervalWindow
+
+
+class Sessions(TimestampWindowFn):
+    """A window from each element to `gap_size` after it; those of a key that overlap become one.
+
+    Windows that only touch stay apart: elements exactly a gap from each other are in two sessions.
+
+    Args:
+      gap_size: seconds or Duration without an element that end a session.
+
+    Raises `ValueError` when the gap isn't positive.
+
+    >>> from penstock.windowing import Sessions
+    >>> Sessions(30).assign_micros(5_000_000)
+    ([5.0, 35.0),)
+    """
+
+    merges_by_overlap = True
+
+    def __init__(self, gap_size: DurationTypes) -> None:
+        self.gap_size = positive_duration("gap_size", gap_size)
+        self._gap = self.gap_size.micros
+
+    @property
+    def gap_micros(self) -> int:
+        """The gap, in microseconds."""
+        return self._gap
+
+    def assign_micros(self, micros: int) -> tuple[IntervalWindow, ...]:
+        """The session of a single element."""
+        return (IntervalWindow.of_micros(micros, micros + self._gap),)
+
+    def merge_windows(self, merge_context: WindowFn.MergeContext) -> None:
+        """Merges each run of overlapping windows."""
+        run: list[BoundedWindow] = []
+        run_start = run_end = 0
+        for window in sorted(merge_context.windows, key=_interval):
+            start, end = _interval(window)
+            if run and start < run_end:
+                run.append(window)
+                run_end = max(run_end, end)
+                continue
+            _merge_run(merge_context, run, run_start, run_end)
+            run, run_start, run_end = [window], start, end
+        _merge_run(merge_context, run, run_start, run_end)
+
+
+def _interval(window: BoundedWindow) -> tuple[int, int]:
+    if not isinstance(window, IntervalWindow):
+        raise TypeError(f"Sessions can merge IntervalWindows only, got {window!r}")
+    return window.start_micros, window.end_micros
+
+
+def _merge_run(context: WindowFn.MergeContext, run: list[BoundedWindow], start: int, end: int) -> None:
+    if len(run) > 1:
+        context.merge(run, IntervalWindow.of_micros(start, end))

@@ -1,0 +1,52 @@
+"""SlidingWindows: windows of one size, a new one each period (Dataflow Model, section 1.2)."""
+
+from __future__ import annotations
+
+from .duration import Duration, DurationTypes
+from .timestamp import Timestamp, micros_of
+from .timestamp_window_fn import TimestampWindowFn, positive_duration
+from .window_fn import NonMergingWindowFn
+from .windows import IntervalWindow
+
+
+class SlidingWindows(TimestampWindowFn, NonMergingWindowFn):
+    """Windows [N * period + offset, N * period + offset + size), for all whole N.
+
+    An element is in several where the size exceeds the period; where the period exceeds
+    the size, those in the gaps are in none and are dropped.
+
+    Args:
+      size, period: seconds or Duration.
+      offset: seconds, Duration or Timestamp; taken modulo period.
+
+    Raises `ValueError` when size or period aren't positive.
+
+    >>> from penstock.windowing import SlidingWindows
+    >>> SlidingWindows(120, 60).assign_micros(70_000_000)
+    ([60.0, 180.0), [0.0, 120.0))
+    """
+
+    def __init__(self, size: DurationTypes, period: DurationTypes, offset: DurationTypes | Timestamp = 0) -> None:
+        self.size = positive_duration("size", size)
+        self.period = positive_duration("period", period)
+        self._size = self.size.micros
+        self._period = self.period.micros
+        self._offset = micros_of(offset) % self._period
+        self.offset = Duration.of_micros(self._offset)
+
+    def assign_micros(self, micros: int) -> tuple[IntervalWindow, ...]:
+        """The windows around a timestamp, the one that starts last first."""
+        size = self._size
+        latest = micros - (micros - self._offset) % self._period
+        return tuple(
+            IntervalWindow.of_micros(start, start + size) for start in range(latest, micros - size, -self._period)
+        )
+
+    # The windows change where one starts and where one ends.  Both counts only grow with
+    # time, so their sum tells every combination apart.
+    def bucket_expression(self, t: str) -> str:
+        """How many windows have started, plus how many have ended."""
+        started = f"({t} - {self._offset}) // {self._period}"
+        if self._size % self._period == 0:
+            return started
+        return f"({started} + ({t} - {self._offset + self._size}) // {self._period})"

@@ -1,0 +1,213 @@
+"""Timestamp: an instant of event time, in microseconds since 1970 (Dataflow Model, section 1.3).
+
+The range is Beam's: the milliseconds that fit into a microsecond count of 64 bits.  Its
+two ends stand for "since ever" and "for ever".
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias, Union, overload
+
+from .duration import Duration, DurationTypes, is_span
+from .microseconds import MICROS_PER_SECOND, Microseconds, micros_of_seconds, micros_of_subseconds
+
+MIN_MICROS = -9_223_372_036_854_775_000
+MAX_MICROS = 9_223_372_036_854_775_000
+
+TimestampTypes: TypeAlias = Union[int, float, "Timestamp"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Timestamp(Microseconds):
+    """An instant of event time.
+
+    Args:
+      seconds: since 1970 in UTC; a float is rounded to the nearest microsecond.
+      subseconds: added, in units of ten to the minus `precision` seconds.
+      micros: added, in microseconds.
+
+    Raises `TypeError` for what is no number; `ValueError` for NaN, infinity, anything
+    finer than a microsecond, and whatever lies outside of [MIN_TIMESTAMP, MAX_TIMESTAMP].
+
+    >>> from penstock.windowing import Timestamp
+    >>> Timestamp(1.5), Timestamp(micros=7), Timestamp(10) + 5, Timestamp(10) - Timestamp(4)
+    (Timestamp(1.500000), Timestamp(0.000007), Timestamp(15), Duration(6))
+    """
+
+    __slots__ = ()
+
+    MICROS_PRECISION = 6
+    NANOS_PRECISION = 9
+
+    def __init__(self, seconds: float = 0, subseconds: int = 0, precision: int = 6, micros: int | None = None) -> None:
+        total = micros_of_seconds(seconds, "a timestamp in seconds") + micros_of_subseconds(subseconds, precision)
+        self.micros = in_range(total if micros is None else total + int(micros))
+
+    @staticmethod
+    def of(seconds: TimestampTypes) -> Timestamp:
+        """The same timestamp, or the one of that many seconds; a Duration is a `TypeError`.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp.of(5), Timestamp.of(Timestamp(5))
+        (Timestamp(5), Timestamp(5))
+        """
+        return seconds if isinstance(seconds, Timestamp) else Timestamp(seconds)
+
+    @staticmethod
+    def of_micros(micros: int) -> Timestamp:
+        """The timestamp of that many microseconds, unchecked: for those who know it to be in range.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp.of_micros(1_500_000)
+        Timestamp(1.500000)
+        """
+        timestamp = object.__new__(Timestamp)
+        timestamp.micros = micros
+        return timestamp
+
+    @staticmethod
+    def now() -> Timestamp:
+        """The machine's clock.  Semantics never ask it: see the runners' clocks."""
+        return Timestamp.of_micros(time.time_ns() // 1000)
+
+    @staticmethod
+    def from_utc_datetime(dt: datetime) -> Timestamp:
+        """From a datetime in UTC; one without a zone, or in another zone, is a `ValueError`.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp.from_utc_datetime(datetime(1970, 1, 2, tzinfo=UTC))
+        Timestamp(86400)
+        """
+        if dt.utcoffset() != timedelta(0):
+            raise ValueError(f"expected a datetime in UTC, got {dt!r}; did you forget .astimezone(timezone.utc)?")
+        return Timestamp.of_micros((dt - _EPOCH) // _MICROSECOND)
+
+    @staticmethod
+    def from_rfc3339(rfc3339: str) -> Timestamp:
+        """From a date and time with a zone; digits beyond microseconds are cut off.
+
+        Raises `ValueError` for what is not written so.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp.from_rfc3339("1970-01-01T01:00:00.5+01:00")
+        Timestamp(0.500000)
+        """
+        try:
+            dt = datetime.fromisoformat(rfc3339)
+        except ValueError as error:
+            raise ValueError(f"expected a time such as '2015-08-31T12:00:00Z', got {rfc3339!r}: {error}") from error
+        if dt.tzinfo is None:
+            raise ValueError(f"expected a time with a zone, such as '2015-08-31T12:00:00Z', got {rfc3339!r}")
+        return Timestamp.of_micros((dt - _EPOCH) // _MICROSECOND)
+
+    @staticmethod
+    def from_proto(timestamp_proto: Any) -> Timestamp:
+        """From a `google.protobuf.timestamp_pb2.Timestamp`; `ValueError` if it is finer than microseconds."""
+        return Timestamp(timestamp_proto.seconds, timestamp_proto.nanos, Timestamp.NANOS_PRECISION)
+
+    def to_utc_datetime(self, has_tz: bool = False) -> datetime:
+        """As a datetime in UTC; `OverflowError` outside of the years 1 to 9999.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp(86400).to_utc_datetime()
+        datetime.datetime(1970, 1, 2, 0, 0)
+        """
+        try:
+            dt = _EPOCH + timedelta(microseconds=self.micros)
+        except OverflowError as error:
+            raise OverflowError(f"{self!r} is no date: datetime knows the years 1 to 9999 only") from error
+        return dt if has_tz else dt.replace(tzinfo=None)
+
+    def to_rfc3339(self) -> str:
+        """As text, in UTC.
+
+        >>> from penstock.windowing import Timestamp
+        >>> Timestamp(1.5).to_rfc3339()
+        '1970-01-01T00:00:01.500000Z'
+        """
+        return self.to_utc_datetime().isoformat() + "Z"
+
+    def seconds(self) -> int:
+        """Whole seconds, rounded down."""
+        return self.micros // MICROS_PER_SECOND
+
+    def __int__(self) -> int:
+        return self.micros // MICROS_PER_SECOND
+
+    def successor(self) -> Timestamp:
+        """The next microsecond; MAX_TIMESTAMP has none but itself."""
+        return _shifted(self.micros, 1)
+
+    def predecessor(self) -> Timestamp:
+        """The microsecond before; MIN_TIMESTAMP has none but itself."""
+        return _shifted(self.micros, -1)
+
+    # Out of range is a ValueError, with one exception: MAX_TIMESTAMP means "for ever",
+    # and stays that when something is added; MIN_TIMESTAMP likewise.
+    def __add__(self, other: DurationTypes) -> Timestamp:
+        if not is_span(other):
+            return NotImplemented
+        return _shifted(self.micros, Duration.of(other).micros)
+
+    __radd__ = __add__
+
+    @overload
+    def __sub__(self, other: Timestamp) -> Duration: ...
+    @overload
+    def __sub__(self, other: DurationTypes) -> Timestamp: ...
+    def __sub__(self, other: Timestamp | DurationTypes) -> Duration | Timestamp:
+        if isinstance(other, Timestamp):
+            return Duration.of_micros(self.micros - other.micros)
+        if not is_span(other):
+            return NotImplemented
+        return _shifted(self.micros, -Duration.of(other).micros)
+
+    def __mod__(self, other: DurationTypes) -> Duration:
+        if not is_span(other):
+            return NotImplemented
+        return Duration.of_micros(self.micros % Duration.of(other).micros)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Timestamp.of_micros, (self.micros,))
+
+
+def in_range(micros: int) -> int:
+    """The same number; `ValueError` if no timestamp has it.
+
+    >>> in_range(5)
+    5
+    """
+    if MIN_MICROS <= micros <= MAX_MICROS:
+        return micros
+    raise ValueError(
+        f"expected a timestamp within [{MIN_MICROS // MICROS_PER_SECOND}, {MAX_MICROS // MICROS_PER_SECOND}] seconds, "
+        f"got {micros / MICROS_PER_SECOND}; is it in milliseconds or microseconds, perhaps?"
+    )
+
+
+def _shifted(micros: int, by: int) -> Timestamp:
+    if (micros == MAX_MICROS and by > 0) or (micros == MIN_MICROS and by < 0):
+        return Timestamp.of_micros(micros)
+    return Timestamp.of_micros(in_range(micros + by))
+
+
+def micros_of(time_or_span: Timestamp | Duration | float) -> int:
+    """Microseconds from a number of seconds, a Timestamp or a Duration.
+
+    >>> from penstock.windowing import Duration, micros_of
+    >>> micros_of(2), micros_of(0.5), micros_of(Duration(3))
+    (2000000, 500000, 3000000)
+    """
+    if type(time_or_span) is int:
+        return time_or_span * MICROS_PER_SECOND
+    if isinstance(time_or_span, (Timestamp, Duration)):
+        return time_or_span.micros
+    return micros_of_seconds(time_or_span, "a number of seconds, a Timestamp or a Duration")
+
+
+MIN_TIMESTAMP = Timestamp.of_micros(MIN_MICROS)
+MAX_TIMESTAMP = Timestamp.of_micros(MAX_MICROS)

@@ -1,0 +1,65 @@
+"""TimestampCombiner: which timestamp a window's result gets (Dataflow Model, section 2.2, figure 4)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from .timestamp import Timestamp
+from .window_fn import WindowFn
+from .windows import BoundedWindow
+
+
+class TimestampCombiner(Enum):
+    """Which timestamp a pane gets, and with it how far it holds back the watermark downstream.
+
+    OUTPUT_AT_EOW: the last instant of the window.
+    OUTPUT_AT_EARLIEST: the earliest timestamp among the pane's elements.
+    OUTPUT_AT_LATEST: the latest timestamp among the pane's elements.
+    OUTPUT_AT_EARLIEST_TRANSFORMED: the earliest, after the window function's
+      `get_transformed_output_time`.
+    """
+
+    OUTPUT_AT_EOW = 1
+    OUTPUT_AT_LATEST = 2
+    OUTPUT_AT_EARLIEST = 3
+    OUTPUT_AT_EARLIEST_TRANSFORMED = 4
+
+
+def for_element(
+    combiner: TimestampCombiner, window: BoundedWindow, micros: int, window_fn: WindowFn | None = None
+) -> int | None:
+    """The microseconds that a window has to remember of an element; None where its end says it all.
+
+    >>> from penstock.windowing import IntervalWindow, TimestampCombiner
+    >>> for_element(TimestampCombiner.OUTPUT_AT_EARLIEST, IntervalWindow(0, 10), 7)
+    7
+    """
+    if combiner is TimestampCombiner.OUTPUT_AT_EOW:
+        return None
+    if combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED and window_fn is not None:
+        return window_fn.get_transformed_output_time(window, Timestamp.of_micros(micros)).micros
+    return micros
+
+
+def combined(combiner: TimestampCombiner, a: int, b: int) -> int:
+    """What is remembered of two elements, or of two windows that merged.
+
+    >>> from penstock.windowing import TimestampCombiner
+    >>> combined(TimestampCombiner.OUTPUT_AT_LATEST, 3, 7)
+    7
+    """
+    if combiner is TimestampCombiner.OUTPUT_AT_LATEST or combiner is TimestampCombiner.OUTPUT_AT_EOW:
+        return a if a >= b else b
+    return a if a <= b else b
+
+
+def at_fire(combiner: TimestampCombiner, window: BoundedWindow, held: int | None) -> int:
+    """The pane's timestamp; an empty pane has the end of its window.
+
+    >>> from penstock.windowing import IntervalWindow, TimestampCombiner
+    >>> at_fire(TimestampCombiner.OUTPUT_AT_EOW, IntervalWindow(0, 10), None)
+    9999999
+    """
+    if held is None or combiner is TimestampCombiner.OUTPUT_AT_EOW:
+        return window.max_micros
+    return held

@@ -1,0 +1,56 @@
+"""TimestampWindowFn: a window function that looks at nothing but the timestamp.
+
+All of the built-in ones do.  They are values: equal when type and arguments are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .duration import Duration
+from .timestamp import micros_of
+from .window_fn import WindowFn
+from .windows import BoundedWindow
+
+
+class TimestampWindowFn(WindowFn):
+    """Windows from microseconds: a subclass implements `assign_micros`.
+
+    Its public attributes are its arguments.  Those that begin with an underscore are
+    derived from them.
+
+    >>> from penstock.windowing import FixedWindows
+    >>> FixedWindows(60), FixedWindows(60) == FixedWindows(60.0), FixedWindows(60) == FixedWindows(61)
+    (FixedWindows(size=Duration(60), offset=Duration(0)), True, False)
+    """
+
+    depends_only_on_timestamp = True
+
+    def assign_micros(self, micros: int) -> tuple[BoundedWindow, ...]:
+        """The windows of a timestamp in microseconds."""
+        raise NotImplementedError(f"{type(self).__name__} must implement assign_micros")
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._arguments() == other._arguments()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._arguments().values()))
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self._arguments().items())
+        return f"{type(self).__name__}({arguments})"
+
+
+def positive_duration(name: str, seconds: Any) -> Duration:
+    """An argument that has to be a positive number of seconds; `ValueError` if it isn't.
+
+    >>> positive_duration("size", 60)
+    Duration(60)
+    """
+    duration = Duration.of_micros(micros_of(seconds))
+    if duration.micros <= 0:
+        raise ValueError(f"{name} must be positive (and at least a microsecond), got {seconds!r}")
+    return duration

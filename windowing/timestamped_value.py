@@ -1,0 +1,54 @@
+"""TimestampedValue: a value and when it happened (Dataflow Model, section 1.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .microseconds import MICROS_PER_SECOND, micros_of_seconds
+from .timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes, in_range
+
+
+class TimestampedValue:
+    """What a function returns to give its output an event timestamp.
+
+    Args:
+      value: anything.
+      timestamp: seconds since 1970, or a Timestamp.
+
+    Raises what `Timestamp` raises.
+
+    >>> from penstock.windowing import TimestampedValue
+    >>> TimestampedValue("a", 5)
+    TimestampedValue('a', Timestamp(5))
+    """
+
+    __slots__ = ("micros", "value")
+
+    # Built for every element of many pipelines: a number isn't made a Timestamp first.
+    def __init__(self, value: Any, timestamp: TimestampTypes) -> None:
+        self.value = value
+        kind = type(timestamp)
+        if kind is int:
+            micros: int = timestamp * MICROS_PER_SECOND  # type: ignore[operator, assignment]
+        elif kind is float:
+            micros = micros_of_seconds(timestamp, "a timestamp in seconds")
+        else:
+            micros = Timestamp.of(timestamp).micros
+        self.micros = micros if MIN_MICROS <= micros <= MAX_MICROS else in_range(micros)
+
+    @property
+    def timestamp(self) -> Timestamp:
+        """The event timestamp."""
+        return Timestamp.of_micros(self.micros)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.micros == other.micros and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.micros))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.value!r}, {self.timestamp!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.value, self.timestamp))

@@ -1,0 +1,191 @@
+"""Windows: the finite chunks of event time that elements are grouped in (Dataflow Model, section 2.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .timestamp import MAX_MICROS, MIN_TIMESTAMP, Timestamp, TimestampTypes, in_range, micros_of
+
+# Beam's: a day before the end of time, so that a window's end can be passed.
+GLOBAL_WINDOW_MAX_MICROS = MAX_MICROS - 86_400_000_000
+
+
+class BoundedWindow:
+    """A window that ends somewhere.  The base of all windows, a user's own included.
+
+    Two windows of one user class are equal when all of their attributes are.
+
+    Args:
+      end: seconds or Timestamp; the first instant that is no longer inside.
+
+    >>> from penstock.windowing import BoundedWindow
+    >>> class Shift(BoundedWindow):
+    ...     def __init__(self, end, crew):
+    ...         super().__init__(end)
+    ...         self.crew = crew
+    >>> Shift(8, "red").max_timestamp(), Shift(8, "red") == Shift(8, "red"), Shift(8, "red") == Shift(8, "blue")
+    (Timestamp(7.999999), True, False)
+    """
+
+    # No room for attributes here, for IntervalWindow is a tuple and can have none.  A
+    # user's subclass has a dictionary.
+    __slots__ = ()
+    _end: Timestamp
+
+    def __init__(self, end: TimestampTypes) -> None:
+        if type(self) is BoundedWindow:
+            raise TypeError("BoundedWindow is a base class; use IntervalWindow(start, end) or derive from it")
+        object.__setattr__(self, "_end", Timestamp.of(end))
+
+    @property
+    def end(self) -> Timestamp:
+        """The first instant that is no longer inside."""
+        return self._end
+
+    def max_timestamp(self) -> Timestamp:
+        """The last instant inside."""
+        return Timestamp.of_micros(self.end.micros - 1)
+
+    @property
+    def max_micros(self) -> int:
+        """The last microsecond inside."""
+        return self.max_timestamp().micros
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.end)
+
+    def __repr__(self) -> str:
+        return f"[?, {float(self.end)})"
+
+
+class IntervalWindow(tuple[int, int], BoundedWindow):
+    """The window [start, end) of event time.
+
+    A tuple of the two in microseconds, since windows are looked up in dictionaries for
+    every element and a tuple is hashed and compared in C.  Ordered by start, then end.
+
+    Raises what `Timestamp` raises, and `ValueError` when the end comes before the start.
+
+    >>> from penstock.windowing import IntervalWindow
+    >>> window = IntervalWindow(60, 120)
+    >>> window, window.max_timestamp(), window.union(IntervalWindow(90, 180))
+    ([60.0, 120.0), Timestamp(119.999999), [60.0, 180.0))
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, start: TimestampTypes, end: TimestampTypes) -> IntervalWindow:
+        first, limit = in_range(micros_of(start)), in_range(micros_of(end))
+        if limit < first:
+            raise ValueError(f"expected a window that ends after its start, got start {start!r} and end {end!r}")
+        return tuple.__new__(cls, (first, limit))
+
+    # A tuple is complete when it is made; without this, BoundedWindow's would run.
+    def __init__(self, start: TimestampTypes, end: TimestampTypes) -> None:
+        pass
+
+    @classmethod
+    def of_micros(cls, start: int, end: int) -> IntervalWindow:
+        """The window between two numbers of microseconds, unchecked.
+
+        >>> from penstock.windowing import IntervalWindow
+        >>> IntervalWindow.of_micros(0, 1_000_000)
+        [0.0, 1.0)
+        """
+        return tuple.__new__(cls, (start, end))
+
+    @property
+    def start_micros(self) -> int:
+        """The first microsecond inside."""
+        return self[0]
+
+    @property
+    def end_micros(self) -> int:
+        """The first microsecond after."""
+        return self[1]
+
+    @property
+    def max_micros(self) -> int:
+        """The last microsecond inside."""
+        return self[1] - 1
+
+    @property
+    def start(self) -> Timestamp:
+        """The first instant inside."""
+        return Timestamp.of_micros(self[0])
+
+    @property
+    def end(self) -> Timestamp:
+        """The first instant after."""
+        return Timestamp.of_micros(self[1])
+
+    def intersects(self, other: IntervalWindow) -> bool:
+        """Whether an instant lies in both."""
+        return self[0] < other[1] and other[0] < self[1]
+
+    def union(self, other: IntervalWindow) -> IntervalWindow:
+        """The smallest window that spans both."""
+        return IntervalWindow.of_micros(min(self[0], other[0]), max(self[1], other[1]))
+
+    def __repr__(self) -> str:
+        return f"[{float(self.start)}, {float(self.end)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if type(self) is IntervalWindow:
+            return (_interval, (self[0], self[1]))
+        return (_interval, (self[0], self[1], type(self)), getattr(self, "__dict__", None))
+
+
+def _interval(start: int, end: int, kind: type[IntervalWindow] = IntervalWindow) -> IntervalWindow:
+    return kind.of_micros(start, end)
+
+
+class GlobalWindow(BoundedWindow):
+    """The one window that spans all of time; every `GlobalWindow()` is the same object.
+
+    >>> from penstock.windowing import GlobalWindow
+    >>> GlobalWindow() is GlobalWindow(), GlobalWindow()
+    (True, GlobalWindow)
+    """
+
+    __slots__ = ()
+    _instance: GlobalWindow | None = None
+
+    def __new__(cls) -> GlobalWindow:
+        if GlobalWindow._instance is None:
+            GlobalWindow._instance = object.__new__(GlobalWindow)
+        return GlobalWindow._instance
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def start(self) -> Timestamp:
+        """MIN_TIMESTAMP."""
+        return MIN_TIMESTAMP
+
+    @property
+    def end(self) -> Timestamp:
+        """The first instant after."""
+        return Timestamp.of_micros(GLOBAL_WINDOW_MAX_MICROS + 1)
+
+    @property
+    def max_micros(self) -> int:
+        """The last microsecond inside: a day before MAX_TIMESTAMP."""
+        return GLOBAL_WINDOW_MAX_MICROS
+
+    # There is one of it, so identity will do, in C.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return "GlobalWindow"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (GlobalWindow, ())
+
+
+GLOBAL_WINDOW = GlobalWindow()
