@@ -17,6 +17,9 @@ class RecordWriter(ABC):
     def close(self) -> None:
         """Write what belongs at the end of the file.  The file stays open."""
 
+    def abandon(self) -> None:
+        """Let go of a file that is to be removed, while it is still open."""
+
 
 class FileFormat(ABC):
     """A format that `FileSink` can write.  Picklable."""

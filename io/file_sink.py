@@ -130,8 +130,12 @@ class FileSink(Sink[Any]):
         assert self.file_format is not None, "a sink without a format overrides open_file"
         with self._create(path) as file:
             writer = self.file_format.open(file)
-            yield writer
-            writer.close()
+            try:
+                yield writer
+                writer.close()
+            except BaseException:
+                writer.abandon()
+                raise
 
     def _create(self, path: str) -> BinaryIO:
         compression = CompressionTypes.resolve(self.compression_type, self.final_path(0, 1))
@@ -288,17 +292,28 @@ class FileSinkWriter(SinkWriter[Any]):
             if file is None:
                 name = f"{self._unit}-{len(self._names)}"
                 self._names.append(name)
-                file = self._open[shard] = _OpenFile(self._sink, join_path(self._directory, name), name)
+                with self._naming_the_sink():
+                    file = self._open[shard] = _OpenFile(self._sink, join_path(self._directory, name), name)
             now = values if most is None else values[: most - file.records]
-            file.write(now)
+            with self._naming_the_sink():
+                file.write(now)
             values = values[len(now) :]
             if file.records == most:
                 self._finish(shard)
 
     def _finish(self, shard: int | None) -> None:
         file = self._open.pop(shard)
-        file.close()
+        with self._naming_the_sink():
+            file.close()
         self._finished.append(self._sink._staged(self._directory, file.name, shard))
+
+    @contextmanager
+    def _naming_the_sink(self) -> Iterator[None]:
+        """Formats know what is wrong with a value; here is known where it was to go."""
+        try:
+            yield
+        except SinkError as error:
+            raise SinkError(f"{self._sink.transform}: {self._sink.file_path_prefix!r}: {error}") from error.__cause__
 
 
 class _OpenFile:
