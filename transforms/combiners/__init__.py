@@ -1,0 +1,87 @@
+"""Ready-made combiners: each as a CombineFn, and as transforms over a collection and for each key.
+
+count.py                  Count: how many elements, in all, with each key, of each kind
+sum_min_max.py            Sum, Min, Max
+mean.py                   Mean
+top.py                    Top: the n greatest or least
+sample.py                 Sample: n elements at random, or any n
+latest.py                 Latest: the element with the latest event timestamp
+to_list.py                ToList
+to_set.py                 ToSet
+to_dict.py                ToDict
+tuple_combine.py          TupleCombineFn: several combiners at once
+
+Approximate ones, for what doesn't fit into memory (the extra `sketches`):
+
+approximate_quantiles.py  ApproximateQuantiles: quartiles, percentiles and so on
+quantile_sketches.py      what they are read from
+approximate_unique.py     ApproximateUnique: how many different elements
+distinct_sketch.py        what that is read from
+apache_datasketches.py    the package of those sketches
+
+And what all of them are made with:
+
+globally_and_per_key.py   a combiner as two transforms
+"""
+
+from ...sdk.arithmetic_combine_fns import (
+    AllCombineFn,
+    AnyCombineFn,
+    CountCombineFn,
+    MaxCombineFn,
+    MinCombineFn,
+    SumCombineFn,
+)
+from .approximate_quantiles import ApproximateQuantiles, ApproximateQuantilesCombineFn
+from .approximate_unique import ApproximateUnique, ApproximateUniqueCombineFn
+from .count import Count
+from .latest import Latest, LatestCombineFn
+from .mean import Mean, MeanCombineFn
+from .sample import AnyElementsCombineFn, Sample, SampleCombineFn
+from .sum_min_max import Max, Min, Sum
+from .to_dict import ToDict, ToDictCombineFn
+from .to_list import ToList, ToListCombineFn
+from .to_set import ToSet, ToSetCombineFn
+from .top import Largest, Smallest, Top, TopCombineFn
+from .tuple_combine import SingleInputTupleCombineFn, TupleCombineFn
+
+__all__ = [
+    # Counting and arithmetic.
+    "Count",
+    "CountCombineFn",
+    "Sum",
+    "SumCombineFn",
+    "Min",
+    "MinCombineFn",
+    "Max",
+    "MaxCombineFn",
+    "Mean",
+    "MeanCombineFn",
+    "AnyCombineFn",
+    "AllCombineFn",
+    # Some of the elements.
+    "Top",
+    "TopCombineFn",
+    "Largest",
+    "Smallest",
+    "Sample",
+    "SampleCombineFn",
+    "AnyElementsCombineFn",
+    "Latest",
+    "LatestCombineFn",
+    # All of them, in one.
+    "ToList",
+    "ToListCombineFn",
+    "ToSet",
+    "ToSetCombineFn",
+    "ToDict",
+    "ToDictCombineFn",
+    # Several combiners.
+    "TupleCombineFn",
+    "SingleInputTupleCombineFn",
+    # Approximations.
+    "ApproximateQuantiles",
+    "ApproximateQuantilesCombineFn",
+    "ApproximateUnique",
+    "ApproximateUniqueCombineFn",
+]

@@ -1,0 +1,57 @@
+"""Count: how many elements there are, for each key, or of each kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...sdk.arithmetic_combine_fns import CountCombineFn
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PCollection
+from ..combine import CombinePerKey
+from ..pardo import Map
+from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+
+class Count:
+    """How many elements there are."""
+
+    class Globally(GlobalCombiner):
+        """In a whole collection.
+
+        >>> import penstock as beam
+        >>> ["a", "b", "a"] | beam.combiners.Count.Globally()
+        [3]
+        """
+
+        def __init__(self, has_defaults: bool = True) -> None:
+            super().__init__(CountCombineFn(), has_defaults)
+
+    class PerKey(KeyedCombiner):
+        """With each key.
+
+        >>> import penstock as beam
+        >>> [("a", 7), ("b", 7), ("a", 8)] | beam.combiners.Count.PerKey()
+        [('a', 2), ('b', 1)]
+        """
+
+        def __init__(self, label: str | None = None) -> None:
+            super().__init__(CountCombineFn(), label)
+
+    class PerElement(PTransform):
+        """Of each kind: (element, how often).
+
+        >>> import penstock as beam
+        >>> ["a", "b", "a"] | beam.combiners.Count.PerElement()
+        [('a', 2), ('b', 1)]
+        """
+
+        def default_label(self) -> str:
+            return type(self).__qualname__
+
+        def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+            pairs = pcoll | "PairWithVoid" >> Map(_pair_with_void)
+            return pairs | "Count" >> CombinePerKey(CountCombineFn())  # type: ignore[no-any-return]
+
+
+def _pair_with_void(element: Any) -> tuple[Any, None]:
+    return element, None

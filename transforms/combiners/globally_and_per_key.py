@@ -1,0 +1,30 @@
+"""A combiner of this library as two transforms: over a whole collection, and for each key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...sdk.combine_fn import CombineFn
+from ..combine import CombineGlobally, CombinePerKey
+
+
+class GlobalCombiner(CombineGlobally):
+    """`CombineGlobally` of a combiner that is given; `has_defaults` as in `with_defaults`."""
+
+    def __init__(self, fn: CombineFn[Any, Any, Any], has_defaults: bool = True) -> None:
+        super().__init__(fn)
+        self.has_defaults = has_defaults
+
+    def default_label(self) -> str:
+        return type(self).__qualname__
+
+
+class KeyedCombiner(CombinePerKey):
+    """`CombinePerKey` of a combiner that is given."""
+
+    def __init__(self, fn: CombineFn[Any, Any, Any], label: str | None = None) -> None:
+        super().__init__(fn)
+        self._label = label
+
+    def default_label(self) -> str:
+        return type(self).__qualname__

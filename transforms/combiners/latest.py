@@ -1,0 +1,80 @@
+"""Latest: the element with the latest event timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...sdk.combine_fn import CombineFn, InlineFold
+from ...sdk.dofn import DoFn
+from ...sdk.pvalue import PCollection
+from ...windowing import MIN_TIMESTAMP
+from ..pardo import Map
+from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+
+class LatestCombineFn(CombineFn[tuple[Any, Any], tuple[Any, Any], Any]):
+    """Of (value, timestamp) pairs, the value with the latest timestamp; None if there are no pairs.
+
+    Of several that are equally late it is the last one to come, whichever that is.
+
+    >>> LatestCombineFn().apply([("old", 1), ("new", 5), ("middling", 3)])
+    'new'
+    """
+
+    inline_fold = InlineFold(first="x", step="acc if acc[1] > x[1] else x")
+
+    def create_accumulator(self) -> tuple[Any, Any]:
+        return None, MIN_TIMESTAMP
+
+    def add_input(self, accumulator: tuple[Any, Any], element: tuple[Any, Any]) -> tuple[Any, Any]:
+        return accumulator if accumulator[1] > element[1] else element
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
+        return self.add_inputs(self.create_accumulator(), accumulators)
+
+    def extract_output(self, accumulator: tuple[Any, Any]) -> Any:
+        return accumulator[0]
+
+
+class Latest:
+    """The element with the latest event timestamp."""
+
+    class Globally(GlobalCombiner):
+        """Of a whole collection; None if it is empty.
+
+        >>> import penstock as beam
+        >>> stamped = beam.Map(lambda x: beam.window.TimestampedValue(x, x))
+        >>> [3, 9, 5] | stamped | beam.combiners.Latest.Globally()
+        [9]
+        """
+
+        def __init__(self, has_defaults: bool = True) -> None:
+            super().__init__(LatestCombineFn(), has_defaults)
+
+        def expand(self, pcoll: PCollection[Any]) -> Any:
+            return super().expand(pcoll | "WithTimestamp" >> Map(_with_timestamp))
+
+    class PerKey(KeyedCombiner):
+        """Of each key's elements: (key, the latest value).
+
+        >>> import penstock as beam
+        >>> stamped = beam.Map(lambda x: beam.window.TimestampedValue(x, x[1]))
+        >>> [("a", 3), ("a", 9), ("b", 5)] | stamped | beam.combiners.Latest.PerKey()
+        [('a', 9), ('b', 5)]
+        """
+
+        def __init__(self, label: str | None = None) -> None:
+            super().__init__(LatestCombineFn(), label)
+
+        def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+            return super().expand(pcoll | "WithTimestamp" >> Map(_value_with_timestamp))
+
+
+def _with_timestamp(element: Any, timestamp: Any = DoFn.TimestampParam) -> tuple[Any, Any]:
+    return element, timestamp
+
+
+def _value_with_timestamp(element: tuple[Any, Any], timestamp: Any = DoFn.TimestampParam) -> tuple[Any, Any]:
+    key, value = element
+    return key, (value, timestamp)

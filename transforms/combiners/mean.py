@@ -1,0 +1,78 @@
+"""Mean: the arithmetic mean of a collection, or of each key's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...sdk.arithmetic_combine_fns import inexact_retraction, retracts_exactly
+from ...sdk.combine_fn import CombineFn, InlineFold
+from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+
+class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
+    """The arithmetic mean; NaN for no elements at all.
+
+    The accumulator is the pair of sum and count.  A sum of ints is exact, whatever its
+    size, and so is the mean of Fractions.
+
+    >>> MeanCombineFn().apply([1, 2, 4, 5])
+    3.0
+    """
+
+    inline_fold = InlineFold(first="(0 + x, 1)", step="(acc[0] + x, acc[1] + 1)")
+
+    def create_accumulator(self) -> tuple[Any, int]:
+        return 0, 0
+
+    def add_input(self, accumulator: tuple[Any, int], element: Any) -> tuple[Any, int]:
+        total, count = accumulator
+        return total + element, count + 1
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[Any, int]]) -> tuple[Any, int]:
+        total, count = 0, 0
+        for partial_total, partial_count in accumulators:
+            total += partial_total
+            count += partial_count
+        return total, count
+
+    def extract_output(self, accumulator: tuple[Any, int]) -> Any:
+        total, count = accumulator
+        return total / count if count else float("nan")
+
+    def retracts_exactly(self, element: Any) -> bool:
+        """Whether `retract_input` takes `element`, as `SumCombineFn` has it."""
+        return retracts_exactly(element)
+
+    def retract_input(self, accumulator: tuple[Any, int], element: Any) -> tuple[Any, int]:
+        """The mean without `element`; raises PenstockError if that can't be had exactly."""
+        if not retracts_exactly(element):
+            raise inexact_retraction(self, element)
+        total, count = accumulator
+        return total - element, count - 1
+
+
+class Mean:
+    """The arithmetic mean."""
+
+    class Globally(GlobalCombiner):
+        """Of a whole collection; NaN if it is empty.
+
+        >>> import penstock as beam
+        >>> [1, 2, 6] | beam.combiners.Mean.Globally()
+        [3.0]
+        """
+
+        def __init__(self, has_defaults: bool = True) -> None:
+            super().__init__(MeanCombineFn(), has_defaults)
+
+    class PerKey(KeyedCombiner):
+        """Of each key's values.
+
+        >>> import penstock as beam
+        >>> [("a", 1), ("a", 2)] | beam.combiners.Mean.PerKey()
+        [('a', 1.5)]
+        """
+
+        def __init__(self, label: str | None = None) -> None:
+            super().__init__(MeanCombineFn(), label)

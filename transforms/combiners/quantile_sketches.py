@@ -1,0 +1,160 @@
+"""What `ApproximateQuantilesCombineFn` remembers of its inputs: a sketch, from which quantiles are read.
+
+The sketches are Apache DataSketches'.  Their choices of what to forget are random, from a
+source of their own, so two runs over the same input may differ within the error.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Protocol
+
+from .apache_datasketches import datasketches
+
+
+class QuantileSketch(Protocol):
+    """A summary of weighted values, which know their order: they have a `<`."""
+
+    def add(self, value: Any, weight: float) -> None:
+        """One more value."""
+
+    def merge(self, other: Any) -> None:
+        """All values of another sketch of the same class."""
+
+    def extremes(self) -> tuple[Any, Any] | None:
+        """The least and the greatest value, exactly; None if there are none."""
+
+    def weighted_values(self) -> Iterator[tuple[Any, float]]:
+        """Values, in no order, with the weight that each stands for."""
+
+
+class KllSketch:
+    """Quantiles of values of equal weight: a KLL sketch.
+
+    It holds all values until there are more than `k`; then the rank of each is off by at
+    most `rank_error(k)` of their number, with 99% confidence, however many they are.
+    Source: Karnin, Lang, Liberty, "Optimal Quantile Approximation in Streams", FOCS 2016.
+
+    >>> sketch = KllSketch(200)
+    >>> for value in (3, 1, 2):
+    ...     sketch.add(value, 1)
+    >>> sketch.extremes(), sorted(sketch.weighted_values())
+    ((1, 3), [(1, 1), (2, 1), (3, 1)])
+    """
+
+    MAX_K = 65535
+
+    def __init__(self, k: int, serialized: bytes | None = None) -> None:
+        self._k = k
+        sketch = datasketches().kll_items_sketch
+        self._sketch = sketch(k) if serialized is None else sketch.deserialize(serialized, _serde())
+
+    @staticmethod
+    def rank_error(k: int) -> float:
+        """By how much a rank may be off, as a part of 1."""
+        return float(datasketches().kll_items_sketch.get_normalized_rank_error(k, False))
+
+    @classmethod
+    def k_for(cls, epsilon: float) -> int:
+        """The least k with that rank error, or else the greatest that there is."""
+        low, high = 8, cls.MAX_K
+        while low < high:
+            middle = (low + high) // 2
+            if cls.rank_error(middle) <= epsilon:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def add(self, value: Any, weight: float) -> None:
+        self._sketch.update(value)
+
+    def merge(self, other: KllSketch) -> None:
+        self._sketch.merge(other._sketch)
+
+    def extremes(self) -> tuple[Any, Any] | None:
+        if self._sketch.is_empty():
+            return None
+        return self._sketch.get_min_value(), self._sketch.get_max_value()
+
+    def weighted_values(self) -> Iterator[tuple[Any, float]]:
+        return iter(self._sketch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KllSketch, (self._k, self._sketch.serialize(_serde()))
+
+
+class VarOptSketch:
+    """Quantiles of weighted values: a weighted sample of at most `k` of them.
+
+    It holds all values until there are more than `k`; then a quantile's rank is off by at
+    most about 1.29 / sqrt(k) of the total weight, with 99% confidence.
+    Source: Cohen, Duffield, Kaplan, Lund, Thorup, "Efficient Stream Sampling for
+    Variance-Optimal Estimation of Subset Sums", SIAM J. Comput. 40(5), 2011.
+
+    >>> sketch = VarOptSketch(200)
+    >>> sketch.add("a", 2.5)
+    >>> sketch.extremes(), list(sketch.weighted_values())
+    (('a', 'a'), [('a', 2.5)])
+    """
+
+    def __init__(self, k: int, serialized: bytes | None = None, extremes: tuple[Any, Any] | None = None) -> None:
+        self._k = k
+        self._extremes = extremes
+        sketch = datasketches().var_opt_sketch
+        self._sketch = sketch(k) if serialized is None else sketch.deserialize(serialized, _serde())
+
+    @staticmethod
+    def k_for(epsilon: float) -> int:
+        """The least k with that rank error."""
+        return int((1.29 / epsilon) ** 2) + 1
+
+    # A value of no weight is never in the sample, and yet may be the least or the greatest.
+    def add(self, value: Any, weight: float) -> None:
+        self._sketch.update(value, weight)
+        self._extend(value, value)
+
+    def merge(self, other: VarOptSketch) -> None:
+        union = datasketches().var_opt_union(self._k)
+        union.update(self._sketch)
+        union.update(other._sketch)
+        self._sketch = union.get_result()
+        if other._extremes is not None:
+            self._extend(*other._extremes)
+
+    def _extend(self, least: Any, greatest: Any) -> None:
+        if self._extremes is not None:
+            least = min(self._extremes[0], least)
+            greatest = max(self._extremes[1], greatest)
+        self._extremes = least, greatest
+
+    def extremes(self) -> tuple[Any, Any] | None:
+        return self._extremes
+
+    def weighted_values(self) -> Iterator[tuple[Any, float]]:
+        return iter(self._sketch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return VarOptSketch, (self._k, self._sketch.serialize(_serde()), self._extremes)
+
+
+@cache
+def _serde() -> Any:
+    """How a sketch's items become bytes: pickled, after their length."""
+
+    class PickleSerDe(datasketches().PyObjectSerDe):  # type: ignore[misc]
+        def get_size(self, item: Any) -> int:
+            return len(self.to_bytes(item))
+
+        def to_bytes(self, item: Any) -> bytes:
+            pickled = pickle.dumps(item, protocol=5)
+            return len(pickled).to_bytes(8, "little") + pickled
+
+        def from_bytes(self, data: bytes, offset: int) -> tuple[Any, int]:
+            start = offset + 8
+            length = int.from_bytes(data[offset:start], "little")
+            return pickle.loads(data[start : start + length]), 8 + length
+
+    return PickleSerDe()

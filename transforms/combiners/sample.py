@@ -1,0 +1,147 @@
+"""Sample: n elements chosen at random, or n elements of any kind, without replacement."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from ...sdk.combine_fn import CombineFn
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PCollection
+from ..combine import CombineGlobally
+from ..pardo import FlatMap
+from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+from .top import TopCombineFn
+
+# Inside `Sample`, `Any` is a transform.
+AnyType: TypeAlias = Any
+
+
+class SampleCombineFn(CombineFn[Any, list[tuple[float, Any]], list[Any]]):
+    """n elements, every subset of that size being as likely; all of them if there are no more.
+
+    Each element draws a number, and those with the n greatest numbers are the sample.
+
+    Args:
+      n: how many.
+      source: where random numbers come from; by default Python's, which differs in each
+        process.  A `random.Random` with a seed makes the sample of a given order of
+        inputs repeatable.
+
+    >>> SampleCombineFn(2, random.Random(7)).apply("abcde")
+    ['e', 'd']
+    """
+
+    def __init__(self, n: int, source: random.Random | None = None) -> None:
+        self._top = TopCombineFn(n, key=itemgetter(0))
+        self._source = source
+
+    def create_accumulator(self) -> list[tuple[float, Any]]:
+        return self._top.create_accumulator()
+
+    def add_input(self, accumulator: list[tuple[float, Any]], element: Any) -> list[tuple[float, Any]]:
+        return self._top.add_input(accumulator, ((self._source or random).random(), element))
+
+    def merge_accumulators(self, accumulators: Iterable[list[tuple[float, Any]]]) -> list[tuple[float, Any]]:
+        return self._top.merge_accumulators(accumulators)
+
+    def compact(self, accumulator: list[tuple[float, Any]]) -> list[tuple[float, Any]]:
+        return self._top.compact(accumulator)
+
+    def extract_output(self, accumulator: list[tuple[float, Any]]) -> list[Any]:
+        return [element for _, element in self._top.extract_output(accumulator)]
+
+
+class AnyElementsCombineFn(CombineFn[Any, list[Any], list[Any]]):
+    """n elements, whichever come first; all of them if there are no more.
+
+    >>> AnyElementsCombineFn(2).apply([3, 1, 2])
+    [3, 1]
+    """
+
+    def __init__(self, n: int) -> None:
+        if n < 0:
+            raise ValueError(f"Sample.Any needs a count of elements, not negative: got n={n}")
+        self._n = n
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def add_input(self, accumulator: list[Any], element: Any) -> list[Any]:
+        if len(accumulator) < self._n:
+            accumulator.append(element)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[list[Any]]) -> list[Any]:
+        return list(islice(chain.from_iterable(accumulators), self._n))
+
+    def extract_output(self, accumulator: list[Any]) -> list[Any]:
+        return accumulator
+
+
+class Sample:
+    """Some of the elements, without replacement."""
+
+    class FixedSizeGlobally(GlobalCombiner):
+        """n elements chosen at random of a whole collection, as one list.
+
+        >>> import penstock as beam
+        >>> [7, 7, 7] | beam.combiners.Sample.FixedSizeGlobally(2)
+        [[7, 7]]
+        """
+
+        def __init__(self, n: int, source: random.Random | None = None) -> None:
+            super().__init__(SampleCombineFn(n, source))
+            self._n = n
+
+        def default_label(self) -> str:
+            return f"FixedSizeGlobally({self._n})"
+
+        def display_data(self) -> dict[str, AnyType]:
+            return {"n": self._n}
+
+    class FixedSizePerKey(KeyedCombiner):
+        """n values chosen at random of each key's, as one list.
+
+        >>> import penstock as beam
+        >>> [("k", 7), ("k", 7), ("k", 7)] | beam.combiners.Sample.FixedSizePerKey(2)
+        [('k', [7, 7])]
+        """
+
+        def __init__(self, n: int, source: random.Random | None = None) -> None:
+            super().__init__(SampleCombineFn(n, source))
+            self._n = n
+
+        def default_label(self) -> str:
+            return f"FixedSizePerKey({self._n})"
+
+        def display_data(self) -> dict[str, AnyType]:
+            return {"n": self._n}
+
+    class Any(PTransform):
+        """n elements of a whole collection, whichever come first, one by one.
+
+        Cheaper than a random sample, and no substitute for one.
+
+        >>> import penstock as beam
+        >>> [7, 7, 7] | beam.combiners.Sample.Any(2)
+        [7, 7]
+        """
+
+        def __init__(self, n: int) -> None:
+            super().__init__()
+            self._n = n
+            self._combine_fn = AnyElementsCombineFn(n)
+
+        def default_label(self) -> str:
+            return f"Any({self._n})"
+
+        def display_data(self) -> dict[str, AnyType]:
+            return {"n": self._n}
+
+        def expand(self, pcoll: PCollection[AnyType]) -> PCollection[AnyType]:
+            lists = pcoll | "Combine" >> CombineGlobally(self._combine_fn).without_defaults()
+            return lists | "OneByOne" >> FlatMap()  # type: ignore[no-any-return]

@@ -1,0 +1,84 @@
+"""Sum, Min and Max: `CombineGlobally(sum)`, `CombinePerKey(max)` and so on, by name."""
+
+from __future__ import annotations
+
+from ...sdk.arithmetic_combine_fns import MaxCombineFn, MinCombineFn, SumCombineFn
+from .globally_and_per_key import GlobalCombiner, KeyedCombiner
+
+
+class Sum:
+    """The sum."""
+
+    class Globally(GlobalCombiner):
+        """Of a whole collection; 0 if it is empty.
+
+        >>> import penstock as beam
+        >>> [1, 2, 3] | beam.combiners.Sum.Globally()
+        [6]
+        """
+
+        def __init__(self, has_defaults: bool = True) -> None:
+            super().__init__(SumCombineFn(), has_defaults)
+
+    class PerKey(KeyedCombiner):
+        """Of each key's values.
+
+        >>> import penstock as beam
+        >>> [("a", 1), ("a", 2)] | beam.combiners.Sum.PerKey()
+        [('a', 3)]
+        """
+
+        def __init__(self, label: str | None = None) -> None:
+            super().__init__(SumCombineFn(), label)
+
+
+class Min:
+    """The least."""
+
+    class Globally(GlobalCombiner):
+        """Of a whole collection; nothing if it is empty, since there is no least then.
+
+        >>> import penstock as beam
+        >>> [3, 1, 2] | beam.combiners.Min.Globally()
+        [1]
+        """
+
+        def __init__(self, has_defaults: bool = False) -> None:
+            super().__init__(MinCombineFn(), has_defaults)
+
+    class PerKey(KeyedCombiner):
+        """Of each key's values.
+
+        >>> import penstock as beam
+        >>> [("a", 1), ("a", 2)] | beam.combiners.Min.PerKey()
+        [('a', 1)]
+        """
+
+        def __init__(self, label: str | None = None) -> None:
+            super().__init__(MinCombineFn(), label)
+
+
+class Max:
+    """The greatest."""
+
+    class Globally(GlobalCombiner):
+        """Of a whole collection; nothing if it is empty, since there is no greatest then.
+
+        >>> import penstock as beam
+        >>> [3, 1, 2] | beam.combiners.Max.Globally()
+        [3]
+        """
+
+        def __init__(self, has_defaults: bool = False) -> None:
+            super().__init__(MaxCombineFn(), has_defaults)
+
+    class PerKey(KeyedCombiner):
+        """Of each key's values.
+
+        >>> import penstock as beam
+        >>> [("a", 1), ("a", 2)] | beam.combiners.Max.PerKey()
+        [('a', 2)]
+        """
+
+        def __init__(self, label: str | None = None) -> None:
+            super().__init__(MaxCombineFn(), label)

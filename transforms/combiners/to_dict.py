@@ -1,0 +1,52 @@
+"""ToDict: a collection of (key, value) pairs as one dict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...sdk.combine_fn import CombineFn
+from .globally_and_per_key import GlobalCombiner
+
+
+class ToDictCombineFn(CombineFn[tuple[Any, Any], dict[Any, Any], dict[Any, Any]]):
+    """The pairs as a dict; of several values for one key, any one of them.
+
+    >>> ToDictCombineFn().apply([("a", 1), ("b", 2)])
+    {'a': 1, 'b': 2}
+    """
+
+    output_is_accumulator = True
+
+    def create_accumulator(self) -> dict[Any, Any]:
+        return {}
+
+    def add_input(self, accumulator: dict[Any, Any], element: tuple[Any, Any]) -> dict[Any, Any]:
+        key, value = element
+        accumulator[key] = value
+        return accumulator
+
+    def add_inputs(self, accumulator: dict[Any, Any], elements: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+        accumulator.update(elements)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[dict[Any, Any]]) -> dict[Any, Any]:
+        merged: dict[Any, Any] = {}
+        for accumulator in accumulators:
+            merged.update(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: dict[Any, Any]) -> dict[Any, Any]:
+        return accumulator
+
+
+class ToDict(GlobalCombiner):
+    """The (key, value) pairs of a collection as one dict; of several values for one key, any one of them.
+
+    >>> import penstock as beam
+    >>> [("a", 1), ("b", 2)] | beam.combiners.ToDict()
+    [{'a': 1, 'b': 2}]
+    """
+
+    def __init__(self, has_defaults: bool = True) -> None:
+        super().__init__(ToDictCombineFn(), has_defaults)

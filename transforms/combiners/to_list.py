@@ -1,0 +1,63 @@
+"""ToList: a collection as one list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+from ...sdk.combine_fn import CombineFn, InlineFold
+from ...sdk.errors import PenstockError
+from .globally_and_per_key import GlobalCombiner
+
+
+class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
+    """All elements, in the order they happened to come in.
+
+    >>> ToListCombineFn().apply([3, 1, 3])
+    [3, 1, 3]
+    """
+
+    # `append` gives None.
+    inline_fold = InlineFold(first="[x]", step="acc.append(x) or acc")
+    output_is_accumulator = True
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def add_input(self, accumulator: list[Any], element: Any) -> list[Any]:
+        accumulator.append(element)
+        return accumulator
+
+    def add_inputs(self, accumulator: list[Any], elements: Iterable[Any]) -> list[Any]:
+        accumulator.extend(elements)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[list[Any]]) -> list[Any]:
+        return list(chain.from_iterable(accumulators))
+
+    def extract_output(self, accumulator: list[Any]) -> list[Any]:
+        return accumulator
+
+    def retract_input(self, accumulator: list[Any], element: Any) -> list[Any]:
+        """The list without one of the elements equal to `element`; raises PenstockError if there is none."""
+        try:
+            accumulator.remove(element)
+        except ValueError:
+            raise PenstockError(
+                f"ToListCombineFn was asked to retract {element!r}, which it was never given; do its __eq__ and "
+                f"its coder agree?"
+            ) from None
+        return accumulator
+
+
+class ToList(GlobalCombiner):
+    """All elements of a collection, in no particular order, as one list.
+
+    >>> import penstock as beam
+    >>> [3, 1, 3] | beam.combiners.ToList()
+    [[3, 1, 3]]
+    """
+
+    def __init__(self, has_defaults: bool = True) -> None:
+        super().__init__(ToListCombineFn(), has_defaults)

@@ -1,0 +1,64 @@
+"""ToSet: a collection's distinct elements as one set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...sdk.combine_fn import CombineFn
+from ...sdk.errors import PenstockError
+from .globally_and_per_key import GlobalCombiner
+
+
+class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
+    """The distinct elements, which must have a hash.
+
+    The accumulator counts each, so that a retraction takes an element out of the set only
+    with the last of its kind.
+
+    >>> sorted(ToSetCombineFn().apply([3, 1, 3]))
+    [1, 3]
+    """
+
+    def create_accumulator(self) -> dict[Any, int]:
+        return {}
+
+    def add_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:
+        accumulator[element] = accumulator.get(element, 0) + 1
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[dict[Any, int]]) -> dict[Any, int]:
+        merged: dict[Any, int] = {}
+        for accumulator in accumulators:
+            for element, count in accumulator.items():
+                merged[element] = merged.get(element, 0) + count
+        return merged
+
+    def extract_output(self, accumulator: dict[Any, int]) -> set[Any]:
+        return set(accumulator)
+
+    def retract_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:
+        """One of its kind less; raises PenstockError if there is none."""
+        count = accumulator.get(element, 0)
+        if count == 0:
+            raise PenstockError(
+                f"ToSetCombineFn was asked to retract {element!r}, which it was never given; do its __hash__ and "
+                f"its coder agree?"
+            )
+        if count == 1:
+            del accumulator[element]
+        else:
+            accumulator[element] = count - 1
+        return accumulator
+
+
+class ToSet(GlobalCombiner):
+    """The distinct elements of a collection as one set.
+
+    >>> import penstock as beam
+    >>> [3, 3] | beam.combiners.ToSet()
+    [{3}]
+    """
+
+    def __init__(self, has_defaults: bool = True) -> None:
+        super().__init__(ToSetCombineFn(), has_defaults)

@@ -1,0 +1,150 @@
+"""TupleCombineFn: several combiners at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from ...sdk.combine_fn import CombineFn, InlineFold
+
+
+class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
+    """What combiners of tuples share; a subclass says what of an element each combiner is given."""
+
+    # How the k-th combiner's input is written, for `inline_fold`.
+    _input_expression: str
+
+    def __init__(self, *combiners: Any, merge_accumulators_batch_size: int | None = None) -> None:
+        self._combiners = tuple(CombineFn.maybe_from_callable(combiner) for combiner in combiners)
+        self._names = [getattr(combiner, "__name__", type(combiner).__name__) for combiner in combiners]
+        # Merging needs this many accumulators in memory at a time, each of them a tuple.
+        self._batch_size = merge_accumulators_batch_size or max(10, 1000 // max(1, len(combiners)))
+
+    def _inputs(self, element: Any) -> Iterable[Any]:
+        """What each combiner gets of an element."""
+        raise NotImplementedError
+
+    @property
+    def inline_fold(self) -> InlineFold | None:  # type: ignore[override]
+        """All the combiners' expressions as one tuple, if each has one."""
+        folds = [combiner.inline_fold for combiner in self._combiners]
+        parts = [fold for fold in folds if fold is not None]
+        if len(parts) < len(folds):
+            return None
+        return InlineFold(
+            first=_tuple_display(self._part(fold.first, k) for k, fold in enumerate(parts)),
+            step=_tuple_display(self._part(fold.step, k) for k, fold in enumerate(parts)),
+        )
+
+    def _part(self, expression: str, k: int) -> str:
+        replaced = re.sub(r"\bacc\b", f"acc[{k}]", expression)
+        return re.sub(r"\bx\b", self._input_expression.format(k=k), replaced)
+
+    def setup(self, *args: Any, **kwargs: Any) -> None:
+        for combiner in self._combiners:
+            combiner.setup(*args, **kwargs)
+
+    def create_accumulator(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        return tuple(combiner.create_accumulator(*args, **kwargs) for combiner in self._combiners)
+
+    def add_input(self, accumulator: tuple[Any, ...], element: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        return tuple(
+            combiner.add_input(part, value, *args, **kwargs)
+            for combiner, part, value in zip(self._combiners, accumulator, self._inputs(element))
+        )
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        rest: Iterator[tuple[Any, ...]] = iter(accumulators)
+        merged = next(rest, None)
+        if merged is None:
+            return self.create_accumulator(*args, **kwargs)
+        while batch := list(islice(rest, self._batch_size)):
+            merged = tuple(
+                combiner.merge_accumulators(parts, *args, **kwargs)
+                for combiner, parts in zip(self._combiners, zip(merged, *batch))
+            )
+        return merged
+
+    def compact(self, accumulator: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        return tuple(combiner.compact(part, *args, **kwargs) for combiner, part in zip(self._combiners, accumulator))
+
+    def extract_output(self, accumulator: tuple[Any, ...], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        return tuple(
+            combiner.extract_output(part, *args, **kwargs) for combiner, part in zip(self._combiners, accumulator)
+        )
+
+    @property
+    def retract_input(self) -> Any:  # type: ignore[override]
+        """Retracts from each part; None unless every combiner can."""
+        if any(combiner.retract_input is None for combiner in self._combiners):
+            return None
+        return self._retract_from_each
+
+    def _retract_from_each(self, accumulator: tuple[Any, ...], element: Any) -> tuple[Any, ...]:
+        combiners: Any = self._combiners
+        return tuple(
+            combiner.retract_input(part, value)
+            for combiner, part, value in zip(combiners, accumulator, self._inputs(element))
+        )
+
+    def retracts_exactly(self, element: Any) -> bool:
+        """Whether every combiner can take its part of `element` back, as `SumCombineFn` has it."""
+        combiners: Any = self._combiners
+        return all(
+            combiner.retracts_exactly(value)
+            for combiner, value in zip(combiners, self._inputs(element))
+            if hasattr(combiner, "retracts_exactly")
+        )
+
+    def teardown(self, *args: Any, **kwargs: Any) -> None:
+        for combiner in reversed(self._combiners):
+            combiner.teardown(*args, **kwargs)
+
+    def display_data(self) -> dict[str, Any]:
+        """What a drawing of the pipeline may show of it."""
+        return {"combiners": str(self._names), "merge_accumulators_batch_size": self._batch_size}
+
+
+class TupleCombineFn(_SideBySide):
+    """Combines n-tuples with n combiners, the k-th of them taking every k-th component.
+
+    Args:
+      combiners: CombineFns, or callables such as `sum`.
+      merge_accumulators_batch_size: how many accumulators are merged, and so held in
+        memory, at once.
+
+    >>> TupleCombineFn(max, sum).apply([("a", 1), ("b", 2)])
+    ('b', 3)
+    """
+
+    _input_expression = "x[{k}]"
+
+    def _inputs(self, element: Any) -> Iterable[Any]:
+        return tuple(element)
+
+    def with_common_input(self) -> SingleInputTupleCombineFn:
+        """The same combiners, each of them given every element whole.
+
+        >>> TupleCombineFn(min, max, sum).with_common_input().apply([3, 1, 2])
+        (1, 3, 6)
+        """
+        return SingleInputTupleCombineFn(*self._combiners)
+
+
+class SingleInputTupleCombineFn(_SideBySide):
+    """Gives each element to all of n combiners; the result is the n-tuple of theirs.
+
+    >>> SingleInputTupleCombineFn(min, max).apply([3, 1, 2])
+    (1, 3)
+    """
+
+    _input_expression = "x"
+
+    def _inputs(self, element: Any) -> Iterable[Any]:
+        return (element for _ in self._combiners)
+
+
+def _tuple_display(expressions: Iterable[str]) -> str:
+    return "(" + "".join(f"({expression}), " for expression in expressions) + ")"
