@@ -31,8 +31,8 @@ class AvroFormat(FileFormat):
         self.codec = codec
         try:
             fastavro.parse_schema(self.schema)
-        except fastavro.schema.SchemaParseException as error:
-            raise ValueError(f"{transform}: the schema is not Avro's: {error}") from error
+        except (fastavro.schema.SchemaParseException, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{transform}: the schema is not Avro's: {error!r}") from error
 
     def open(self, file: BinaryIO) -> RecordWriter:
         return _AvroWriter(self, file)

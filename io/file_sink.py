@@ -35,12 +35,14 @@ from .shard_names import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_a
 class StagedFile:
     """A finished file in the staging directory.
 
-    `shard` is its number where the elements came with one.
+    `shard` is its number where the elements came with one; `group` is what it holds the
+    elements of, where a sink writes more than one kind of file.
     """
 
     name: str
     size: int
     shard: int | None = None
+    group: Any = None
 
 
 class FileSink(Sink[Any]):
@@ -57,6 +59,8 @@ class FileSink(Sink[Any]):
         `io.Write` makes them when `num_shards` is given.
       compression_type: see `CompressionTypes`; 'auto' goes by the suffix.
       max_records_per_shard: begin another file after so many values.
+      name_by_transaction: make the transaction part of the names, as an unbounded input
+        needs it: every epoch commits files of its own.
       skip_if_empty: write no file at all when there are no elements.  Otherwise there
         is one, with its header.
       transform: what errors call whatever writes into this sink.
@@ -77,6 +81,7 @@ class FileSink(Sink[Any]):
         sharded: bool = False,
         compression_type: str = CompressionTypes.AUTO,
         max_records_per_shard: int | None = None,
+        name_by_transaction: bool = False,
         skip_if_empty: bool = False,
         transform: str = "",
     ) -> None:
@@ -88,6 +93,7 @@ class FileSink(Sink[Any]):
         self.sharded = sharded
         self.compression_type = compression_type
         self.max_records_per_shard = max_records_per_shard
+        self.name_by_transaction = name_by_transaction
         self.skip_if_empty = skip_if_empty
         self.file_format = file_format
         self._check()
@@ -120,9 +126,11 @@ class FileSink(Sink[Any]):
         directory, name = split_path(self.file_path_prefix)
         return join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
 
-    def final_path(self, shard: int, shards: int) -> str:
+    def final_path(self, transaction: str, shard: int, shards: int) -> str:
         """The name that a shard is published under."""
-        return f"{self.file_path_prefix}{shard_name(self.shard_name_template, shard, shards)}{self.file_name_suffix}"
+        epoch = f"-{quote(transaction, safe='')}" if self.name_by_transaction else ""
+        name = shard_name(self.shard_name_template, shard, shards)
+        return f"{self.file_path_prefix}{epoch}{name}{self.file_name_suffix}"
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[RecordWriter]:
@@ -138,8 +146,7 @@ class FileSink(Sink[Any]):
                 raise
 
     def _create(self, path: str) -> BinaryIO:
-        compression = CompressionTypes.resolve(self.compression_type, self.final_path(0, 1))
-        return open_for_writing(path, compression)
+        return open_for_writing(path, CompressionTypes.resolve(self.compression_type, self.final_path("", 0, 1)))
 
     # Two phases
 
@@ -159,13 +166,14 @@ class FileSink(Sink[Any]):
     def commit(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> None:
         directory = self.staging_directory(transaction)
         fs = self.file_system
+        files = [file for token in staged for file in token]
         with self._naming_the_output("can't be published"):
             if not fs.exists(directory):
-                self._check_that_it_was_published([file for token in staged for file in token])
+                self._check_that_it_was_published(transaction, files)
                 return
             plan = read_plan(fs, directory)
             if plan is None:
-                plan = self.plan(directory, [file for token in staged for file in token])
+                plan = self.plan(transaction, [*files, *self._stage_empty_shards(directory, files)])
                 write_plan(fs, directory, plan)
             carry_out(fs, directory, plan)
             fs.delete(directory)
@@ -180,27 +188,21 @@ class FileSink(Sink[Any]):
             if read_plan(self.file_system, directory) is None:
                 self.file_system.delete(directory)
 
-    def plan(self, directory: str, files: Sequence[StagedFile]) -> list[Renaming]:
-        """Which staged file gets which name; makes the shards that nobody wrote."""
-        numbered = self._numbered(files)
-        shards = max(numbered, default=-1) + 1
-        if self.sharded:
-            shards = self.num_shards
-        if not files:
-            shards = 0 if self.skip_if_empty else max(shards, 1)
-        for shard in range(shards):
-            if shard not in numbered:
-                numbered[shard] = self._stage_empty(directory, f"empty-{shard}")
-        return [Renaming(file.name, self.final_path(shard, shards), file.size) for shard, file in numbered.items()]
+    def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        """Which staged file gets which name, in an order that depends on the files alone."""
+        numbered = self._numbered(files) if self.sharded else dict(enumerate(files))
+        shards = len(numbered)
+        if shards > 1 and not tells_shards_apart(self.shard_name_template):
+            raise SinkError(
+                f"{self.transform}: {shards} workers wrote, but {self.final_path(transaction, 0, 1)!r} is one file; "
+                "write it by penstock.io.Write, or give a shard_name_template with an S"
+            )
+        return [
+            Renaming(file.name, self.final_path(transaction, shard, shards), file.size)
+            for shard, file in numbered.items()
+        ]
 
     def _numbered(self, files: Sequence[StagedFile]) -> dict[int, StagedFile]:
-        if not self.sharded:
-            if len(files) > 1 and not tells_shards_apart(self.shard_name_template):
-                raise SinkError(
-                    f"{self.transform}: {len(files)} workers wrote, but {self.final_path(0, 1)!r} is one file; "
-                    "give num_shards=1, through penstock.io.Write, or a shard_name_template with an S"
-                )
-            return dict(enumerate(files))
         numbered: dict[int, StagedFile] = {}
         for file in sorted(files, key=lambda file: (file.shard or 0, file.name)):
             shard = file.shard or 0
@@ -212,28 +214,35 @@ class FileSink(Sink[Any]):
             numbered[shard] = file
         return numbered
 
-    def _stage_empty(self, directory: str, name: str) -> StagedFile:
-        path = join_path(directory, name)
-        with self.open_file(path):
-            pass
-        return self._staged(directory, name, None)
+    def _stage_empty_shards(self, directory: str, files: Sequence[StagedFile]) -> list[StagedFile]:
+        """The shards that have a name but nobody wrote."""
+        if not files and self.skip_if_empty:
+            return []
+        written = {file.shard for file in files}
+        missing = [shard for shard in range(self.num_shards) if shard not in written] if self.sharded else []
+        if not files and not missing:
+            missing = [0]
+        staged = []
+        for shard in missing:
+            with self.open_file(join_path(directory, f"empty-{shard}")):
+                pass
+            staged.append(self._staged(directory, f"empty-{shard}", shard))
+        return staged
 
-    def _staged(self, directory: str, name: str, shard: int | None) -> StagedFile:
+    def _staged(self, directory: str, name: str, shard: int | None, group: Any = None) -> StagedFile:
         path = join_path(directory, name)
         self.file_system.sync(path)
-        return StagedFile(name, self.file_system.size(path), shard)
+        return StagedFile(name, self.file_system.size(path), shard, group)
 
-    def _check_that_it_was_published(self, files: Sequence[StagedFile]) -> None:
-        shards = self.num_shards if self.sharded else len(files)
-        shards = max(shards, 1)
-        if (not files and self.skip_if_empty) or any(
-            self.file_system.exists(self.final_path(shard, shards)) for shard in range(shards)
-        ):
-            return
-        raise SinkError(
-            f"{self.transform}: {self.final_path(0, shards)!r} can't be published: neither it nor what was staged "
-            "for it is there. Something removed the staging directory before the commit; run the pipeline again"
-        )
+    def _check_that_it_was_published(self, transaction: str, files: Sequence[StagedFile]) -> None:
+        finals = [entry.final for entry in self.plan(transaction, files)]
+        if not files and not self.skip_if_empty:
+            finals = [self.final_path(transaction, 0, max(self.num_shards, 1))]
+        if finals and not any(map(self.file_system.exists, finals)):
+            raise SinkError(
+                f"{self.transform}: {finals[0]!r} can't be published: neither it nor what was staged "
+                "for it is there. Something removed the staging directory before the commit; run the pipeline again"
+            )
 
     @contextmanager
     def _naming_the_output(self, what: str) -> Iterator[None]:

@@ -308,3 +308,16 @@ def test_it_works_the_same_in_a_bucket():
     sink.prepare("other")
     sink.abort("other")
     assert 2 == len(fs.find("/bucket"))
+
+
+def test_every_epoch_of_an_unbounded_input_has_files_of_its_own(tmp_path):
+    """Rather than replacing those of the epoch before; an epoch without elements has none."""
+    sink = text_sink(tmp_path / "out", name_by_transaction=True, skip_if_empty=True)
+    for epoch, values in enumerate((["a"], [], ["b"])):
+        sink.prepare(f"run-{epoch}")
+        writer = sink.open_writer(f"run-{epoch}", "unit")
+        writer.write(Bundle(values))
+        token = writer.stage()
+        for _ in range(2):
+            sink.commit(f"run-{epoch}", [token])
+    assert {"out-run-0-00000-of-00001": "a\n", "out-run-2-00000-of-00001": "b\n"} == content(tmp_path)

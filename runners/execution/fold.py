@@ -1,0 +1,87 @@
+"""The fold of a grouping: how elements become accumulators, and those results.
+
+Both kinds of grouping are one here: a plain one folds values into lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...sdk import graph
+from ...sdk.combine_fn import CombineFn
+from ...sdk.windowing_strategy import WindowingStrategy
+from .stage_source import FoldOperation
+
+# Stands for "no accumulator yet", which no accumulator is equal to.
+MISSING = object()
+
+
+class Fold:
+    """One worker's copy of a grouping's fold.
+
+    Attributes:
+      label: the grouping's full label.
+      combine_fn: its combiner; None for a plain grouping.
+      operation: what the generated code needs to know.
+      names: what the generated code calls, by name.
+    """
+
+    def __init__(self, transform: graph.Transform) -> None:
+        primitive = transform.primitive
+        assert isinstance(primitive, graph.GroupByKeyAndWindow)
+        self.label = transform.label
+        self.windowing: WindowingStrategy = primitive.windowing
+        self.combine_fn: CombineFn[Any, Any, Any] | None = None
+        self.names: dict[str, Any] = {}
+        first: str | None = None
+        step: str | None = None
+        if primitive.combine is not None:
+            fn = self.combine_fn = primitive.combine.load()
+            if fn.inline_fold is not None:
+                first, step = fn.inline_fold.first, fn.inline_fold.step
+            else:
+                first, step = "add_input(create(), x)", "add_input(acc, x)"
+                self.names = {"create": fn.create_accumulator, "add_input": fn.add_input}
+        window_fn = self.windowing.window_fn
+        self.operation = FoldOperation(self.label, first, step, self.windowing.timestamp_combiner, window_fn)
+
+    def setup(self) -> None:
+        """Set up the combiner."""
+        if self.combine_fn is not None:
+            self.combine_fn.setup()
+
+    def teardown(self) -> None:
+        """Tear down the combiner."""
+        if self.combine_fn is not None:
+            self.combine_fn.teardown()
+
+    def of(self, values: list[Any]) -> Any:
+        """The accumulator of these values."""
+        fn = self.combine_fn
+        return values if fn is None else fn.add_inputs(fn.create_accumulator(), values)
+
+    def merged(self, accumulators: list[Any]) -> Any:
+        """One accumulator for several."""
+        if len(accumulators) == 1:
+            return accumulators[0]
+        if self.combine_fn is not None:
+            return self.combine_fn.merge_accumulators(accumulators)
+        return [value for values in accumulators for value in values]
+
+    def compacted(self, accumulators: Iterable[Any]) -> list[Any]:
+        """Accumulators as they are to travel."""
+        fn = self.combine_fn
+        if fn is None or type(fn).compact is CombineFn.compact:
+            return list(accumulators)
+        return [fn.compact(accumulator) for accumulator in accumulators]
+
+    @property
+    def extracts(self) -> bool:
+        """Whether a result is something else than its accumulator."""
+        return self.combine_fn is not None and not self.combine_fn.output_is_accumulator
+
+    def extracted(self, accumulator: Any) -> Any:
+        """The result that an accumulator stands for."""
+        fn = self.combine_fn
+        return accumulator if fn is None or fn.output_is_accumulator else fn.extract_output(accumulator)

@@ -1,0 +1,155 @@
+"""Fusion: the graph's ParDos and AssignWindows as stages.
+
+A stage is a maximal chain of them without a shuffle: each one's output goes to the next
+alone.  Where a PCollection has several consumers, or is a side input, or is one of several
+tagged outputs, the stage ends and bundles are handed on.  Where the last output goes to a
+combining grouping alone, the grouping's fold belongs to the stage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import attrs
+
+from ...sdk import graph
+
+# CPython nests at most 20 loops in a function; this leaves room for the stage's own.
+MAX_OPERATIONS = 12
+
+
+@attrs.frozen
+class Stage:
+    """A fused chain.
+
+    Attributes:
+      operations: its ParDos and AssignWindows, first to last.
+      input: the PCollection that it reads.
+      fold: the grouping whose fold is part of it, if any.
+    """
+
+    operations: tuple[graph.Transform, ...]
+    input: int
+    fold: graph.Transform | None = None
+
+    @property
+    def label(self) -> str:
+        """What to call it where people look."""
+        names = [t.label for t in self.operations] + ([self.fold.label] if self.fold else [])
+        return " + ".join(names)
+
+    @property
+    def outputs(self) -> dict[graph.Tag, int]:
+        """The PCollections that it makes, by tag; none if it ends in a fold."""
+        return {} if self.fold is not None else dict(self.operations[-1].outputs)
+
+    @property
+    def side_inputs(self) -> tuple[graph.SideInput, ...]:
+        """What it reads besides."""
+        return tuple(s for t in self.operations for s in t.side_inputs)
+
+
+@attrs.frozen
+class Source:
+    """A Read."""
+
+    transform: graph.Transform
+
+
+@attrs.frozen
+class Grouping:
+    """A GroupByKeyAndWindow: its shuffle and its window operator."""
+
+    transform: graph.Transform
+    # Whether the stage before it folds into its window operator's cells.
+    fused: bool
+
+
+@attrs.frozen
+class Union:
+    """A Flatten."""
+
+    transform: graph.Transform
+
+
+@attrs.frozen
+class Output:
+    """A ParDo that is a sink."""
+
+    transform: graph.Transform
+
+
+Step: TypeAlias = Stage | Source | Grouping | Union | Output
+
+
+@attrs.frozen
+class Plan:
+    """The steps of a graph, in an order in which inputs come first."""
+
+    steps: tuple[Step, ...]
+    graph: graph.Graph
+
+    def consumers(self, pcollection: int) -> list[Step]:
+        """The steps that take a PCollection as their main input, once for each time they do."""
+        found: list[Step] = []
+        for step in self.steps:
+            if isinstance(step, Stage):
+                found.extend([step] if step.input == pcollection else [])
+            elif not isinstance(step, Grouping) or not step.fused:
+                found.extend([step] * step.transform.inputs.count(pcollection))
+        return found
+
+    def side_input_ids(self) -> set[int]:
+        """PCollections that are a side input of some stage."""
+        return {s.pcollection for t in self.graph.transforms for s in t.side_inputs}
+
+
+def fuse(pipeline: graph.Graph) -> Plan:
+    """The plan of a graph."""
+    uses = Counter(i for t in pipeline.transforms for i in t.inputs)
+    uses.update(s.pcollection for t in pipeline.transforms for s in t.side_inputs)
+    chains: list[list[graph.Transform]] = []
+    # The chain that ends in a PCollection which one more operation may be fused to.
+    open_chains: dict[int, list[graph.Transform]] = {}
+    folds: dict[str, graph.Transform] = {}
+    order: list[list[graph.Transform] | Step] = []
+    for transform in pipeline.transforms:
+        primitive = transform.primitive
+        if isinstance(primitive, graph.Read):
+            order.append(Source(transform))
+        elif isinstance(primitive, graph.Flatten):
+            order.append(Union(transform))
+        elif isinstance(primitive, graph.ParDo) and primitive.sink is not None:
+            order.append(Output(transform))
+        elif isinstance(primitive, graph.GroupByKeyAndWindow):
+            chain = open_chains.pop(transform.inputs[0], None)
+            if chain is not None:
+                folds[chain[-1].label] = transform
+            order.append(Grouping(transform, fused=chain is not None))
+        else:
+            chain = open_chains.pop(transform.inputs[0], None)
+            if chain is None or len(chain) >= MAX_OPERATIONS or transform.side_inputs:
+                chain = []
+                chains.append(chain)
+                order.append(chain)
+            chain.append(transform)
+            (output, *others) = transform.outputs.values()
+            if not others and uses[output] == 1 and not _is_side_input(pipeline, output):
+                open_chains[output] = chain
+    steps: list[Step] = []
+    for item in order:
+        if not isinstance(item, list):
+            steps.append(item)
+        else:
+            steps.append(_stage(item, folds.get(item[-1].label)))
+    return Plan(tuple(steps), pipeline)
+
+
+def _stage(chain: Sequence[graph.Transform], fold: graph.Transform | None) -> Stage:
+    return Stage(tuple(chain), chain[0].inputs[0], fold)
+
+
+def _is_side_input(pipeline: graph.Graph, pcollection: int) -> bool:
+    return any(s.pcollection == pcollection for t in pipeline.transforms for s in t.side_inputs)

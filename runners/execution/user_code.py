@@ -1,0 +1,127 @@
+"""Errors of user code: which transform, which element, which line."""
+
+from __future__ import annotations
+
+import reprlib
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import attrs
+
+from ...sdk.errors import PenstockError, UserCodeError
+
+_PACKAGE = str(Path(__file__).parent.parent.parent)
+
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = 120
+_repr.maxlevel = 3
+
+
+def shortened(element: Any) -> str:
+    """A `repr` of an element that fits on a line, whatever the element.
+
+    >>> shortened("x" * 1000)[:20]
+    "'xxxxxxxxxxxxxxxxxxx"
+    """
+    try:
+        text = _repr.repr(element)
+    except Exception as error:
+        text = f"<{type(element).__name__} whose repr raised {type(error).__name__}>"
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+@attrs.frozen
+class Attribution:
+    """What a failure is to be attributed to."""
+
+    transform: str
+    element: str | None
+
+
+def attributed(error: Exception, attribution: Attribution) -> Exception:
+    """The error to raise for what user code raised.
+
+    An instance of `UserCodeError` that is also one of the user's exception class where
+    Python lets it be both.  Our own errors that say already what is wrong stay themselves,
+    with the transform's label in front.
+    """
+    if isinstance(error, UserCodeError):
+        return error
+    if isinstance(error, PenstockError):
+        if attribution.transform in str(error):
+            return error
+        text = f"{attribution.transform}: {error}"
+        if attribution.element is not None:
+            text += f" (element: {attribution.element})"
+        renamed = type(error)(text)
+        renamed.__cause__ = error.__cause__
+        return renamed
+    tb = user_frames(error.__traceback__)
+    location = None
+    if tb is not None:
+        last = traceback.extract_tb(tb)[-1]
+        first = traceback.extract_tb(tb)[0]
+        location = f"{first.filename}:{first.lineno}"
+        if (last.filename, last.lineno) != (first.filename, first.lineno):
+            location += f", raised at {last.filename}:{last.lineno}"
+    return user_code_error(
+        error.with_traceback(tb), attribution.transform, attribution.element, location, type(error).__name__
+    )
+
+
+def reraise(error: Exception) -> NoReturn:
+    """Raise an attributed error, with the cause that it has and nothing of ours around it."""
+    raise error from error.__cause__
+
+
+def user_code_error(
+    error: Exception, transform: str, element: str | None, location: str | None, kind: str
+) -> UserCodeError:
+    """A `UserCodeError` for what user code raised, of its class as well if that can be."""
+    parts = [f"{kind}: {error}", f"[while running '{transform}'"]
+    if element is not None:
+        parts.append(f"on element {element}")
+    if location is not None:
+        parts.append(f"at {location}")
+    made = _of_both_classes(type(error), " ".join(parts) + "]")
+    made.transform, made.element, made.location = transform, element, location
+    made.__cause__ = error
+    return made
+
+
+def _of_both_classes(kind: type[Exception], message: str) -> UserCodeError:
+    if kind is not Exception:
+        try:
+            both = type(kind.__name__, (UserCodeError, kind), {"__init__": Exception.__init__, "__str__": _message})
+            both.__module__, both.__qualname__ = kind.__module__, kind.__qualname__
+            return both(message)  # type: ignore[no-any-return]
+        except TypeError:
+            pass
+    return UserCodeError(message)
+
+
+def _message(self: Exception) -> str:
+    return str(self.args[0])
+
+
+def user_frames(tb: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that begins at the first frame outside of this package.
+
+    None when there is none: a built-in function raised.
+    """
+    while tb is not None:
+        file = tb.tb_frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<penstock")) or _is_users(file):
+            return tb
+        tb = tb.tb_next
+    return None
+
+
+# What comes with the package but stands where a user's code would.
+_USERS = tuple(str(Path(_PACKAGE) / name) for name in ("examples", "tests", "benchmarks", ".venv"))
+
+
+def _is_users(file: str) -> bool:
+    return file.startswith(_USERS)

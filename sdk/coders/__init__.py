@@ -1,0 +1,70 @@
+"""Coders: values as bytes, and the one encoding of keys.
+
+In reading order: what a coder is (`coder`); single values (`primitive`); values made
+of others (`container`); any value (`pickled`); what the model adds to a value
+(`windowed`); sharded keys (`sharded_key`) and Avro records (`avro`); which coder is for
+which type (`typecoders`); how keys become key groups (`key_encoding`).
+"""
+
+from .avro import AvroGenericCoder, AvroRecord
+from .coder import Coder
+from .container import IterableCoder, LengthPrefixCoder, ListCoder, MapCoder, NullableCoder, RowCoder, TupleCoder
+from .key_encoding import KEY_GROUPS, check_keys, encode_key, key_group, key_hash
+from .pickled import (
+    Base64PickleCoder,
+    CloudpickleCoder,
+    DeterministicFastPrimitivesCoder,
+    FastPrimitivesCoder,
+    PickleCoder,
+)
+from .primitive import (
+    BooleanCoder,
+    BytesCoder,
+    FloatCoder,
+    SingletonCoder,
+    StrUtf8Coder,
+    ToBytesCoder,
+    VarIntCoder,
+)
+from .sharded_key import ShardedKey, ShardedKeyCoder
+from .typecoders import CoderRegistry, registry
+from .windowed import GlobalWindowCoder, IntervalWindowCoder, PaneInfoCoder, TimestampCoder, WindowedValueCoder
+
+__all__ = [
+    "Coder",
+    "StrUtf8Coder",
+    "ToBytesCoder",
+    "BytesCoder",
+    "BooleanCoder",
+    "VarIntCoder",
+    "FloatCoder",
+    "SingletonCoder",
+    "NullableCoder",
+    "TupleCoder",
+    "IterableCoder",
+    "ListCoder",
+    "MapCoder",
+    "LengthPrefixCoder",
+    "RowCoder",
+    "PickleCoder",
+    "CloudpickleCoder",
+    "Base64PickleCoder",
+    "FastPrimitivesCoder",
+    "DeterministicFastPrimitivesCoder",
+    "TimestampCoder",
+    "IntervalWindowCoder",
+    "GlobalWindowCoder",
+    "PaneInfoCoder",
+    "WindowedValueCoder",
+    "ShardedKey",
+    "ShardedKeyCoder",
+    "AvroGenericCoder",
+    "AvroRecord",
+    "CoderRegistry",
+    "registry",
+    "encode_key",
+    "key_hash",
+    "key_group",
+    "check_keys",
+    "KEY_GROUPS",
+]

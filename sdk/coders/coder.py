@@ -1,0 +1,151 @@
+"""Coder: how the values of one type become bytes, and values again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import InvalidKeyError, SerializationError
+
+
+class Coder:
+    """Turns values into bytes and back.
+
+    A subclass gives `encode` and `decode`, and `is_deterministic` where equal values
+    always have equal bytes.  Registered for a type (`registry.register_coder`), a
+    deterministic coder makes values of that type usable as keys.
+
+    A coder has two forms of a value: alone (`encode`), where the value ends with the bytes,
+    and as a part of something larger (`encode_nested`), where it has to tell its own end.
+    Unless a subclass knows better, the second is the first behind its length.
+
+    >>> class Upper(Coder):
+    ...     def encode(self, value):
+    ...         return value.upper().encode()
+    ...     def decode(self, encoded):
+    ...         return encoded.decode()
+    >>> Upper().encode("ab"), Upper().encode_nested("ab")
+    (b'AB', b'\\x02AB')
+    """
+
+    def encode(self, value: Any) -> bytes:
+        """The value as bytes.  Raises `SerializationError` for a value of another type."""
+        raise NotImplementedError(f"{self!r} doesn't say how to encode")
+
+    def decode(self, encoded: bytes) -> Any:
+        """The value that `encode` was given.  Raises `SerializationError` for malformed bytes."""
+        raise NotImplementedError(f"{self!r} doesn't say how to decode")
+
+    def encode_nested(self, value: Any) -> bytes:
+        """The value as bytes that tell their own end."""
+        encoded = self.encode(value)
+        return encode_varint(len(encoded)) + encoded
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
+        """The value whose nested form starts at `start`, and where that form ends."""
+        length, start = read_varint(encoded, start)
+        end = start + length
+        return self.decode(take(encoded, start, end)), end
+
+    def decode_nested(self, encoded: bytes) -> Any:
+        """The value that `encode_nested` was given."""
+        return self.read_nested(encoded, 0)[0]
+
+    def is_deterministic(self) -> bool:
+        """Whether equal values have equal bytes, in every process and on every machine."""
+        return False
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        """A deterministic coder of the same values: this one, where it is.
+
+        Raises `InvalidKeyError` when there is none, naming `step_label`.
+        """
+        if self.is_deterministic():
+            return self
+        raise InvalidKeyError(
+            error_message
+            or f"{step_label}: {self!r} is not deterministic, so it can't encode keys: "
+            "use keys of simpler types, or register a deterministic coder for theirs"
+        )
+
+    def estimate_size(self, value: Any) -> int:
+        """About how many bytes the value takes."""
+        return len(self.encode(value))
+
+    def to_type_hint(self) -> Any:
+        """The type of the values."""
+        return Any
+
+    @classmethod
+    def from_type_hint(cls, typehint: Any, registry: Any) -> Coder:
+        """The coder of this class for a type hint; what the registry calls."""
+        return cls()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.__dict__.values()))})"
+
+
+def encode_varint(n: int) -> bytes:
+    """A whole number, not negative, in groups of seven bits, the least significant first.
+
+    >>> encode_varint(300)
+    b'\\xac\\x02'
+    """
+    if n < 128:
+        return bytes((n,))
+    groups = bytearray()
+    while n > 127:
+        groups.append(n & 127 | 128)
+        n >>= 7
+    groups.append(n)
+    return bytes(groups)
+
+
+def read_varint(encoded: bytes, start: int) -> tuple[int, int]:
+    """The number that starts at `start`, and where it ends.
+
+    >>> read_varint(b'\\xac\\x02', 0)
+    (300, 2)
+    """
+    n = shift = 0
+    while True:
+        if start >= len(encoded):
+            raise SerializationError(f"the encoded number in {shortened(encoded)} has no end")
+        group = encoded[start]
+        start += 1
+        n |= (group & 127) << shift
+        if group < 128:
+            return n, start
+        shift += 7
+
+
+def take(encoded: bytes, start: int, end: int) -> bytes:
+    """`encoded[start:end]`.  Raises `SerializationError` when there are not that many bytes."""
+    if end > len(encoded):
+        raise SerializationError(f"expected {end - start} bytes from byte {start} of {shortened(encoded)}")
+    return encoded[start:end]
+
+
+def wrong_type(coder: Coder, expected: str, value: Any) -> SerializationError:
+    """The error for a value that the coder is not for.
+
+    >>> print(wrong_type(Coder(), "str", 5))
+    Coder() encodes str, not 5 (an int)
+    """
+    kind = type(value).__name__
+    article = "an" if kind[0] in "aeiou" else "a"
+    return SerializationError(f"{coder!r} encodes {expected}, not {shortened(value)} ({article} {kind})")
+
+
+def shortened(value: Any, limit: int = 60) -> str:
+    """A `repr` of at most `limit` characters, for messages."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= limit else text[: limit - 3] + "..."

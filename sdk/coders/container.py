@@ -1,0 +1,294 @@
+"""Coders of values that are made of other values.  The formats are Beam's."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import SerializationError
+from .coder import Coder, encode_varint, read_varint, take, wrong_type
+from .primitive import _SelfDelimiting
+
+_count = struct.Struct(">i")
+
+
+class NullableCoder(_SelfDelimiting):
+    """None, or a value of another coder behind a byte 1.
+
+    >>> from penstock.sdk.coders import VarIntCoder
+    >>> NullableCoder(VarIntCoder()).encode(5), NullableCoder(VarIntCoder()).encode(None)
+    (b'\\x01\\x05', b'\\x00')
+    """
+
+    def __init__(self, value_coder: Coder) -> None:
+        self._value_coder = value_coder
+
+    def encode(self, value: Any) -> bytes:
+        return b"\x00" if value is None else b"\x01" + self._value_coder.encode_nested(value)
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
+        if take(encoded, start, start + 1) == b"\x00":
+            return None, start + 1
+        return self._value_coder.read_nested(encoded, start + 1)
+
+    def is_deterministic(self) -> bool:
+        return self._value_coder.is_deterministic()
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        return NullableCoder(self._value_coder.as_deterministic_coder(step_label, error_message))
+
+    def to_type_hint(self) -> Any:
+        return self._value_coder.to_type_hint() | None if self.is_deterministic() else Any
+
+
+class TupleCoder(Coder):
+    """Tuples of a fixed length, with a coder for each place.
+
+    >>> from penstock.sdk.coders import StrUtf8Coder, VarIntCoder
+    >>> TupleCoder([StrUtf8Coder(), VarIntCoder()]).encode(("ab", 3))
+    b'\\x02ab\\x03'
+    """
+
+    def __init__(self, components: Iterable[Coder]) -> None:
+        self._coders = tuple(components)
+
+    def coders(self) -> tuple[Coder, ...]:
+        """The coders, in order."""
+        return self._coders
+
+    def encode(self, value: Any) -> bytes:
+        return self._join(value, nested=False)
+
+    def encode_nested(self, value: Any) -> bytes:
+        return self._join(value, nested=True)
+
+    def _join(self, value: Any, nested: bool) -> bytes:
+        if not isinstance(value, Sequence) or len(value) != len(self._coders):
+            raise wrong_type(self, f"tuples of {len(self._coders)}", value)
+        parts = [coder.encode_nested(part) for coder, part in zip(self._coders, value)]
+        if parts and not nested:
+            parts[-1] = self._coders[-1].encode(value[-1])
+        return b"".join(parts)
+
+    def decode(self, encoded: bytes) -> tuple[Any, ...]:
+        if not self._coders:
+            return ()
+        parts, start = self._read(self._coders[:-1], encoded, 0)
+        return (*parts, self._coders[-1].decode(encoded[start:]))
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[tuple[Any, ...], int]:
+        parts, end = self._read(self._coders, encoded, start)
+        return tuple(parts), end
+
+    @staticmethod
+    def _read(coders: Iterable[Coder], encoded: bytes, start: int) -> tuple[list[Any], int]:
+        parts = []
+        for coder in coders:
+            part, start = coder.read_nested(encoded, start)
+            parts.append(part)
+        return parts, start
+
+    def is_deterministic(self) -> bool:
+        return all(coder.is_deterministic() for coder in self._coders)
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        return TupleCoder(coder.as_deterministic_coder(step_label, error_message) for coder in self._coders)
+
+    def is_kv_coder(self) -> bool:
+        """Whether the values are pairs."""
+        return len(self._coders) == 2
+
+    def key_coder(self) -> Coder:
+        """The coder of a pair's first place."""
+        return self._coders[0]
+
+    def value_coder(self) -> Coder:
+        """The coder of a pair's second place."""
+        return self._coders[1]
+
+    def to_type_hint(self) -> Any:
+        return tuple[tuple(coder.to_type_hint() for coder in self._coders)]  # type: ignore[misc]
+
+
+class IterableCoder(_SelfDelimiting):
+    """Any number of values of one coder; decoded as a list.
+
+    >>> from penstock.sdk.coders import VarIntCoder
+    >>> IterableCoder(VarIntCoder()).encode(range(2))
+    b'\\x00\\x00\\x00\\x02\\x00\\x01'
+    """
+
+    def __init__(self, elem_coder: Coder) -> None:
+        self._elem_coder = elem_coder
+
+    def encode(self, value: Any) -> bytes:
+        try:
+            parts = [self._elem_coder.encode_nested(part) for part in value]
+        except TypeError:
+            raise wrong_type(self, "iterables", value) from None
+        return _count.pack(len(parts)) + b"".join(parts)
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[list[Any], int]:
+        (count,) = _count.unpack(take(encoded, start, start + 4))
+        parts, start = [], start + 4
+        for _ in range(count):
+            part, start = self._elem_coder.read_nested(encoded, start)
+            parts.append(part)
+        return parts, start
+
+    def is_deterministic(self) -> bool:
+        return self._elem_coder.is_deterministic()
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        return type(self)(self._elem_coder.as_deterministic_coder(step_label, error_message))
+
+    def to_type_hint(self) -> Any:
+        return Iterable[self._elem_coder.to_type_hint()]  # type: ignore[misc]
+
+
+class ListCoder(IterableCoder):
+    """Lists, in the format of `IterableCoder`."""
+
+    def to_type_hint(self) -> Any:
+        return list[self._elem_coder.to_type_hint()]  # type: ignore[misc]
+
+
+class MapCoder(_SelfDelimiting):
+    """Dictionaries.  Deterministic only as `as_deterministic_coder`, which sorts the encoded keys.
+
+    >>> from penstock.sdk.coders import StrUtf8Coder, VarIntCoder
+    >>> MapCoder(StrUtf8Coder(), VarIntCoder()).encode({"a": 1})
+    b'\\x00\\x00\\x00\\x01\\x01a\\x01'
+    """
+
+    def __init__(self, key_coder: Coder, value_coder: Coder, is_sorted: bool = False) -> None:
+        self._key_coder = key_coder
+        self._value_coder = value_coder
+        self._is_sorted = is_sorted
+
+    def encode(self, value: Any) -> bytes:
+        if not isinstance(value, Mapping):
+            raise wrong_type(self, "dictionaries", value)
+        key, val = self._key_coder.encode_nested, self._value_coder.encode_nested
+        entries = [key(k) + val(v) for k, v in value.items()]
+        if self._is_sorted:
+            entries.sort()
+        return _count.pack(len(entries)) + b"".join(entries)
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[dict[Any, Any], int]:
+        (count,) = _count.unpack(take(encoded, start, start + 4))
+        entries, start = {}, start + 4
+        for _ in range(count):
+            key, start = self._key_coder.read_nested(encoded, start)
+            entries[key], start = self._value_coder.read_nested(encoded, start)
+        return entries, start
+
+    def is_deterministic(self) -> bool:
+        return self._is_sorted and self._key_coder.is_deterministic() and self._value_coder.is_deterministic()
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        return MapCoder(
+            self._key_coder.as_deterministic_coder(step_label, error_message),
+            self._value_coder.as_deterministic_coder(step_label, error_message),
+            is_sorted=True,
+        )
+
+    def to_type_hint(self) -> Any:
+        return dict[self._key_coder.to_type_hint(), self._value_coder.to_type_hint()]  # type: ignore[misc]
+
+
+class LengthPrefixCoder(_SelfDelimiting):
+    """The values of another coder, each behind its length.
+
+    >>> from penstock.sdk.coders import FloatCoder
+    >>> LengthPrefixCoder(FloatCoder()).encode(0.0)
+    b'\\x08\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00'
+    """
+
+    def __init__(self, value_coder: Coder) -> None:
+        self._value_coder = value_coder
+
+    def encode(self, value: Any) -> bytes:
+        encoded = self._value_coder.encode(value)
+        return encode_varint(len(encoded)) + encoded
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
+        length, start = read_varint(encoded, start)
+        return self._value_coder.decode(take(encoded, start, start + length)), start + length
+
+    def is_deterministic(self) -> bool:
+        return self._value_coder.is_deterministic()
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        return LengthPrefixCoder(self._value_coder.as_deterministic_coder(step_label, error_message))
+
+    def to_type_hint(self) -> Any:
+        return self._value_coder.to_type_hint()
+
+
+class RowCoder(_SelfDelimiting):
+    """Values with named fields: how many, a bit for each that is None, and the others in order.
+
+    Args:
+      names: the fields' names.
+      coders: the fields' coders.
+      constructor: makes the value from the fields, given by name.
+
+    >>> from penstock.sdk.coders import VarIntCoder
+    >>> from penstock.sdk.row import Row
+    >>> coder = RowCoder(["a", "b"], [VarIntCoder(), VarIntCoder()], Row)
+    >>> coder.decode(coder.encode(Row(a=1, b=None)))
+    Row(a=1, b=None)
+    """
+
+    def __init__(self, names: Iterable[str], coders: Iterable[Coder], constructor: Callable[..., Any]) -> None:
+        self._names = tuple(names)
+        self._coders = tuple(coders)
+        self._constructor = constructor
+        if len(self._names) != len(self._coders):
+            raise SerializationError(f"RowCoder was given {len(self._names)} names and {len(self._coders)} coders")
+
+    @classmethod
+    def from_type_hint(cls, typehint: Any, registry: Any) -> RowCoder:
+        """The coder of a `NamedTuple`, dataclass or attrs class, from its annotations."""
+        from typing import get_type_hints
+
+        hints = get_type_hints(typehint)
+        fields = list(getattr(typehint, "_fields", hints))
+        return cls(fields, [registry.get_coder(hints.get(name, Any)) for name in fields], typehint)
+
+    def encode(self, value: Any) -> bytes:
+        try:
+            fields = [getattr(value, name) for name in self._names]
+        except AttributeError:
+            raise wrong_type(self, f"values with the fields {', '.join(self._names)}", value) from None
+        missing = sum(1 << i for i, field in enumerate(fields) if field is None)
+        bitmap = missing.to_bytes((missing.bit_length() + 7) // 8, "little")
+        parts = [coder.encode_nested(field) for coder, field in zip(self._coders, fields) if field is not None]
+        return encode_varint(len(fields)) + encode_varint(len(bitmap)) + bitmap + b"".join(parts)
+
+    def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
+        count, start = read_varint(encoded, start)
+        if count != len(self._names):
+            raise SerializationError(f"{self!r} found {count} fields, expected {len(self._names)}")
+        length, start = read_varint(encoded, start)
+        missing = int.from_bytes(take(encoded, start, start + length), "little")
+        start += length
+        fields: dict[str, Any] = {}
+        for i, (name, coder) in enumerate(zip(self._names, self._coders)):
+            if missing >> i & 1:
+                fields[name] = None
+            else:
+                fields[name], start = coder.read_nested(encoded, start)
+        return self._constructor(**fields), start
+
+    def is_deterministic(self) -> bool:
+        return all(coder.is_deterministic() for coder in self._coders)
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        coders = [coder.as_deterministic_coder(step_label, error_message) for coder in self._coders]
+        return RowCoder(self._names, coders, self._constructor)
+
+    def to_type_hint(self) -> Any:
+        return self._constructor

@@ -1,0 +1,52 @@
+"""ShardedKey: a key split into shards, so that a hot one is worked on in several places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from .coder import Coder, wrong_type
+from .primitive import BytesCoder
+
+
+@attrs.frozen
+class ShardedKey:
+    """A part of a key: the key and the id of its shard, as bytes.
+
+    >>> ShardedKey("k", b"1")
+    ShardedKey(key='k', shard_id=b'1')
+    """
+
+    key: Any
+    shard_id: bytes
+
+
+class ShardedKeyCoder(Coder):
+    """`ShardedKey`s: the shard's id, then the key.
+
+    >>> from penstock.sdk.coders import StrUtf8Coder
+    >>> ShardedKeyCoder(StrUtf8Coder()).encode(ShardedKey("k", b"1"))
+    b'\\x011k'
+    """
+
+    def __init__(self, key_coder: Coder) -> None:
+        self._key_coder = key_coder
+
+    def encode(self, value: Any) -> bytes:
+        if not isinstance(value, ShardedKey):
+            raise wrong_type(self, "ShardedKey", value)
+        return BytesCoder().encode_nested(value.shard_id) + self._key_coder.encode(value.key)
+
+    def decode(self, encoded: bytes) -> ShardedKey:
+        shard_id, start = BytesCoder().read_nested(encoded, 0)
+        return ShardedKey(self._key_coder.decode(encoded[start:]), shard_id)
+
+    def is_deterministic(self) -> bool:
+        return self._key_coder.is_deterministic()
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        return ShardedKeyCoder(self._key_coder.as_deterministic_coder(step_label, error_message))
+
+    def to_type_hint(self) -> Any:
+        return ShardedKey

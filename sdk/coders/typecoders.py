@@ -1,0 +1,98 @@
+"""The registry: which coder is for which type."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any, Union, get_args, get_origin
+
+from ...windowing.timestamp import Timestamp
+from ...windowing.windows import GlobalWindow, IntervalWindow
+from ..errors import PipelineError
+from .coder import Coder
+from .container import IterableCoder, ListCoder, MapCoder, NullableCoder, RowCoder, TupleCoder
+from .pickled import FastPrimitivesCoder
+from .primitive import BooleanCoder, BytesCoder, FloatCoder, StrUtf8Coder, VarIntCoder
+from .windowed import GlobalWindowCoder, IntervalWindowCoder, TimestampCoder
+
+_BUILT_IN: dict[Any, type[Coder]] = {
+    str: StrUtf8Coder,
+    bytes: BytesCoder,
+    bool: BooleanCoder,
+    int: VarIntCoder,
+    float: FloatCoder,
+    Timestamp: TimestampCoder,
+    IntervalWindow: IntervalWindowCoder,
+    GlobalWindow: GlobalWindowCoder,
+}
+
+
+class CoderRegistry:
+    """Coders by type.  Types it was told nothing of get a `FastPrimitivesCoder`.
+
+    >>> registry = CoderRegistry()
+    >>> registry.get_coder(tuple[str, int])
+    TupleCoder((StrUtf8Coder(), VarIntCoder()))
+    """
+
+    def __init__(self) -> None:
+        self._registered: dict[Any, type[Coder]] = {}
+        # Goes up with every registration: whoever keeps what follows from them can tell.
+        self.version = 0
+
+    def register_coder(self, typehint_type: Any, typehint_coder_class: type[Coder]) -> None:
+        """Uses a coder class for a type.  If it is deterministic, the type's values can be keys.
+
+        Raises `PipelineError` for anything but a coder class.
+        """
+        if not (isinstance(typehint_coder_class, type) and issubclass(typehint_coder_class, Coder)):
+            raise PipelineError(
+                f"register_coder: {typehint_coder_class!r} is not a subclass of Coder; pass the class, not an instance"
+            )
+        self._registered[typehint_type] = typehint_coder_class
+        self.version += 1
+
+    def register_row(self, typehint_type: Any) -> None:
+        """Uses a `RowCoder` for a `NamedTuple`, a dataclass or an attrs class."""
+        self.register_coder(typehint_type, RowCoder)
+
+    def get_coder(self, typehint: Any) -> Coder:
+        """The coder for a type hint."""
+        coder_class = self._registered.get(typehint) if _is_hashable(typehint) else None
+        if coder_class is not None:
+            return coder_class.from_type_hint(typehint, self)
+        built_in = _BUILT_IN.get(typehint) if _is_hashable(typehint) else None
+        if built_in is not None:
+            return built_in.from_type_hint(typehint, self)
+        return self._structural(get_origin(typehint), get_args(typehint)) or FastPrimitivesCoder()
+
+    def _structural(self, origin: Any, args: tuple[Any, ...]) -> Coder | None:
+        """The coder for a hint that is put together from others."""
+        if origin in (Union, types.UnionType):
+            others = [arg for arg in args if arg is not type(None)]
+            return NullableCoder(self.get_coder(others[0])) if len(others) == 1 < len(args) else None
+        if origin is tuple and args and args[-1] is not Ellipsis and args != ((),):
+            return TupleCoder(self.get_coder(arg) for arg in args)
+        if origin is list:
+            return ListCoder(self.get_coder(args[0]))
+        if origin in (Iterable, Sequence):
+            return IterableCoder(self.get_coder(args[0]))
+        if origin is dict:
+            return MapCoder(self.get_coder(args[0]), self.get_coder(args[1]))
+        return None
+
+    def registered_coder(self, kind: type) -> Coder | None:
+        """The coder that a user registered for exactly this type."""
+        coder_class = self._registered.get(kind)
+        return None if coder_class is None else coder_class.from_type_hint(kind, self)
+
+
+def _is_hashable(typehint: Any) -> bool:
+    try:
+        hash(typehint)
+    except TypeError:
+        return False
+    return True
+
+
+registry = CoderRegistry()

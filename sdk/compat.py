@@ -1,0 +1,131 @@
+"""Beam's module paths, and where penstock keeps what is found there.
+
+One table serves three purposes: `penstock.window`, `penstock.pvalue` and the like are
+namespaces made from it; `python -m penstock run --beam pipeline.py` runs a file that
+imports `apache_beam`, by an import hook that reads it; and whoever looks for a Beam name
+looks here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+# By Beam's module path: our modules, searched in this order.
+MODULES: Final[dict[str, tuple[str, ...]]] = {
+    "": ("",),
+    "coders": ("sdk.coders",),
+    "coders.coders": ("sdk.coders",),
+    "coders.registry": ("sdk.coders.typecoders",),
+    "coders.typecoders": ("sdk.coders.typecoders",),
+    "io": ("io",),
+    "io.avroio": ("io",),
+    "io.filebasedsink": ("io",),
+    "io.fileio": ("io.fileio", "io"),
+    "io.filesystem": ("io",),
+    "io.iobase": ("io", "sdk.source", "sdk.sink"),
+    "io.parquetio": ("io",),
+    "io.textio": ("io",),
+    "metrics": ("sdk.metrics",),
+    "metrics.metric": ("sdk.metrics",),
+    "options": ("sdk.options",),
+    "options.pipeline_options": ("sdk.options",),
+    "options.pipeline_options_context": ("sdk.options",),
+    "pipeline": ("sdk.pipeline",),
+    "pvalue": ("sdk.pvalue", "sdk.side_inputs", "sdk.tagged_output", "sdk.row"),
+    "runners": ("sdk.runner", "runners"),
+    "runners.runner": ("sdk.runner",),
+    "testing": ("testing",),
+    "testing.test_pipeline": ("testing",),
+    "testing.util": ("testing.util",),
+    "transforms": ("transforms", "sdk.ptransform"),
+    "transforms.combiners": ("transforms.combiners", "transforms"),
+    "transforms.core": ("transforms", "sdk.dofn", "sdk.combine_fn", ""),
+    "transforms.display": ("sdk.ptransform",),
+    "transforms.error_handling": ("transforms.error_handling",),
+    "transforms.ptransform": ("sdk.ptransform",),
+    "transforms.sideinputs": ("windowing",),
+    "transforms.stats": ("transforms.stats",),
+    "transforms.trigger": ("triggers",),
+    "transforms.util": ("transforms",),
+    "transforms.window": ("windowing",),
+    "typehints": ("sdk.typehints",),
+    "typehints.decorators": ("sdk.typehints",),
+    "typehints.typehints": ("sdk.typehints",),
+    "utils": (),
+    "utils.shared": ("sdk.shared",),
+    "utils.sharded_key": ("sdk.coders",),
+    "utils.timestamp": ("windowing",),
+    "utils.windowed_value": ("sdk.windowed_value", "triggers"),
+}
+
+_PACKAGE = __name__.rsplit(".", 2)[0]
+
+
+class Namespace(ModuleType):
+    """A module of Beam's, whose names are looked up in ours."""
+
+    def __init__(self, path: str, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+        self._penstock_path = path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        path = self._penstock_path
+        # `penstock.transforms.window` is a namespace inside of one.
+        child = f"{path}.{name}" if path else name
+        if child in MODULES:
+            return namespace(child)
+        for module in MODULES[path]:
+            found = getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), name, self)
+            if found is not self:
+                setattr(self, name, found)
+                return found
+        where = f"apache_beam.{path}" if path else "apache_beam"
+        raise AttributeError(f"penstock has nothing for {where}.{name}")
+
+    def __dir__(self) -> list[str]:
+        names = {name for m in MODULES[self._penstock_path] for name in dir(import_module(f"{_PACKAGE}.{m}".rstrip(".")))}
+        return sorted(name for name in names if not name.startswith("_"))
+
+
+@cache
+def namespace(path: str) -> Namespace:
+    """What stands for Beam's module of this path.
+
+    >>> namespace("transforms.window").FixedWindows(60)
+    FixedWindows(size=Duration(60), offset=Duration(0))
+    """
+    return Namespace(path, f"{_PACKAGE}.{path}" if path else _PACKAGE)
+
+
+class _BeamFinder(MetaPathFinder, Loader):
+    """Finds `apache_beam` and what is below it in the table."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        root, _, rest = fullname.partition(".")
+        if root != "apache_beam":
+            return None
+        if rest in MODULES:
+            return ModuleSpec(fullname, self, is_package=True)
+        raise ModuleNotFoundError(f"penstock has nothing for Beam's module {fullname}", name=fullname)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return Namespace(spec.name.partition(".")[2], spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to run: names are looked up when they are asked for."""
+
+
+def install_import_hook() -> None:
+    """From here on `import apache_beam` gives penstock's things under Beam's names."""
+    if not any(isinstance(finder, _BeamFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _BeamFinder())

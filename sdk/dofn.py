@@ -1,0 +1,266 @@
+"""DoFn: what is computed for each element, and what it may ask to be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from .errors import PipelineError
+
+
+class DoFnParam:
+    """A marker that stands as a parameter's default and asks for something of the element."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"DoFn.{self.name}"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return (_named_param, (self.name,))
+
+
+def _named_param(name: str) -> DoFnParam:
+    return getattr(DoFn, name)  # type: ignore[no-any-return]
+
+
+class StateParam(DoFnParam):
+    """`DoFn.StateParam(spec)`: the state of this name, for the element's key and window."""
+
+    def __init__(self, state_spec: Any) -> None:
+        super().__init__("StateParam")
+        self.state_spec = state_spec
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (StateParam, (self.state_spec,))
+
+
+class TimerParam(DoFnParam):
+    """`DoFn.TimerParam(spec)`: the timer of this name, for the element's key and window."""
+
+    def __init__(self, timer_spec: Any) -> None:
+        super().__init__("TimerParam")
+        self.timer_spec = timer_spec
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (TimerParam, (self.timer_spec,))
+
+
+class BundleContextParam(DoFnParam):
+    """`DoFn.BundleContextParam(constructor, args=(), kwargs=None)`: a context manager.
+
+    It is entered before a bundle's first element and left after its last; the parameter
+    is what entering gave.
+    """
+
+    scope = "bundle"
+
+    def __init__(
+        self,
+        context_manager_constructor: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(type(self).__name__)
+        self.constructor = context_manager_constructor
+        self.args = args
+        self.kwargs = dict(kwargs or {})
+        self.context_name = name or getattr(context_manager_constructor, "__name__", "context")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.constructor, self.args, self.kwargs, self.context_name))
+
+
+class SetupContextParam(BundleContextParam):
+    """The same, entered once in each worker at setup, and left at teardown."""
+
+    scope = "setup"
+
+
+class BundleFinalizer:
+    """Given for `DoFn.BundleFinalizerParam`: calls back once the bundle's results are durable."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+
+    def register(self, callback: Callable[[], None]) -> None:
+        """Have `callback()` called after the bundle was committed."""
+        self._callbacks.append(callback)
+
+    def finalize(self) -> None:
+        """Call what was registered; each at most once."""
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+class DoFn:
+    """A function of each element, with a lifecycle.
+
+    `setup` once in a worker; for each bundle `start_bundle`, `process` for each of its
+    elements, `finish_bundle`; `teardown` when the worker is done.
+
+    `process` returns or yields any number of outputs: values, `TimestampedValue`s,
+    `WindowedValue`s, or `TaggedOutput`s of these.  Parameters whose default is one of the
+    markers below are filled in; the others get the element, then the arguments that were
+    given to `ParDo`.
+
+    >>> class Exclaim(DoFn):
+    ...     def process(self, element, timestamp=DoFn.TimestampParam):
+    ...         yield element + "!"
+    >>> list(Exclaim().process("hello"))
+    ['hello!']
+    """
+
+    ElementParam: ClassVar[Any] = DoFnParam("ElementParam")
+    SideInputParam: ClassVar[Any] = DoFnParam("SideInputParam")
+    TimestampParam: ClassVar[Any] = DoFnParam("TimestampParam")
+    WindowParam: ClassVar[Any] = DoFnParam("WindowParam")
+    WindowedValueParam: ClassVar[Any] = DoFnParam("WindowedValueParam")
+    PaneInfoParam: ClassVar[Any] = DoFnParam("PaneInfoParam")
+    KeyParam: ClassVar[Any] = DoFnParam("KeyParam")
+    SignParam: ClassVar[Any] = DoFnParam("SignParam")
+    BundleFinalizerParam: ClassVar[Any] = DoFnParam("BundleFinalizerParam")
+    StateParam: ClassVar[Any] = StateParam
+    TimerParam: ClassVar[Any] = TimerParam
+    BundleContextParam: ClassVar[Any] = BundleContextParam
+    SetupContextParam: ClassVar[Any] = SetupContextParam
+
+    # Whether the same element always gives the same outputs (Dataflow Model, section 2.3:
+    # what a retraction has to repeat).
+    deterministic: ClassVar[bool] = True
+
+    def setup(self) -> None:
+        """Called once in each worker, before anything else."""
+
+    def start_bundle(self) -> None:
+        """Called before the first element of a bundle."""
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
+        """The outputs for one element."""
+        raise NotImplementedError(f"{type(self).__name__}.process")
+
+    def finish_bundle(self) -> Iterable[Any] | None:
+        """Called after the last element of a bundle; what it yields must be `WindowedValue`s."""
+
+    def teardown(self) -> None:
+        """Called when the worker is done with it, as far as it gets to say goodbye."""
+
+    def default_label(self) -> str:
+        """What a transform is called that was given no label."""
+        return type(self).__name__
+
+    def with_input_types(self, *args: Any, **kwargs: Any) -> Any:
+        """See `penstock.typehints`."""
+        from .typehints import with_input_types
+
+        return with_input_types(*args, **kwargs)(self)
+
+    @staticmethod
+    def yields_elements(fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Marks a method that yields elements, which every `process` does unless marked otherwise."""
+        return fn
+
+    @staticmethod
+    def yields_batches(fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Batched DoFns are Beam's; penstock's bundles make them unnecessary, so it refuses."""
+        raise PipelineError("DoFn.yields_batches: batch-wise DoFns aren't supported; use BatchElements and a Map")
+
+    @staticmethod
+    def unbounded_per_element() -> Callable[[Any], Any]:
+        """Marks a process method that may produce elements forever (a splittable DoFn)."""
+        return lambda fn: fn
+
+
+class CallableDoFn(DoFn):
+    """A DoFn around a plain function; the fused stage calls that function directly."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        if not callable(fn):
+            raise TypeError(f"expected a callable, got {fn!r}")
+        self.fn = fn
+
+    def default_label(self) -> str:
+        return label_of(self.fn)
+
+
+class MapDoFn(CallableDoFn):
+    """One output for each element: what the function returns."""
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+        return (self.fn(element, *args, **kwargs),)
+
+
+class FlatMapDoFn(CallableDoFn):
+    """Any number of outputs for each element: what the function returns an iterable of."""
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
+        return self.fn(element, *args, **kwargs)  # type: ignore[no-any-return]
+
+
+class FilterDoFn(CallableDoFn):
+    """The element itself, where the function says so."""
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+        return (element,) if self.fn(element, *args, **kwargs) else ()
+
+
+class MapTupleDoFn(MapDoFn):
+    """Like MapDoFn, with the element's items as the function's arguments."""
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+        return (self.fn(*element, *args, **kwargs),)
+
+
+class FlatMapTupleDoFn(FlatMapDoFn):
+    """Like FlatMapDoFn, with the element's items as the function's arguments."""
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
+        return self.fn(*element, *args, **kwargs)  # type: ignore[no-any-return]
+
+
+class TimestampDoFn(CallableDoFn):
+    """The element itself, at the event time (seconds) that the function gives for it."""
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+        from ..windowing.timestamped_value import TimestampedValue
+
+        return (TimestampedValue(element, self.fn(element, *args, **kwargs)),)
+
+
+class ExpressionDoFn(DoFn):
+    """One output for each element, given as a Python expression over `v`.
+
+    It is pasted into the fused stage, so that it costs no call.  `plain` says that its
+    result is never a `TimestampedValue` or the like.
+    """
+
+    def __init__(self, expression: str, name: str, plain: bool = False) -> None:
+        self.expression = expression
+        self.name = name
+        self.plain = plain
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+        return (eval(self.expression, {"v": element}),)
+
+    def default_label(self) -> str:
+        return self.name
+
+
+def label_of(fn: Callable[..., Any]) -> str:
+    """What to call a transform after its function.
+
+    >>> label_of(len)
+    'len'
+    """
+    code = getattr(fn, "__code__", None)
+    name = getattr(fn, "__name__", None)
+    if code is not None and name == "<lambda>":
+        file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"<lambda at {file}:{code.co_firstlineno}>"
+    if name is None:
+        inner = getattr(fn, "func", None)
+        return label_of(inner) if callable(inner) else type(fn).__name__
+    return str(name)

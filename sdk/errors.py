@@ -1,0 +1,92 @@
+"""Every error that penstock raises itself.
+
+A message names the transform by its full label, what was found, what was
+expected and what to do.  What user code raises is never replaced: see
+`UserCodeError`.
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """The base of every error that penstock raises itself."""
+
+
+class PipelineError(PenstockError):
+    """The pipeline is put together wrongly; raised while it is being built."""
+
+
+class DuplicateLabelError(PipelineError):
+    """Two transforms of one pipeline have the same full label."""
+
+
+class TypeHintError(PipelineError):
+    """What one transform produces is not what the next one takes."""
+
+
+class UnsupportedError(PipelineError):
+    """The chosen runner can't do what the pipeline asks for, so it refuses."""
+
+
+class SerializationError(PenstockError):
+    """Something that has to travel to a worker can't be pickled."""
+
+
+class OptionsError(PenstockError):
+    """A pipeline option is unknown or has a value of the wrong type."""
+
+
+class MissingExtraError(PenstockError, ImportError):
+    """An optional dependency is not installed; names the extra that brings it."""
+
+
+class InvalidKeyError(PenstockError, TypeError):
+    """A key can't be grouped by: it has no hash, or no deterministic encoding."""
+
+
+class NotAPairError(PenstockError, TypeError):
+    """A grouping was given an element that is not a (key, value) pair."""
+
+
+class SideInputError(PenstockError, ValueError):
+    """A side input does not hold what its view promises."""
+
+
+class SourceError(PenstockError, OSError):
+    """A source can't be read: it is missing, unreadable or malformed."""
+
+
+class SinkError(PenstockError, OSError):
+    """A sink can't be written."""
+
+
+class RunnerError(PenstockError):
+    """A runner can't be found or started, or failed outside of user code."""
+
+
+class UserCodeError(PenstockError):
+    """A user's function raised.
+
+    `Pipeline.run` raises an instance that is *also* of the class that the user's
+    function raised, wherever Python lets one class be both, so `except ValueError`
+    around a pipeline goes on working.  The original is its `__cause__`, its
+    traceback cut down to the user's own frames.
+
+    Attributes:
+      transform: the full label of the transform whose function raised.
+      element: a shortened `repr` of the element it was given, or None.
+      location: "file:line" of the user's frame that raised, or None.
+    """
+
+    transform: str = ""
+    element: str | None = None
+    location: str | None = None
+
+
+def missing_extra(package: str, extra: str, needed_for: str) -> MissingExtraError:
+    """The error for an optional dependency that is not installed.
+
+    >>> print(missing_extra("pyarrow", "parquet", "ReadFromParquet"))
+    ReadFromParquet needs the package 'pyarrow': pip install 'penstock[parquet]'
+    """
+    return MissingExtraError(f"{needed_for} needs the package '{package}': pip install 'penstock[{extra}]'")

@@ -1,0 +1,148 @@
+"""The graph: a pipeline as frozen data, which is all that a runner is given.
+
+Six primitives, of which everything else is composed:
+
+Read                   a source's elements
+ParDo                  a function of each element, with side inputs and tagged outputs; or a sink
+AssignWindows          each element's windows
+GroupByKeyAndWindow    elements of one key and window, together; maybe combined
+Flatten                several PCollections as one
+Feedback               a PCollection that comes back (the streaming runner)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from .combine_fn import CombineFn
+from .dofn import DoFn
+from .serialization import Serialized
+from .side_inputs import View
+from .sink import Sink
+from .source import BoundedSource
+from .windowing_strategy import WindowingStrategy
+
+# A main output's tag is None.
+Tag: TypeAlias = str | None
+
+
+@attrs.frozen
+class PCollectionNode:
+    """One PCollection of the graph.
+
+    Attributes:
+      id: its number, unique in the graph.
+      producer: the full label of the transform that makes it.
+      tag: which output of that transform it is.
+    """
+
+    id: int
+    producer: str
+    tag: Tag
+    windowing: WindowingStrategy
+    element_type: Any
+    is_bounded: bool
+
+
+@attrs.frozen
+class SideInput:
+    """A PCollection as another one's ParDo sees it."""
+
+    pcollection: int
+    view: View
+    windowing: WindowingStrategy
+
+
+@attrs.frozen
+class SideInputArgument:
+    """Stands among a ParDo's arguments where the side input of this index belongs."""
+
+    index: int
+
+
+@attrs.frozen
+class Read:
+    source: BoundedSource[Any]
+
+
+@attrs.frozen
+class ParDo:
+    """A DoFn and its arguments, as they were when the transform was applied; or a sink, and no DoFn.
+
+    Among the arguments a `SideInputArgument` stands for each side input.
+    """
+
+    fn: Serialized[tuple[DoFn, tuple[Any, ...], Mapping[str, Any]]] | None
+    side_inputs: tuple[SideInput, ...] = ()
+    sink: Sink[Any] | None = None
+
+
+@attrs.frozen
+class AssignWindows:
+    windowing: WindowingStrategy
+
+
+@attrs.frozen
+class GroupByKeyAndWindow:
+    """The paper's five steps.  `combine` is there so that a runner can lift it before the shuffle."""
+
+    windowing: WindowingStrategy
+    combine: Serialized[CombineFn[Any, Any, Any]] | None = None
+
+
+@attrs.frozen
+class Flatten:
+    pass
+
+
+@attrs.frozen
+class Feedback:
+    pass
+
+
+Primitive: TypeAlias = Read | ParDo | AssignWindows | GroupByKeyAndWindow | Flatten | Feedback
+
+
+@attrs.frozen
+class Transform:
+    """One primitive, applied.
+
+    Attributes:
+      label: the full label, composites first: "Count/Pair".
+      inputs: ids of its main inputs, in order.
+      outputs: the id of each output, by tag.
+    """
+
+    label: str
+    primitive: Primitive
+    inputs: tuple[int, ...]
+    outputs: Mapping[Tag, int]
+
+    @property
+    def side_inputs(self) -> tuple[SideInput, ...]:
+        """What it reads besides its main inputs."""
+        return self.primitive.side_inputs if isinstance(self.primitive, ParDo) else ()
+
+
+@attrs.frozen
+class Graph:
+    """The whole pipeline.  Transforms stand in an order in which inputs come first."""
+
+    transforms: tuple[Transform, ...]
+    pcollections: Mapping[int, PCollectionNode]
+
+    def consumers(self, pcollection: int) -> tuple[Transform, ...]:
+        """Transforms that have it as a main input."""
+        return tuple(t for t in self.transforms if pcollection in t.inputs)
+
+    def producer(self, pcollection: int) -> Transform:
+        """The transform that makes it."""
+        return next(t for t in self.transforms if pcollection in t.outputs.values())
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether every PCollection of it ends."""
+        return all(p.is_bounded for p in self.pcollections.values())

@@ -1,0 +1,368 @@
+"""Metrics: counters, distributions and gauges that user code reports to.
+
+A runner puts a `MetricsContainer` in scope around the calls of user code and merges the
+containers of the work that it commits.  With none in scope a report goes nowhere,
+so that a `DoFn` can be called on its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import attrs
+
+
+class MetricName(NamedTuple):
+    """A metric's namespace, usually that of the class reporting it, and its name.
+
+    A named tuple, for its hash: each report looks its metric up.
+    """
+
+    namespace: str
+    name: str
+
+
+@attrs.frozen
+class MetricKey:
+    """A metric together with the full label of the step that reported it, or '' where that isn't known."""
+
+    step: str
+    metric: MetricName
+
+
+@attrs.frozen
+class DistributionResult:
+    """What is known of the values that a distribution was given.
+
+    >>> DistributionResult(sum=10, count=4, min=1, max=4).mean
+    2.5
+    """
+
+    sum: float
+    count: int
+    min: float | None
+    max: float | None
+
+    @property
+    def mean(self) -> float | None:
+        """The mean, or None when there were no values."""
+        return self.sum / self.count if self.count else None
+
+
+@attrs.frozen
+class GaugeResult:
+    """A gauge's latest value and when it was set, in seconds since the epoch."""
+
+    value: Any
+    timestamp: float
+
+
+class StepMetrics:
+    """What one step has reported: plain dictionaries from `MetricName`, since reports must be cheap."""
+
+    __slots__ = ("counters", "distributions", "gauges")
+
+    def __init__(self) -> None:
+        self.counters: dict[MetricName, int] = defaultdict(int)
+        # [sum, count, min, max], changed in place
+        self.distributions: dict[MetricName, list[Any]] = {}
+        self.gauges: dict[MetricName, tuple[float, Any]] = {}
+
+
+class MetricsContainer:
+    """What has been reported while it was in scope.  Can be pickled, and merged with others.
+
+    Args:
+      clock: seconds since the epoch, for gauges.
+
+    >>> container = MetricsContainer()
+    >>> with scoped(container, "Parse"):
+    ...     Metrics.counter("app", "lines").inc(2)
+    >>> MetricResults(container).query()["counters"][0].committed
+    2
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.steps: dict[str, StepMetrics] = {}
+
+    def step(self, label: str) -> StepMetrics:
+        """The part that belongs to one step."""
+        return self.steps.get(label) or self.steps.setdefault(label, StepMetrics())
+
+    def merge(self, other: MetricsContainer) -> None:
+        """Adds what another container was told.  Counters add up, of gauges the latest value stays."""
+        for label, theirs in other.steps.items():
+            ours = self.step(label)
+            for name, n in theirs.counters.items():
+                ours.counters[name] += n
+            for name, cell in theirs.distributions.items():
+                mine = ours.distributions.get(name)
+                ours.distributions[name] = list(cell) if mine is None else _merged_cells(mine, cell)
+            for name, gauge in theirs.gauges.items():
+                current = ours.gauges.get(name)
+                if current is None or gauge[0] >= current[0]:
+                    ours.gauges[name] = gauge
+
+
+def _merged_cells(a: list[Any], b: list[Any]) -> list[Any]:
+    return [a[0] + b[0], a[1] + b[1], min(a[2], b[2]), max(a[3], b[3])]
+
+
+# Where reports go at this moment: a part of a container, and the container's clock.  A plain
+# module global: a task runs user code on one thread, and a context variable would cost each report.
+_active: StepMetrics | None = None
+_clock: Callable[[], float] = time.time
+
+
+@contextmanager
+def scoped(container: MetricsContainer | None, step: str = "") -> Iterator[None]:
+    """Reports go to `container`, under `step`, inside of the `with` block."""
+    previous = enter(container, step)
+    try:
+        yield
+    finally:
+        leave(previous)
+
+
+def enter(container: MetricsContainer | None, step: str = "") -> tuple[StepMetrics | None, Callable[[], float]]:
+    """What `scoped` does on the way in, for generated code; `leave` takes the result back."""
+    global _active, _clock
+    previous = (_active, _clock)
+    if container is None:
+        _active = None
+    else:
+        _active, _clock = container.step(step), container.clock
+    return previous
+
+
+def leave(previous: tuple[StepMetrics | None, Callable[[], float]]) -> None:
+    """Puts back what was in scope before `enter`."""
+    global _active, _clock
+    _active, _clock = previous
+
+
+@attrs.frozen
+class Counter:
+    """A whole number that goes up and down."""
+
+    metric_name: MetricName
+
+    def inc(self, n: int = 1) -> None:
+        """Adds `n`."""
+        active = _active
+        if active is not None:
+            active.counters[self.metric_name] += n
+
+    def dec(self, n: int = 1) -> None:
+        """Takes `n` away."""
+        self.inc(-n)
+
+
+@attrs.frozen
+class Distribution:
+    """Sum, count, least, greatest and mean of the values it is given."""
+
+    metric_name: MetricName
+
+    def update(self, value: float) -> None:
+        """Adds a value."""
+        active = _active
+        if active is None:
+            return
+        cell = active.distributions.get(self.metric_name)
+        if cell is None:
+            active.distributions[self.metric_name] = [value, 1, value, value]
+            return
+        cell[0] += value
+        cell[1] += 1
+        if value < cell[2]:
+            cell[2] = value
+        if value > cell[3]:
+            cell[3] = value
+
+
+@attrs.frozen
+class Gauge:
+    """The latest of the values it is given."""
+
+    metric_name: MetricName
+
+    def set(self, value: Any) -> None:
+        """Replaces the value."""
+        active = _active
+        if active is not None:
+            active.gauges[self.metric_name] = (_clock(), value)
+
+
+class Metrics:
+    """Makes the objects that user code reports to.
+
+    A namespace is a string or a class, which stands for its module and name.
+
+    >>> lines = Metrics.counter("app", "lines")
+    >>> lines.inc()
+    """
+
+    @staticmethod
+    def get_namespace(namespace: type | str) -> str:
+        """The namespace's name.
+
+        >>> Metrics.get_namespace(Metrics)
+        'penstock.sdk.metrics.Metrics'
+        """
+        if isinstance(namespace, type):
+            return f"{namespace.__module__}.{namespace.__qualname__}"
+        if isinstance(namespace, str):
+            return namespace
+        raise TypeError(
+            f"a metric's namespace is a class or a string, not {namespace!r} (a {type(namespace).__name__})"
+        )
+
+    @staticmethod
+    def counter(namespace: type | str, name: str) -> Counter:
+        """A counter."""
+        return Counter(MetricName(Metrics.get_namespace(namespace), name))
+
+    @staticmethod
+    def distribution(namespace: type | str, name: str) -> Distribution:
+        """A distribution."""
+        return Distribution(MetricName(Metrics.get_namespace(namespace), name))
+
+    @staticmethod
+    def gauge(namespace: type | str, name: str) -> Gauge:
+        """A gauge."""
+        return Gauge(MetricName(Metrics.get_namespace(namespace), name))
+
+
+class MetricsFilter:
+    """Which metrics to ask for: of the given names, namespaces and steps; of all where nothing is given.
+
+    A step matches when it is, or contains, the given path: "Outer" and "Outer/Inner"
+    both match "Outer/Inner/Map(f)".
+
+    >>> MetricsFilter().with_name("lines").with_step("Read").names
+    frozenset({'lines'})
+    """
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+        self.namespaces: frozenset[str] = frozenset()
+        self.steps: frozenset[str] = frozenset()
+
+    def with_name(self, name: str) -> MetricsFilter:
+        """Also metrics of this name."""
+        return self.with_names([name])
+
+    def with_names(self, names: Iterable[str]) -> MetricsFilter:
+        """Also metrics of these names."""
+        self.names |= _several(names, "with_name")
+        return self
+
+    def with_namespace(self, namespace: type | str) -> MetricsFilter:
+        """Also metrics of this namespace."""
+        return self.with_namespaces([namespace])
+
+    def with_namespaces(self, namespaces: Iterable[type | str]) -> MetricsFilter:
+        """Also metrics of these namespaces."""
+        self.namespaces |= frozenset(map(Metrics.get_namespace, _several(namespaces, "with_namespace")))
+        return self
+
+    def with_step(self, step: str) -> MetricsFilter:
+        """Also metrics of this step."""
+        return self.with_steps([step])
+
+    def with_steps(self, steps: Iterable[str]) -> MetricsFilter:
+        """Also metrics of these steps."""
+        self.steps |= _several(steps, "with_step")
+        return self
+
+    def matches(self, key: MetricKey) -> bool:
+        """Whether the metric is one of those asked for."""
+        return (
+            (not self.names or key.metric.name in self.names)
+            and (not self.namespaces or key.metric.namespace in self.namespaces)
+            and (not self.steps or any(f"/{step}/" in f"/{key.step}/" for step in self.steps))
+        )
+
+
+def _several(items: Iterable[Any], singular: str) -> frozenset[Any]:
+    if isinstance(items, str):
+        raise TypeError(f"{singular}s takes several strings, not {items!r}; use {singular}({items!r})")
+    return frozenset(items)
+
+
+@attrs.frozen
+class MetricResult:
+    """A metric's value: in work that was committed, and in all that was attempted, retries included."""
+
+    key: MetricKey
+    committed: Any
+    attempted: Any
+
+    @property
+    def result(self) -> Any:
+        """The committed value; the attempted one where the runner commits nothing."""
+        return self.attempted if self.committed is None else self.committed
+
+    def __str__(self) -> str:
+        return f"{self.key.step}:{self.key.metric.namespace}:{self.key.metric.name} = {self.result}"
+
+
+class MetricResults:
+    """A finished or running pipeline's metrics.
+
+    Args:
+      committed: what was reported by work that was committed.
+      attempted: what was reported by all work; the same when not given.
+    """
+
+    COUNTERS = "counters"
+    DISTRIBUTIONS = "distributions"
+    GAUGES = "gauges"
+
+    def __init__(self, committed: MetricsContainer, attempted: MetricsContainer | None = None) -> None:
+        self._committed = committed
+        self._attempted = committed if attempted is None else attempted
+
+    def query(self, filter: MetricsFilter | None = None) -> dict[str, list[MetricResult]]:
+        """The metrics that match, as `{'counters': [...], 'distributions': [...], 'gauges': [...]}`.
+
+        >>> MetricResults(MetricsContainer()).query()
+        {'counters': [], 'distributions': [], 'gauges': []}
+        """
+        return {
+            kind: _results(_values(self._committed, kind), _values(self._attempted, kind), filter)
+            for kind in (self.COUNTERS, self.DISTRIBUTIONS, self.GAUGES)
+        }
+
+
+def _values(container: MetricsContainer, kind: str) -> dict[MetricKey, Any]:
+    return {
+        MetricKey(label, name): _public(kind, cell)
+        for label, step in container.steps.items()
+        for name, cell in getattr(step, kind).items()
+    }
+
+
+def _public(kind: str, cell: Any) -> Any:
+    if kind == MetricResults.DISTRIBUTIONS:
+        return DistributionResult(*cell)
+    if kind == MetricResults.GAUGES:
+        return GaugeResult(cell[1], cell[0])
+    return cell
+
+
+def _results(
+    committed: dict[MetricKey, Any], attempted: dict[MetricKey, Any], filter: MetricsFilter | None
+) -> list[MetricResult]:
+    keys = committed if committed is attempted else {**attempted, **committed}
+    return [
+        MetricResult(key, committed.get(key), attempted.get(key))
+        for key in keys
+        if filter is None or filter.matches(key)
+    ]

@@ -1,0 +1,33 @@
+"""Options: how a pipeline is to be run.
+
+In reading order: options and their views (`pipeline_options`); the views that penstock
+itself reads (`views`); one view's flags (`parser`); the options in scope (`context`).
+"""
+
+from .context import get_pipeline_options, scoped_pipeline_options
+from .pipeline_options import PipelineOptions, describe_options
+from .views import (
+    DebugOptions,
+    LocalOptions,
+    ProfilingOptions,
+    ProgressOptions,
+    SetupOptions,
+    SparkOptions,
+    StandardOptions,
+    TypeOptions,
+)
+
+__all__ = [
+    "PipelineOptions",
+    "StandardOptions",
+    "TypeOptions",
+    "SetupOptions",
+    "DebugOptions",
+    "LocalOptions",
+    "SparkOptions",
+    "ProgressOptions",
+    "ProfilingOptions",
+    "describe_options",
+    "get_pipeline_options",
+    "scoped_pipeline_options",
+]

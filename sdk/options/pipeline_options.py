@@ -1,0 +1,277 @@
+"""PipelineOptions: how a pipeline is to be run, from the command line or from the program."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import OptionsError
+
+if TYPE_CHECKING:
+    from .parser import OptionsParser
+
+ViewT = TypeVar("ViewT", bound="PipelineOptions")
+
+# What stands for the program's command line where no flags are given.  None: `sys.argv[1:]`.
+# The pytest plugin puts an empty list here, since that command line is pytest's.
+implicit_flags: list[str] | None = None
+
+HIDDEN = "***"
+_SECRET_WORDS = ("password", "token", "secret", "key")
+
+
+class PipelineOptions:
+    """Options, shown by a *view*: a subclass that says which ones it has.
+
+    Args:
+      flags: such as `["--runner", "local"]`; the program's command line when None.
+      kwargs: options by name, which come before flags.
+
+    A subclass adds its flags in `_add_argparse_args`.  All views of the same options share
+    their values: what is set on one is read on every other.
+
+    Raises `OptionsError` when a flag of the view has a value of the wrong type, or is
+    required and not given.  Flags that the view doesn't have are left to others; those that no
+    view has are found by `check_known`, when a `Pipeline` is made.
+
+    >>> class MyOptions(PipelineOptions):
+    ...     @classmethod
+    ...     def _add_argparse_args(cls, parser):
+    ...         parser.add_argument("--workers", type=int, default=1)
+    >>> options = PipelineOptions(["--workers", "3"])
+    >>> options.view_as(MyOptions).workers
+    3
+    """
+
+    def __init__(self, flags: Sequence[str] | None = None, **kwargs: Any) -> None:
+        self._is_implicit = flags is None
+        self._flags = _command_line() if flags is None else [str(flag) for flag in flags]
+        # What was said by anyone: by name, whichever view it belongs to.  Shared by all views.
+        self._given: dict[str, Any] = kwargs
+        self._defaults: dict[str, Any] = {}
+        self._read_flags()
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        """Adds the flags of this class to an `argparse.ArgumentParser`."""
+
+    def _read_flags(self) -> None:
+        self._defaults = _read(type(self), self._flags, self._given, check_required=True)
+
+    def view_as(self, cls: type[ViewT]) -> ViewT:
+        """The same options, seen as those of `cls`.
+
+        Raises `OptionsError` as the constructor does.
+        """
+        if not (isinstance(cls, type) and issubclass(cls, PipelineOptions)):
+            raise OptionsError(f"view_as takes a subclass of PipelineOptions, not {cls!r}")
+        view = cls.__new__(cls)
+        view._is_implicit, view._flags, view._given = self._is_implicit, self._flags, self._given
+        view._read_flags()
+        return view
+
+    @classmethod
+    def from_dictionary(cls: type[ViewT], options: dict[str, Any]) -> ViewT:
+        """Options from names and values; True is a flag without a value, a list one given several times.
+
+        False and None are as if they weren't there, except for an option that is on by default.
+
+        >>> from penstock.sdk.options import DebugOptions
+        >>> PipelineOptions.from_dictionary({"experiments": ["a", "b"]}).view_as(DebugOptions).experiments
+        ['a', 'b']
+        """
+        flags: list[str] = []
+        switched_off = {}
+        for name, value in options.items():
+            if value is True:
+                flags.append(f"--{name}")
+            elif value is False:
+                switched_off[name] = False
+            elif isinstance(value, (list, tuple)):
+                flags.extend(f"--{name}={one}" for one in value)
+            elif value is not None:
+                flags.append(f"--{name}={value}")
+        return cls(flags, **switched_off)
+
+    def get_all_options(self, drop_default: bool = False, retain_unknown_options: bool = False) -> dict[str, Any]:
+        """All options of all views by name.
+
+        Args:
+          drop_default: only those that differ from their default.
+          retain_unknown_options: also those given by keyword that no view has.
+
+        >>> PipelineOptions([], streaming=True).get_all_options(drop_default=True)
+        {'streaming': True}
+        """
+        given = dict(self._given)
+        defaults: dict[str, Any] = {}
+        for view in _views():
+            for name, default in _read(view, self._flags, given, check_required=False).items():
+                defaults.setdefault(name, default)
+        every = {name: given.get(name, default) for name, default in defaults.items()}
+        if retain_unknown_options:
+            every.update({name: value for name, value in self._given.items() if name not in every})
+        if drop_default:
+            return {name: value for name, value in every.items() if name not in defaults or value != defaults[name]}
+        return every
+
+    def display_data(self) -> dict[str, Any]:
+        """All options that differ from their default, with passwords, tokens and keys hidden.
+
+        >>> PipelineOptions([], api_token="abc").display_data()
+        {'api_token': '***'}
+        """
+        options = self.get_all_options(drop_default=True, retain_unknown_options=True)
+        return {name: _shown(name, value) for name, value in options.items()}
+
+    def check_known(self) -> None:
+        """Raises `OptionsError` for an option that no view has, suggesting the nearest one.
+
+        On the program's own command line, where there may be flags of the program's own, only
+        for one that looks like a misspelled option.
+        """
+        flags, names = _known()
+        for flag in _flags_in(self._flags):
+            if flag in flags or (self._is_implicit and not _nearest(flag, flags, 0.85)):
+                continue
+            advice = "is it an option of your own? Then declare it in a subclass of PipelineOptions"
+            raise OptionsError(f"unknown option {flag}; {_did_you_mean(flag, flags) or advice}")
+        for name in self._given:
+            if name not in names:
+                advice = "declare it in a subclass of PipelineOptions"
+                raise OptionsError(f"unknown option {name!r}; {_did_you_mean(name, names) or advice}")
+
+    def __getattr__(self, name: str) -> Any:
+        # Only asked for what is not an attribute.  Private names are never options.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self._defaults:
+            return self._given.get(name, self._defaults[name])
+        raise AttributeError(self._no_option(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+        elif name in self._defaults:
+            self._given[name] = value
+        else:
+            raise AttributeError(self._no_option(name))
+
+    def _no_option(self, name: str) -> str:
+        message = f"{type(self).__name__} has no option {name!r}"
+        for view in _views():
+            if name in _parser(view).defaults():
+                return f"{message}; {view.__name__} has: options.view_as({view.__name__}).{name}"
+        return f"{message}; it has {', '.join(sorted(self._defaults)) or 'none'}"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._defaults})
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and (self._flags, self._given) == (other._flags, other._given)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        try:
+            shown = self.display_data()
+        except OptionsError as error:
+            return f"{type(self).__name__}(<{error}>)"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+def describe_options() -> str:
+    """All options of all views, as text for a user."""
+    return "\n".join(f"{view.__name__}:\n{_parser(view).format_help()}" for view in _views())
+
+
+def _command_line() -> list[str]:
+    return list(sys.argv[1:] if implicit_flags is None else implicit_flags)
+
+
+def _views() -> Iterator[type[PipelineOptions]]:
+    """All subclasses, bases first, each once."""
+    seen: dict[type[PipelineOptions], None] = {}
+    pending = list(PipelineOptions.__subclasses__())
+    while pending:
+        view = pending.pop(0)
+        seen.setdefault(view)
+        pending.extend(view.__subclasses__())
+    return iter(seen)
+
+
+def _parser(view: type[PipelineOptions]) -> OptionsParser:
+    # argparse is only needed once there are options, so that importing penstock stays fast.
+    from .parser import OptionsParser
+
+    parser = OptionsParser()
+    for cls in view.__mro__:
+        if "_add_argparse_args" in vars(cls) and cls is not PipelineOptions:
+            vars(cls)["_add_argparse_args"].__get__(None, cls)(parser)
+    return parser
+
+
+def _read(view: type[PipelineOptions], flags: list[str], given: dict[str, Any], check_required: bool) -> dict[str, Any]:
+    """A view's defaults; what the flags say is added to what is `given`, unless it is there already."""
+    parser = _parser(view)
+    defaults = parser.defaults()
+    if not defaults:
+        return {}
+    for name, value in parser.given(flags).items():
+        given.setdefault(name, value)
+    missing = [flag for name, flag in parser.required.items() if name not in given]
+    if missing and check_required:
+        raise OptionsError(f"{view.__name__}: the option {missing[0]} is required and was not given")
+    return defaults
+
+
+def _known() -> tuple[list[str], list[str]]:
+    """The flags and the names of all options of all views."""
+    parsers = [_parser(view) for view in _views()]
+    return [flag for parser in parsers for flag in parser.flags()], [
+        name for parser in parsers for name in parser.defaults()
+    ]
+
+
+def _flags_in(arguments: list[str]) -> Iterator[str]:
+    """The arguments that are flags, as argparse sees it, without the values they may carry."""
+    for argument in arguments:
+        if argument == "--":
+            return
+        flag = argument.partition("=")[0]
+        is_number = flag[1:2].isdigit() or flag[1:2] == "."
+        if flag.startswith("-") and len(flag) > 1 and " " not in flag and not is_number:
+            yield flag
+
+
+def _nearest(name: str, known: list[str], cutoff: float = 0.6) -> str | None:
+    # A longer name that starts with what was given is nearer than one that merely resembles it.
+    longer = [one for one in known if one.startswith(name)]
+    if longer and cutoff < 0.8:
+        return longer[0]
+    found = difflib.get_close_matches(name.replace("-", "_"), [one.replace("-", "_") for one in known], 1, cutoff)
+    return next((one for one in known if found and one.replace("-", "_") == found[0]), None)
+
+
+def _did_you_mean(name: str, known: list[str]) -> str | None:
+    nearest = _nearest(name, known)
+    return f"did you mean {nearest}?" if nearest else None
+
+
+def _shown(name: str, value: Any) -> Any:
+    """The value, hidden if it looks like a secret: by the option's name or, in `key=value`, by the key."""
+    if value is not None and _is_secret(name):
+        return HIDDEN
+    if isinstance(value, dict):
+        return {key: _shown(str(key), one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_shown("", one) for one in value]
+    if isinstance(value, str) and "=" in value and _is_secret(value.partition("=")[0]):
+        return f"{value.partition('=')[0]}={HIDDEN}"
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.lower() for word in _SECRET_WORDS)

@@ -1,0 +1,129 @@
+"""The views that penstock itself reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import OptionsError
+from .pipeline_options import PipelineOptions
+
+
+class StandardOptions(PipelineOptions):
+    """Which runner, and in which mode.
+
+    >>> PipelineOptions(["--runner=local"]).view_as(StandardOptions).runner
+    'local'
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--runner", help="The runner's name or class; the local runner when not given.")
+        parser.add_argument("--streaming", default=False, action="store_true", help="Run as a stream, not as a batch.")
+
+
+class TypeOptions(PipelineOptions):
+    """How strictly types are checked while the pipeline is built."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        _switch(parser, "pipeline_type_check", True, "Compare the type hints of neighbouring transforms.")
+        _switch(parser, "runtime_type_check", False, "Check each element against the type hints.")
+        _switch(parser, "allow_unsafe_triggers", False, "Allow triggers that finish and then drop what still comes.")
+
+
+class SetupOptions(PipelineOptions):
+    """What the workers need before they start."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        help = "Beam's; accepted. What functions use of the main module travels with them in any case."
+        _switch(parser, "save_main_session", False, help)
+
+
+class DebugOptions(PipelineOptions):
+    """Experiments: named behaviours that are not settled yet.
+
+    >>> options = PipelineOptions(["--experiments", "fast", "--experiments", "size=3"])
+    >>> options.view_as(DebugOptions).lookup_experiment("size")
+    '3'
+    """
+
+    experiments: list[str] | None
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--experiments", "--experiment", action="append", help="A name, or name=value; repeatable.")
+
+    def add_experiment(self, experiment: str) -> None:
+        """Adds one, unless it is there already."""
+        if experiment not in (self.experiments or []):
+            self.experiments = [*(self.experiments or []), experiment]
+
+    def lookup_experiment(self, key: str, default: Any = None) -> Any:
+        """The value of `key=value`; True for a `key` alone; else `default`."""
+        for experiment in self.experiments or []:
+            name, is_pair, value = experiment.partition("=")
+            if name == key:
+                return value if is_pair else True
+        return default
+
+
+class LocalOptions(PipelineOptions):
+    """The local streaming runner."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--parallelism", type=int, default=1, help="How many subtasks each task has.")
+        parser.add_argument("--checkpoint_dir", help="Where snapshots are kept: a path, or any URL that fsspec knows.")
+        parser.add_argument("--checkpoint_interval", type=float, help="Seconds from one snapshot to the next.")
+
+
+class SparkOptions(PipelineOptions):
+    """The Spark session that the Spark runners use.
+
+    >>> PipelineOptions(["--spark_conf", "spark.ui.enabled=false"]).view_as(SparkOptions).conf()
+    {'spark.ui.enabled': 'false'}
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--spark_master", help="The master's URL, such as local[4]; else what spark-submit says.")
+        parser.add_argument("--spark_app_name", help="The application's name in Spark's own pages.")
+        parser.add_argument("--spark_shuffle_partitions", type=int, help="Into how many parts a shuffle splits.")
+        parser.add_argument("--spark_conf", action="append", help="A setting of Spark's, as key=value; repeatable.")
+
+    def conf(self) -> dict[str, str]:
+        """`spark_conf` as a dictionary.  Raises `OptionsError` for an entry that is not `key=value`."""
+        entries = self.spark_conf or []
+        if isinstance(entries, dict):
+            return {str(key): str(value) for key, value in entries.items()}
+        settings = {}
+        for entry in entries:
+            key, is_pair, value = entry.partition("=")
+            if not is_pair or not key:
+                raise OptionsError(f"option --spark_conf: expected key=value, got {entry!r}")
+            settings[key] = value
+        return settings
+
+
+class ProgressOptions(PipelineOptions):
+    """Whether progress is shown; None leaves it to whether there is a terminal to show it on."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        _switch(parser, "progress", None, "Show progress while the pipeline runs.")
+
+
+class ProfilingOptions(PipelineOptions):
+    """Profiles of the workers."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--profile_cpu", default=False, action="store_true", help="Profile the workers' CPU time.")
+        parser.add_argument("--profile_location", help="The directory that profiles are written to.")
+
+
+def _switch(parser: Any, name: str, default: bool | None, help: str) -> None:
+    """A flag `--name` and its contrary `--no_name`."""
+    parser.add_argument(f"--{name}", dest=name, action="store_true", default=default, help=help)
+    parser.add_argument(f"--no_{name}", dest=name, action="store_false", default=default, help=f"Not --{name}.")

@@ -1,0 +1,229 @@
+"""Pipeline: where transforms are put together, and from where they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from . import graph, typehints
+from .errors import DuplicateLabelError, PipelineError, TypeHintError
+from .options import PipelineOptions, StandardOptions, TypeOptions
+from .ptransform import PTransform, unnamed
+from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
+from .runner import PipelineResult, Runner, create_runner
+from .windowing_strategy import WindowingStrategy
+
+if TYPE_CHECKING:
+    from .drawing import MimeBundle
+
+
+class Pipeline:
+    """A graph of transforms under construction.
+
+    As a context manager it runs on exit, and waits.
+
+    Attributes:
+      options: the `PipelineOptions` it was made with.
+      runner: what will run it.
+
+    Raises `OptionsError` for a flag that nobody knows.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([1, 2]) | beam.Map(lambda x: x + 1) | beam.Map(print)
+    2
+    3
+    """
+
+    def __init__(
+        self,
+        runner: Runner | str | type[Runner] | None = None,
+        options: PipelineOptions | None = None,
+        argv: Sequence[str] | None = None,
+        display_data: dict[str, Any] | None = None,
+    ) -> None:
+        if options is not None and not isinstance(options, PipelineOptions):
+            raise TypeError(f"Pipeline: options must be PipelineOptions, got {options!r}")
+        if options is None:
+            options = PipelineOptions(list(argv) if argv is not None else [])
+        options.check_known()
+        self.options = options
+        if runner is None:
+            runner = options.view_as(StandardOptions).runner or "local"
+        self.runner = create_runner(runner)
+        self.display_data = dict(display_data or {})
+        self.result: PipelineResult | None = None
+        self._check_types = bool(options.view_as(TypeOptions).pipeline_type_check)
+        self._labels: set[str] = set()
+        self._scope: list[str] = []
+        self._transforms: list[graph.Transform] = []
+        self._pcollections: dict[int, PCollection[Any]] = {}
+
+    # Putting together
+
+    def __or__(self, transform: PTransform) -> Any:
+        return self.apply(transform, PBegin(self))
+
+    def apply(self, transform: PTransform, pvalue: Any = None, label: str | None = None) -> Any:
+        """Apply a transform to a PCollection, to several, or to the pipeline itself.
+
+        Raises `DuplicateLabelError` and `TypeHintError`.
+        """
+        if isinstance(transform, type) and issubclass(transform, PTransform):
+            raise TypeError(f"got the class {transform.__name__}; did you forget to call it: {transform.__name__}()?")
+        if not isinstance(transform, PTransform):
+            raise TypeError(f"expected a PTransform, got {transform!r}; did you forget to wrap it in Map or ParDo?")
+        pvalue = PBegin(self) if pvalue is None or pvalue is self else pvalue
+        transform, own_label = unnamed(transform)
+        with self._scoped(label or own_label) as full_label:
+            self._check_inputs(transform, pvalue, full_label)
+            result = transform.expand(pvalue)
+            return self._checked_outputs(transform, result, full_label)
+
+    def add(
+        self,
+        primitive: graph.Primitive,
+        inputs: Sequence[PCollection[Any]],
+        windowing: WindowingStrategy,
+        element_type: Any = Any,
+        tags: Sequence[str | None] = (None,),
+        is_bounded: bool | None = None,
+    ) -> dict[str | None, PCollection[Any]]:
+        """Add one primitive, under the label of the transform that is being expanded.
+
+        For transforms that are primitives themselves; users compose those.
+        """
+        label = self.full_label
+        if is_bounded is None:
+            is_bounded = all(pcoll.is_bounded for pcoll in inputs)
+        outputs: dict[str | None, PCollection[Any]] = {}
+        for tag in tags:
+            pcoll: PCollection[Any] = PCollection(
+                self, len(self._pcollections), label, tag, windowing, element_type, is_bounded
+            )
+            self._pcollections[pcoll.id] = pcoll
+            outputs[tag] = pcoll
+        ids = {tag: pcoll.id for tag, pcoll in outputs.items()}
+        self._transforms.append(graph.Transform(label, primitive, tuple(p.id for p in inputs), ids))
+        return outputs
+
+    def add_output(self, main: PCollection[Any], tag: str | None) -> PCollection[Any]:
+        """One more tagged output of the transform that has `main` as its main one."""
+        index = next(i for i, t in enumerate(self._transforms) if main.id in t.outputs.values())
+        transform = self._transforms[index]
+        pcoll: PCollection[Any] = PCollection(
+            self, len(self._pcollections), main.producer, tag, main.windowing, Any, main.is_bounded
+        )
+        self._pcollections[pcoll.id] = pcoll
+        self._transforms[index] = attrs.evolve(transform, outputs={**transform.outputs, tag: pcoll.id})
+        return pcoll
+
+    @property
+    def full_label(self) -> str:
+        """The full label of the transform that is being expanded."""
+        return "/".join(self._scope)
+
+    @contextmanager
+    def _scoped(self, label: str) -> Iterator[str]:
+        full_label = "/".join([*self._scope, label])
+        if full_label in self._labels:
+            raise DuplicateLabelError(
+                f"a transform labelled {full_label!r} is already in the pipeline; "
+                f'give this one a label of its own: "some label" >> ...'
+            )
+        self._labels.add(full_label)
+        self._scope.append(label)
+        try:
+            yield full_label
+        finally:
+            self._scope.pop()
+
+    def _check_inputs(self, transform: PTransform, pvalue: Any, label: str) -> None:
+        pcolls = _pcollections_in(pvalue)
+        for pcoll in pcolls:
+            if pcoll.pipeline is not self:
+                raise PipelineError(f"{label}: its input {pcoll!r} belongs to another pipeline")
+        accepted, _ = transform.get_type_hints()
+        if accepted is None or not self._check_types:
+            return
+        for pcoll in pcolls:
+            if not typehints.is_compatible(pcoll.element_type, accepted):
+                raise TypeHintError(
+                    f"{label} takes elements of type {typehints.describe(accepted)}, "
+                    f"but {pcoll.producer} produces {typehints.describe(pcoll.element_type)}"
+                )
+
+    def _checked_outputs(self, transform: PTransform, result: Any, label: str) -> Any:
+        if result is None:
+            raise PipelineError(f"{label}: its expand returned None; did you forget to return the last PCollection?")
+        if not isinstance(result, (PValue, DoOutputsTuple, tuple, list, dict)):
+            raise PipelineError(f"{label}: its expand must return PCollections, got {result!r}")
+        _, produced = transform.get_type_hints()
+        if produced is not None and isinstance(result, PCollection) and result.element_type is Any:
+            result.element_type = produced
+        return result
+
+    # Running
+
+    def graph(self) -> graph.Graph:
+        """The pipeline as it stands now, as frozen data."""
+        nodes = {
+            p.id: graph.PCollectionNode(p.id, p.producer, p.tag, p.windowing, p.element_type, p.is_bounded)
+            for p in self._pcollections.values()
+        }
+        return graph.Graph(tuple(self._transforms), nodes)
+
+    def run(self) -> PipelineResult:
+        """Start it; the result tells how it goes, and can be waited for."""
+        self.result = self.runner.run_pipeline(self.graph(), self.options)
+        return self.result
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.result = self.run()
+            self.result.wait_until_finish()
+
+    def visit(self, visitor: PipelineVisitor) -> None:
+        """Have `visitor.visit_transform` called with each primitive, inputs first."""
+        for transform in self._transforms:
+            visitor.visit_transform(transform)
+
+    # Drawing, for notebooks
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> MimeBundle:
+        from .drawing import mime_bundle
+
+        return mime_bundle(self.graph())
+
+    def _repr_html_(self) -> str:
+        from .drawing import to_html
+
+        return to_html(self.graph())
+
+
+class PipelineVisitor:
+    """Something to be shown every primitive transform of a pipeline."""
+
+    def visit_transform(self, transform: graph.Transform) -> None:
+        """Called once for each."""
+
+
+def _pcollections_in(value: Any) -> list[PCollection[Any]]:
+    if isinstance(value, PCollection):
+        return [value]
+    if isinstance(value, PDone):
+        raise PipelineError("a write has no output that a transform could be applied to")
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list, DoOutputsTuple)):
+        return [pcoll for item in value for pcoll in _pcollections_in(item)]
+    return []

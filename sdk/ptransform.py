@@ -1,0 +1,223 @@
+"""PTransform: a step of a pipeline, primitive or composed of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from .errors import PipelineError
+from .pvalue import DoOutputsTuple, PValue
+
+
+class PTransform:
+    """A step of a pipeline; composites define `expand` in terms of other transforms.
+
+    >>> import penstock as beam
+    >>> class CountWords(beam.PTransform):
+    ...     def expand(self, lines):
+    ...         return lines | beam.FlatMap(str.split) | beam.combiners.Count.PerElement()
+    >>> with beam.Pipeline() as p:
+    ...     counts = p | beam.Create(["a b", "a"]) | CountWords() | beam.Map(print)
+    ('a', 2)
+    ('b', 1)
+    """
+
+    # Given by `"label" >> transform`.
+    _label: str | None = None
+    _input_hint: Any = None
+    _output_hint: Any = None
+
+    def __init__(self, label: str | None = None) -> None:
+        self._label = label
+
+    @property
+    def label(self) -> str:
+        """This step's own part of its full label."""
+        return self._label or self.default_label()
+
+    @label.setter
+    def label(self, value: str) -> None:
+        self._label = value
+
+    def default_label(self) -> str:
+        """The label of a transform that was given none."""
+        return type(self).__name__
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        """What this step does, as other transforms applied to its input."""
+        raise NotImplementedError(f"{type(self).__name__}.expand")
+
+    def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
+        """Declare the type of its elements; a mismatch is found when the pipeline is built."""
+        self._input_hint = args[0] if args else next(iter(kwargs.values()), None)
+        return self
+
+    def with_output_types(self, hint: Any) -> PTransform:
+        """Declare the type of its output's elements."""
+        self._output_hint = hint
+        return self
+
+    def get_type_hints(self) -> tuple[Any, Any]:
+        """The declared (input, output) hints; None where nothing was declared."""
+        from .typehints import declared_hints
+
+        declared_input, declared_output = declared_hints(self)
+        return (
+            self._input_hint if self._input_hint is not None else declared_input,
+            self._output_hint if self._output_hint is not None else declared_output,
+        )
+
+    def with_resource_hints(self, **hints: Any) -> PTransform:
+        """Beam's resource hints: accepted; these runners have nothing to do with them."""
+        return self
+
+    def display_data(self) -> dict[str, Any]:
+        """What a drawing of the pipeline may show of it."""
+        return {}
+
+    def __or__(self, other: PTransform) -> PTransform:
+        if not isinstance(other, PTransform):
+            return NotImplemented
+        return ChainedPTransform(self, other)
+
+    def __rrshift__(self, label: str) -> PTransform:
+        if not isinstance(label, str):
+            raise TypeError(f"a label must be a str, got {label!r}")
+        return _NamedPTransform(self, label)
+
+    def __ror__(self, left: Any) -> Any:
+        pipeline = _pipeline_of(left)
+        if pipeline is None:
+            return _run_on_values(left, self)
+        return pipeline.apply(self, left)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}(PTransform) label=[{self.label}]>"
+
+
+class ChainedPTransform(PTransform):
+    """Several transforms, one after the other, as one: `first | second`."""
+
+    def __init__(self, *parts: PTransform) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def default_label(self) -> str:
+        return "|".join(part.label for part in self.parts)
+
+    def expand(self, pcoll: Any) -> Any:
+        for part in self.parts:
+            pcoll = pcoll | part
+        return pcoll
+
+    def __or__(self, other: PTransform) -> PTransform:
+        if not isinstance(other, PTransform):
+            return NotImplemented
+        return ChainedPTransform(*self.parts, other)
+
+
+class _NamedPTransform(PTransform):
+    """A transform under another label; applying it applies the transform itself."""
+
+    def __init__(self, transform: PTransform, label: str) -> None:
+        super().__init__(label)
+        self.transform = transform
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        attribute = getattr(self.transform, name)
+        if not callable(attribute) or not name.startswith("with"):
+            return attribute
+
+        @wraps(attribute)
+        def renamed(*args: Any, **kwargs: Any) -> Any:
+            result = attribute(*args, **kwargs)
+            return _NamedPTransform(result, self.label) if isinstance(result, PTransform) else result
+
+        return renamed
+
+    def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
+        return _NamedPTransform(self.transform.with_input_types(*args, **kwargs), self.label)
+
+    def with_output_types(self, hint: Any) -> PTransform:
+        return _NamedPTransform(self.transform.with_output_types(hint), self.label)
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        return self.transform.expand(input_or_inputs)
+
+
+def unnamed(transform: PTransform) -> tuple[PTransform, str]:
+    """The transform itself and the label it is to have."""
+    label = transform.label
+    while isinstance(transform, _NamedPTransform):
+        transform = transform.transform
+    return transform, label
+
+
+class _FnPTransform(PTransform):
+    """What a function decorated with `ptransform_fn` makes."""
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__()
+        self._fn = fn
+        self._args = args
+        self._kwargs = kwargs
+
+    def default_label(self) -> str:
+        if self._args:
+            return f"{self._fn.__name__}({_argument_label(self._args[0])})"
+        return self._fn.__name__
+
+    def expand(self, pcoll: Any) -> Any:
+        kwargs = dict(self._kwargs)
+        return self._fn(pcoll, *self._args, **kwargs)
+
+
+def _argument_label(argument: Any) -> str:
+    return str(getattr(argument, "__name__", argument))[:40]
+
+
+def ptransform_fn(fn: Callable[..., Any]) -> Callable[..., PTransform]:
+    """Make a composite of a function from PCollection to PCollection.
+
+    >>> import penstock as beam
+    >>> @beam.ptransform_fn
+    ... def Doubled(pcoll, factor=2):
+    ...     return pcoll | beam.Map(lambda x: factor * x)
+    >>> [1, 2] | Doubled()
+    [2, 4]
+    """
+
+    @wraps(fn)
+    def make(*args: Any, **kwargs: Any) -> PTransform:
+        return _FnPTransform(fn, args, kwargs)
+
+    return make
+
+
+def _pipeline_of(value: Any) -> Any:
+    """The pipeline that the PCollections in `value` belong to; None if there are none."""
+    from .pipeline import Pipeline
+
+    if isinstance(value, Pipeline):
+        return value
+    if isinstance(value, (PValue, DoOutputsTuple)):
+        return value.pipeline
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (tuple, list)):
+        pipelines = {id(p): p for p in (_pipeline_of(v) for v in value if isinstance(v, PValue)) if p is not None}
+        if len(pipelines) > 1:
+            raise PipelineError("the PCollections are of different pipelines")
+        if pipelines:
+            return next(iter(pipelines.values()))
+    return None
+
+
+def _run_on_values(values: Any, transform: PTransform) -> list[Any]:
+    """`[1, 2, 3] | transform`: run it in this process on the values, and give the results."""
+    from .immediate import run_on_values
+
+    return run_on_values(values, transform)

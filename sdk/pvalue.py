@@ -1,0 +1,129 @@
+"""PCollection, and the other things that transforms take and give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .errors import PipelineError
+from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+    from .ptransform import PTransform
+
+T = TypeVar("T")
+
+
+class PValue:
+    """Anything that stands between two transforms."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+
+    def __or__(self, transform: PTransform) -> Any:
+        return self.pipeline.apply(transform, self)
+
+    def apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply a transform, maybe with a label, as in `pcoll.apply(transform, "label")`."""
+        return self.pipeline.apply(args[0], self, *args[1:], **kwargs)
+
+
+class PBegin(PValue):
+    """What a pipeline's first transforms are applied to."""
+
+    def __repr__(self) -> str:
+        return "PBegin"
+
+
+class PDone(PValue):
+    """What a transform gives that nothing can follow, such as a write."""
+
+    def __or__(self, transform: PTransform) -> Any:
+        raise PipelineError(f"{transform.label}: a write has no output that a transform could be applied to")
+
+    def __repr__(self) -> str:
+        return "PDone"
+
+
+class PCollection(PValue, Generic[T]):
+    """A collection of elements, each with an event timestamp, windows and a pane.
+
+    Attributes:
+      id: its number in the pipeline.
+      producer: the full label of the transform that makes it.
+      tag: which output of that transform it is; None for the main one.
+      windowing: how it is windowed.
+      element_type: its elements' type hint; `Any` if nothing is known.
+      is_bounded: whether it ends.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        id: int = -1,
+        producer: str = "",
+        tag: str | None = None,
+        windowing: WindowingStrategy = DEFAULT_WINDOWING,
+        element_type: Any = Any,
+        is_bounded: bool = True,
+    ) -> None:
+        super().__init__(pipeline)
+        self.id = id
+        self.producer = producer
+        self.tag = tag
+        self.windowing = windowing
+        self.element_type = element_type
+        self.is_bounded = is_bounded
+
+    def __repr__(self) -> str:
+        name = self.producer if self.tag is None else f"{self.producer}[{self.tag}]"
+        return f"PCollection[{name}]"
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"{self!r} can't be iterated over: its elements exist only while the pipeline runs")
+
+
+class DoOutputsTuple:
+    """The outputs of a ParDo, by tag: `outputs.errors`, `outputs["errors"]`, or unpacked in order."""
+
+    def __init__(
+        self, outputs: dict[str | None, PCollection[Any]], main_tag: str | None, any_tag: bool = False
+    ) -> None:
+        self._outputs = outputs
+        self._main_tag = main_tag
+        self._any_tag = any_tag
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return next(iter(self._outputs.values())).pipeline
+
+    def __iter__(self) -> Iterator[PCollection[Any]]:
+        return iter(self._outputs.values())
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    def __getitem__(self, tag: int | str | None) -> PCollection[Any]:
+        if isinstance(tag, int):
+            return list(self._outputs.values())[tag]
+        if tag == self._main_tag or tag is None:
+            tag = None
+        if self._any_tag and tag not in self._outputs:
+            self._outputs[tag] = self.pipeline.add_output(self._outputs[None], tag)
+        try:
+            return self._outputs[tag]
+        except KeyError:
+            known = [t or self._main_tag for t in self._outputs]
+            raise PipelineError(f"there is no output tagged {tag!r}; with_outputs names {known}") from None
+
+    def __getattr__(self, tag: str) -> PCollection[Any]:
+        if tag.startswith("_"):
+            raise AttributeError(tag)
+        try:
+            return self[tag]
+        except PipelineError as error:
+            raise AttributeError(str(error)) from None
+
+    def __or__(self, transform: PTransform) -> Any:
+        return self.pipeline.apply(transform, tuple(self))

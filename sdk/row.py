@@ -1,0 +1,64 @@
+"""Row: an element with named fields, without a class for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class Row:
+    """Named values, in the order in which they are given.
+
+    Rows are equal when their fields have the same names, values and order.  A row
+    has a hash, and so can be a key, when all of its values have one.
+
+    >>> row = Row(name="ann", age=7)
+    >>> row.age, row._fields, list(row)
+    (7, ('name', 'age'), ['ann', 7])
+    >>> row
+    Row(name='ann', age=7)
+    """
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        """The names of the fields, as a named tuple has them."""
+        return tuple(self.__dict__)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as a new dictionary.
+
+        >>> Row(a=1, b=2).as_dict()
+        {'a': 1, 'b': 2}
+        """
+        return dict(self.__dict__)
+
+    # Under the name that a named tuple has for it too.
+    _asdict = as_dict
+
+    def __getattr__(self, name: str) -> Any:
+        # Only asked for names that are not there; declares to type checkers that any may be.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"the row has no field {name!r}; it has {', '.join(self.__dict__) or 'none'}")
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.__dict__.values())
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and list(self.__dict__.items()) == list(other.__dict__.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.items()))
+
+    def __repr__(self) -> str:
+        return f"Row({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_row, (type(self), self.as_dict()))
+
+
+def _row(cls: type[Row], fields: dict[str, Any]) -> Row:
+    return cls(**fields)

@@ -1,0 +1,128 @@
+"""What a runner is to the sdk, and how one is found by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .errors import RunnerError
+
+if TYPE_CHECKING:
+    from .graph import Graph
+    from .metrics import MetricResults
+    from .options import PipelineOptions
+
+# The group under which an installed package may offer runners.
+ENTRY_POINTS = "penstock.runners"
+
+
+class PipelineState:
+    """Where a run stands."""
+
+    UNKNOWN = "UNKNOWN"
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    DRAINED = "DRAINED"
+
+    @classmethod
+    def is_terminal(cls, state: str) -> bool:
+        """Whether a run in this state has ended."""
+        return state in (cls.DONE, cls.FAILED, cls.CANCELLED, cls.DRAINED)
+
+
+class PipelineResult(ABC):
+    """A pipeline that was started."""
+
+    @property
+    @abstractmethod
+    def state(self) -> str:
+        """One of `PipelineState`."""
+
+    @abstractmethod
+    def wait_until_finish(self, duration: float | None = None) -> str:
+        """Wait for its end, at most `duration` milliseconds, and return the state.
+
+        Raises what made the pipeline fail.
+        """
+
+    @abstractmethod
+    def cancel(self) -> str:
+        """Stop it as soon as may be."""
+
+    @abstractmethod
+    def metrics(self) -> MetricResults:
+        """The metrics that user code and the runner have counted."""
+
+
+class Runner(ABC):
+    """Runs graphs.
+
+    Attributes:
+      name: what `--runner` calls it.
+      aliases: other names for it: its class's, and Beam's.
+    """
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
+        """Start the pipeline.
+
+        Raises `UnsupportedError`, naming the transform, for what this runner can't do.
+        """
+
+    @classmethod
+    @abstractmethod
+    def capabilities(cls) -> Mapping[str, str]:
+        """What it can do, by capability: "yes", or what is missing."""
+
+
+# Names that other systems' users know a runner by.
+_ALIASES = {
+    "directrunner": "local",
+    "bundlebaseddirectrunner": "local",
+    "fnapirunner": "local",
+    "prismrunner": "local",
+    "localstreamingrunner": "local",
+    "sparkbatchrunner": "spark-batch",
+    "sparkrunner": "spark-batch",
+    "sparkmicrobatchrunner": "spark-microbatch",
+}
+
+
+@lru_cache(maxsize=1)
+def installed_runners() -> dict[str, EntryPoint]:
+    """The runners that are installed, by name."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
+    """A runner from its name, its class, or itself.
+
+    Raises `RunnerError` for a name that no installed package offers.
+
+    >>> create_runner("DirectRunner").name
+    'local'
+    """
+    if isinstance(runner, Runner):
+        return runner
+    if not isinstance(runner, str):
+        made: Any = runner()
+        if not isinstance(made, Runner):
+            raise RunnerError(f"expected a runner or its name, got {runner!r}")
+        return made
+    known = installed_runners()
+    short = runner.rsplit(".", 1)[-1].lower()
+    name = next((name for name in (runner, runner.lower(), _ALIASES.get(short)) if name in known), None)
+    if name is None:
+        near = get_close_matches(runner.lower(), [*known, *_ALIASES], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise RunnerError(f"--runner={runner}: there is no such runner{hint} Installed: {', '.join(sorted(known))}")
+    return known[name].load()()  # type: ignore[no-any-return]

@@ -1,0 +1,164 @@
+"""Side inputs: a PCollection as an argument of another one's function.
+
+Windowed as Beam's are: an element of the main input sees the side input's window that
+the end of its own window falls into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import attrs
+
+from .errors import SideInputError
+from .pvalue import PCollection
+
+
+class _NoDefault:
+    def __repr__(self) -> str:
+        return "no default"
+
+    def __reduce__(self) -> str:
+        return "NO_DEFAULT"
+
+
+NO_DEFAULT: Any = _NoDefault()
+
+
+class EmptySideInput:
+    """Stands for the value of a singleton whose window is empty."""
+
+
+@attrs.frozen
+class SingletonView:
+    """The one element of the side input's window."""
+
+    default: Any = NO_DEFAULT
+
+    def of(self, values: list[Any]) -> Any:
+        """The view of a window that holds these values."""
+        if len(values) == 1:
+            return values[0]
+        if not values and self.default is not NO_DEFAULT:
+            return self.default
+        if not values:
+            raise SideInputError(
+                "AsSingleton: the side input has no element in this window; give AsSingleton a default_value"
+            )
+        raise SideInputError(
+            f"AsSingleton: expected one element in this window, got {len(values)}, "
+            f"among them {values[0]!r} and {values[1]!r}; did you mean AsList or AsIter?"
+        )
+
+
+@attrs.frozen
+class IterableView:
+    """All elements of the window, in no order."""
+
+    def of(self, values: list[Any]) -> Iterable[Any]:
+        """The view of a window that holds these values."""
+        return values
+
+
+@attrs.frozen
+class ListView:
+    """All elements of the window, as a list."""
+
+    def of(self, values: list[Any]) -> list[Any]:
+        """The view of a window that holds these values."""
+        return values
+
+
+@attrs.frozen
+class DictView:
+    """The window's pairs as a dictionary; of several for one key, one is taken."""
+
+    def of(self, values: list[Any]) -> dict[Any, Any]:
+        """The view of a window that holds these values."""
+        try:
+            return dict(values)
+        except (TypeError, ValueError) as error:
+            raise SideInputError(f"AsDict: expected (key, value) pairs: {error}") from error
+
+
+@attrs.frozen
+class MultiMapView:
+    """The window's pairs as a dictionary from key to the list of its values."""
+
+    def of(self, values: list[Any]) -> dict[Any, list[Any]]:
+        """The view of a window that holds these values."""
+        groups: dict[Any, list[Any]] = {}
+        try:
+            for key, value in values:
+                groups.setdefault(key, []).append(value)
+        except (TypeError, ValueError) as error:
+            raise SideInputError(f"AsMultiMap: expected (key, value) pairs: {error}") from error
+        return groups
+
+
+View: TypeAlias = SingletonView | IterableView | ListView | DictView | MultiMapView
+
+
+class AsSideInput:
+    """A PCollection with the view that a function is to have of it."""
+
+    def __init__(self, pcoll: PCollection) -> None:
+        if not isinstance(pcoll, PCollection):
+            raise TypeError(f"{type(self).__name__}: expected a PCollection, got {pcoll!r}")
+        self.pvalue = pcoll
+
+    @property
+    def view(self) -> View:
+        """What a runner builds of the window's elements."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.pvalue})"
+
+
+class AsSingleton(AsSideInput):
+    """The side input's only element; `default_value` where it has none.
+
+    More than one is a `SideInputError`.
+    """
+
+    def __init__(self, pcoll: PCollection, default_value: Any = NO_DEFAULT) -> None:
+        super().__init__(pcoll)
+        self.default_value = default_value
+
+    @property
+    def view(self) -> View:
+        return SingletonView(self.default_value)
+
+
+class AsIter(AsSideInput):
+    """The side input's elements, as an iterable."""
+
+    @property
+    def view(self) -> View:
+        return IterableView()
+
+
+class AsList(AsSideInput):
+    """The side input's elements, as a list."""
+
+    @property
+    def view(self) -> View:
+        return ListView()
+
+
+class AsDict(AsSideInput):
+    """The side input's pairs, as a dictionary."""
+
+    @property
+    def view(self) -> View:
+        return DictView()
+
+
+class AsMultiMap(AsSideInput):
+    """The side input's pairs, as a dictionary from key to all of its values."""
+
+    @property
+    def view(self) -> View:
+        return MultiMapView()

@@ -1,0 +1,94 @@
+"""What a source is to a runner.
+
+A source describes its *splits* in the process that builds the pipeline and is read
+where the runner likes, split by split: in this process, or in Spark's executors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from .bundle import BUNDLE_SIZE, Bundle
+
+T = TypeVar("T")
+
+
+class BoundedSource(ABC, Generic[T]):
+    """A finite input that can be read in parallel.
+
+    A subclass gives `split` and `read`; one that can hand out whole lists of values at
+    a time gives `read_bundles` instead of `read`, which is much faster.  Elements are
+    values, or `TimestampedValue`s where they have event times.
+
+    >>> class Squares(BoundedSource[int]):
+    ...     def split(self, desired_splits):
+    ...         return [range(0, 5), range(5, 10)]
+    ...     def read(self, split):
+    ...         return (n * n for n in split)
+    >>> [len(bundle) for split in Squares().split(2) for bundle in Squares().read_bundles(split)]
+    [5, 5]
+    """
+
+    def estimate_size(self) -> int | None:
+        """The size of the input in bytes, as far as it is known without reading it."""
+        return None
+
+    @abstractmethod
+    def split(self, desired_splits: int) -> Sequence[Any]:
+        """Parts that can be read independently; roughly `desired_splits` of them.
+
+        Each is picklable and means something to `read` only.  Raises `SourceError`,
+        naming the file or address, when the input is missing or unreadable.
+        """
+
+    def read(self, split: Any) -> Iterator[T]:
+        """The elements of one split, one by one."""
+        raise TypeError(f"{type(self).__name__} defines neither read nor read_bundles")
+
+    def read_bundles(self, split: Any) -> Iterator[Bundle]:
+        """The elements of one split, in bundles of about `BUNDLE_SIZE`.
+
+        The values of these bundles are plain values: their timestamps are in the
+        bundle's column (`MIN_TIMESTAMP` for an input without event times).
+        """
+        elements = iter(self.read(split))
+        while chunk := list(islice(elements, BUNDLE_SIZE)):
+            yield bundle_of(chunk)
+
+
+class ValuesSource(BoundedSource[T]):
+    """The values of a list; a split is a part of it."""
+
+    def __init__(self, values: Sequence[T]) -> None:
+        self.values = values
+
+    def split(self, desired_splits: int) -> Sequence[Any]:
+        n = len(self.values)
+        parts = max(1, min(desired_splits, n))
+        return [self.values[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
+
+    def read(self, split: Any) -> Iterator[T]:
+        return iter(split)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The values travel with the splits.
+        return (ValuesSource, ((),))
+
+
+def bundle_of(elements: list[Any]) -> Bundle:
+    """A bundle of plain values, `TimestampedValue`s and `WindowedValue`s."""
+    from .windowed_value import SPECIAL_TYPES, unwrapped
+
+    if SPECIAL_TYPES.isdisjoint(set(map(type, elements))):
+        return Bundle(elements)
+    values, timestamps, windows, panes = [], [], [], []
+    for element in elements:
+        value, timestamp, element_windows, pane = unwrapped(element)
+        values.append(value)
+        timestamps.append(timestamp)
+        windows.append(element_windows)
+        panes.append(pane)
+    return Bundle(values, timestamps, windows, panes)

@@ -1,0 +1,56 @@
+"""Type hints: what transforms take and produce, checked while the pipeline is built.
+
+In reading order: hints cut down to a few shapes (`simplified`); whether one fits the
+other (`compatibility`); their parts (`parts`); as text (`describe`); the type of given
+values (`inference`); what is declared by decorators (`decorators`) and by annotations
+(`callables`).
+
+Beam's names for types are here too, which today are those of `typing`.
+"""
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, TypeVar, Union  # noqa: UP035 (Beam's names)
+
+from .callables import hints_of_callable, hints_of_dofn
+from .compatibility import is_compatible
+from .decorators import declared_hints, declared_inputs, with_input_types, with_output_types
+from .describe import describe
+from .inference import infer_type
+from .parts import element_of, is_definitely_not_pair, key_type, value_type
+
+# A (key, value) pair: KV[str, int] is Tuple[str, int].
+KV: Any = Tuple  # noqa: UP006 (as Beam users know it)
+TypeVariable = TypeVar
+
+__all__ = [
+    "KV",
+    "Any",
+    "Callable",
+    "Collection",
+    "Dict",
+    "FrozenSet",
+    "Generator",
+    "Iterable",
+    "Iterator",
+    "List",
+    "Mapping",
+    "Optional",
+    "Sequence",
+    "Set",
+    "Tuple",
+    "TypeVariable",
+    "Union",
+    "is_compatible",
+    "element_of",
+    "key_type",
+    "value_type",
+    "is_definitely_not_pair",
+    "describe",
+    "infer_type",
+    "declared_hints",
+    "declared_inputs",
+    "with_input_types",
+    "with_output_types",
+    "hints_of_callable",
+    "hints_of_dofn",
+]

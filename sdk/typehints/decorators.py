@@ -1,0 +1,82 @@
+"""Types declared with decorators instead of annotations: Beam's `with_input_types` and `with_output_types`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+
+from ..errors import TypeHintError
+
+T = TypeVar("T")
+
+_ATTRIBUTE = "_penstock_type_hints"
+
+
+@attrs.frozen
+class _Declared:
+    inputs: tuple[Any, ...] | None = None
+    output: Any = None
+
+
+def with_input_types(*positional: Any, **by_name: Any) -> Callable[[T], T]:
+    """Declares what a function, DoFn or transform takes; by position, or by the names of a function's parameters.
+
+    >>> @with_input_types(int)
+    ... @with_output_types(str)
+    ... def spell(n):
+    ...     return str(n)
+    >>> declared_hints(spell)
+    (<class 'int'>, <class 'str'>)
+    """
+
+    def decorate(target: T) -> T:
+        inputs = positional + _by_position(target, len(positional), by_name) if by_name else positional
+        return _declare(target, inputs=inputs)
+
+    return decorate
+
+
+def with_output_types(hint: Any) -> Callable[[T], T]:
+    """Declares what a function returns, or of what type the elements are that a DoFn or transform produces."""
+    return lambda target: _declare(target, output=hint)
+
+
+def _by_position(target: Any, skip: int, by_name: dict[str, Any]) -> tuple[Any, ...]:
+    fn = target.process if hasattr(target, "process") else target
+    names = [name for name in inspect.signature(fn).parameters if name != "self"]
+    unknown = sorted(set(by_name) - set(names))
+    if unknown:
+        name = getattr(target, "__name__", type(target).__name__)
+        raise TypeHintError(
+            f"with_input_types: {name} has no parameter {unknown[0]!r}; it has {', '.join(names) or 'none'}"
+        )
+    last = max(map(names.index, by_name))
+    return tuple(by_name.get(name, Any) for name in names[skip : last + 1])
+
+
+# A new object each time: a subclass must not change what its base declares.
+def _declare(target: T, **declared: Any) -> T:
+    hints = attrs.evolve(getattr(target, _ATTRIBUTE, None) or _Declared(), **declared)
+    try:
+        setattr(target, _ATTRIBUTE, hints)
+    except AttributeError:
+        raise TypeHintError(
+            f"{target!r} can't carry type hints; use .with_input_types() and .with_output_types() of the transform"
+        ) from None
+    return target
+
+
+def declared_hints(target: Any) -> tuple[Any, Any]:
+    """What was declared with the decorators: the first input and the output, None where nothing was."""
+    inputs = declared_inputs(target)
+    hints = getattr(target, _ATTRIBUTE, None)
+    return (inputs[0] if inputs else None), (hints.output if isinstance(hints, _Declared) else None)
+
+
+def declared_inputs(target: Any) -> tuple[Any, ...] | None:
+    """What was declared of all the inputs, by position; None where nothing was."""
+    hints = getattr(target, _ATTRIBUTE, None)
+    return hints.inputs if isinstance(hints, _Declared) else None

@@ -1,0 +1,39 @@
+"""Type hints as a user would write them, for messages."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args, get_origin
+
+from .simplified import NoneType, members
+
+
+def describe(hint: Any) -> str:
+    """The hint in short, without the modules of its classes.
+
+    >>> from typing import Optional
+    >>> describe(tuple[str, Optional[int]]), describe(Any), describe(list)
+    ('tuple[str, int | None]', 'Any', 'list')
+    """
+    if hint is None or hint is NoneType:
+        return "None"
+    if hint is Ellipsis:
+        return "..."
+    if isinstance(hint, str):
+        return hint
+    if isinstance(hint, (list, tuple)):
+        return f"[{', '.join(map(describe, hint))}]"
+    if isinstance(hint, TypeVar):
+        return hint.__name__
+    alternatives = members(hint)
+    if alternatives is not None:
+        return " | ".join(map(describe, alternatives))
+    return _generic(hint)
+
+
+def _generic(hint: Any) -> str:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is None or not isinstance(origin, type):
+        name = getattr(hint, "__qualname__", None) or getattr(hint, "__name__", None)
+        return name.rsplit(".<locals>.", 1)[-1] if name and not args else repr(hint).replace("typing.", "")
+    name = origin.__qualname__.rsplit(".<locals>.", 1)[-1]
+    return f"{name}[{', '.join(map(describe, args)) or '()'}]"

@@ -1,0 +1,80 @@
+"""The parts of a type hint: a pair's key and value, an iterable's elements."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Iterable
+from typing import Any
+
+from .simplified import NoneType, class_and_args, members, simplified, union_of
+
+_SINGLE = (int, float, complex, str, bytes, bytearray, NoneType, dt.date, dt.time, dt.timedelta, decimal.Decimal)
+
+
+def element_of(hint: Any) -> Any:
+    """The type of the elements of an iterable: what a FlatMap makes of its function's return type.
+
+    `Any` for None and for whatever isn't known to be iterable; the members of a union are
+    taken one by one, None left out.
+
+    >>> element_of(list[int]), element_of(dict[str, int]), element_of(None)
+    (<class 'int'>, <class 'str'>, typing.Any)
+    """
+    hint = simplified(hint)
+    alternatives = members(hint)
+    if alternatives is not None:
+        return union_of([element_of(one) for one in alternatives if one is not NoneType])
+    kind, args = class_and_args(hint)
+    if kind is not None and issubclass(kind, str):
+        return str
+    if kind is None or not issubclass(kind, Iterable) or not args or args == ((),):
+        return Any
+    if issubclass(kind, tuple):
+        return union_of([simplified(arg) for arg in args if arg is not Ellipsis])
+    return simplified(args[0])
+
+
+def key_type(hint: Any) -> Any:
+    """The type of the first place of a pair; `Any` where it isn't known.
+
+    >>> key_type(tuple[str, int]), key_type(int)
+    (<class 'str'>, typing.Any)
+    """
+    return _place(hint, 0)
+
+
+def value_type(hint: Any) -> Any:
+    """The type of the second place of a pair; `Any` where it isn't known."""
+    return _place(hint, 1)
+
+
+def _place(hint: Any, index: int) -> Any:
+    hint = simplified(hint)
+    alternatives = members(hint)
+    if alternatives is not None:
+        return union_of([_place(one, index) for one in alternatives])
+    kind, args = class_and_args(hint)
+    if kind is None or not issubclass(kind, tuple):
+        return Any
+    if len(args) == 2:
+        return simplified(args[0] if args[1] is Ellipsis else args[index])
+    return Any
+
+
+def is_definitely_not_pair(hint: Any) -> bool:
+    """Whether no value of this type can be a (key, value) pair.
+
+    >>> is_definitely_not_pair(str), is_definitely_not_pair(tuple[int, int]), is_definitely_not_pair(Any)
+    (True, False, False)
+    """
+    hint = simplified(hint)
+    alternatives = members(hint)
+    if alternatives is not None:
+        return all(map(is_definitely_not_pair, alternatives))
+    kind, args = class_and_args(hint)
+    if kind is None:
+        return False
+    if issubclass(kind, tuple):
+        return bool(args) and args[-1] is not Ellipsis and len(args) != 2
+    return issubclass(kind, (*_SINGLE, dict, set, frozenset))

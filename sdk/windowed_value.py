@@ -1,0 +1,83 @@
+"""WindowedValue: one element with everything that the model knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
+from ..windowing.timestamp import MIN_MICROS, Timestamp
+from ..windowing.timestamped_value import TimestampedValue
+from ..windowing.windows import BoundedWindow
+from .bundle import GLOBAL_WINDOWS, Windows
+from .tagged_output import TaggedOutput
+
+
+class WindowedValue:
+    """A value with its event timestamp, windows and pane.
+
+    Raises `ValueError` when the timestamp is outside of Beam's range.
+
+    >>> from penstock.windowing import GlobalWindow
+    >>> WindowedValue("a", 5, [GlobalWindow()]).timestamp
+    Timestamp(5)
+    """
+
+    __slots__ = ("micros", "pane_info", "value", "windows")
+
+    def __init__(
+        self,
+        value: Any,
+        timestamp: Any,
+        windows: Iterable[BoundedWindow],
+        pane_info: PaneInfo = PANE_INFO_UNKNOWN,
+    ) -> None:
+        self.value = value
+        self.micros = Timestamp.of(timestamp).micros
+        self.windows: Windows = tuple(windows)
+        self.pane_info = pane_info
+
+    @property
+    def timestamp(self) -> Timestamp:
+        return Timestamp.of_micros(self.micros)
+
+    def with_value(self, value: Any) -> WindowedValue:
+        """The same timestamp, windows and pane around another value."""
+        return WindowedValue(value, self.timestamp, self.windows, self.pane_info)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(other) is WindowedValue
+            and self.micros == other.micros
+            and self.value == other.value
+            and self.windows == other.windows
+            and self.pane_info == other.pane_info
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.micros, self.windows, self.pane_info))
+
+    def __repr__(self) -> str:
+        return f"WindowedValue({self.value!r}, {self.timestamp}, {list(self.windows)!r}, {self.pane_info!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (WindowedValue, (self.value, self.timestamp, self.windows, self.pane_info))
+
+
+# What a user function may return instead of a plain value.
+SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput})
+
+
+def unwrapped(
+    element: Any,
+    micros: int = MIN_MICROS,
+    windows: Windows = GLOBAL_WINDOWS,
+    pane: PaneInfo = PANE_INFO_UNKNOWN,
+) -> tuple[Any, int, Windows, PaneInfo]:
+    """An output as `(value, micros, windows, pane)`; what it doesn't say is taken from its input."""
+    kind = type(element)
+    if kind is TimestampedValue:
+        return element.value, element.micros, windows, pane
+    if kind is WindowedValue:
+        return element.value, element.micros, element.windows, element.pane_info
+    return element, micros, windows, pane

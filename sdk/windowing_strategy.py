@@ -1,0 +1,60 @@
+"""WindowingStrategy: everything that `WindowInto` says, in one frozen value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from ..triggers.default import DefaultTrigger
+from ..triggers.trigger import AccumulationMode, Trigger
+from ..windowing.global_windows import GlobalWindows
+from ..windowing.timestamp import micros_of
+from ..windowing.timestamp_combiner import TimestampCombiner
+from ..windowing.window_fn import WindowFn
+
+
+@attrs.frozen
+class WindowingStrategy:
+    """How a PCollection is windowed, and when and how its windows' results come out.
+
+    Attributes:
+      window_fn: where in event time.
+      trigger: when in processing time.
+      accumulation_mode: how a window's results relate.
+      timestamp_combiner: which timestamp a window's result gets.
+      allowed_lateness: microseconds that a window is kept after the watermark passed its end.
+    """
+
+    window_fn: WindowFn = attrs.field(factory=GlobalWindows)
+    trigger: Trigger = attrs.field(factory=DefaultTrigger)
+    accumulation_mode: AccumulationMode = AccumulationMode.DISCARDING
+    timestamp_combiner: Any = TimestampCombiner.OUTPUT_AT_EOW
+    allowed_lateness: int = attrs.field(default=0, converter=int)
+    # A merging window function has been used up by a grouping: grouping once more needs
+    # a new WindowInto only if it is to merge again (Dataflow Model, section 2.2).
+
+    @property
+    def windowfn(self) -> WindowFn:
+        """Beam's name for `window_fn`."""
+        return self.window_fn
+
+    @property
+    def triggerfn(self) -> Trigger:
+        """Beam's name for `trigger`."""
+        return self.trigger
+
+    def is_default(self) -> bool:
+        """Whether this is what a PCollection has that was never windowed."""
+        return self == DEFAULT_WINDOWING
+
+
+DEFAULT_WINDOWING = WindowingStrategy()
+
+
+def lateness_micros(allowed_lateness: Any) -> int:
+    """Allowed lateness as microseconds, from seconds or a Duration."""
+    micros = micros_of(allowed_lateness)
+    if micros < 0:
+        raise ValueError(f"allowed_lateness must not be negative, got {allowed_lateness!r}")
+    return micros

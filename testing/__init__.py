@@ -1,0 +1,33 @@
+"""Testing pipelines.
+
+test_pipeline.py   TestPipeline: a pipeline that runs when its `with` block ends
+util.py            assert_that, and what to hold a PCollection against
+"""
+
+from .test_pipeline import TestPipeline
+from .util import (
+    TestWindowedValue,
+    assert_that,
+    contains_in_any_order,
+    equal_to,
+    equal_to_approx,
+    equal_to_per_window,
+    has_at_least_one,
+    is_empty,
+    is_not_empty,
+    matches_all,
+)
+
+__all__ = [
+    "TestPipeline",
+    "TestWindowedValue",
+    "assert_that",
+    "contains_in_any_order",
+    "equal_to",
+    "equal_to_approx",
+    "equal_to_per_window",
+    "has_at_least_one",
+    "is_empty",
+    "is_not_empty",
+    "matches_all",
+]

@@ -1,0 +1,51 @@
+"""TestPipeline: a pipeline for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..sdk.options import PipelineOptions
+from ..sdk.pipeline import Pipeline
+from ..sdk.runner import PipelineResult, Runner
+
+
+class TestPipeline(Pipeline):
+    """A pipeline that takes no flags from the command line, and waits for its end when it is run.
+
+    >>> from penstock.testing import TestPipeline, assert_that, equal_to
+    >>> import penstock as beam
+    >>> with TestPipeline() as p:
+    ...     assert_that(p | beam.Create([1, 2]) | beam.Map(lambda x: x * x), equal_to([4, 1]))
+    """
+
+    # pytest must not take it for a test.
+    __test__ = False
+
+    def __init__(
+        self,
+        runner: Runner | str | type[Runner] | None = None,
+        options: PipelineOptions | None = None,
+        argv: Sequence[str] | None = None,
+        is_integration_test: bool = False,
+        blocking: bool = True,
+        additional_pipeline_args: Sequence[str] | None = None,
+        display_data: dict[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        if options is None:
+            options = PipelineOptions([*(argv or []), *(additional_pipeline_args or [])])
+        super().__init__(runner, options, display_data=display_data)
+        self.blocking = blocking
+        self.timeout = timeout
+
+    def run(self, test_runner_api: bool = True) -> PipelineResult:
+        """Run it; if it is blocking, to its end."""
+        result = super().run()
+        if self.blocking:
+            result.wait_until_finish(self.timeout)
+        return result
+
+    def get_pipeline_options(self) -> PipelineOptions:
+        """Its options."""
+        return self.options

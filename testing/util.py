@@ -1,0 +1,249 @@
+"""assert_that, and the matchers to hold a PCollection against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..sdk.dofn import DoFn
+from ..sdk.errors import PenstockError
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.side_inputs import AsList
+from ..transforms import Create, GroupByKey, Map, ParDo, WindowInto
+from ..triggers import PaneInfo
+from ..windowing import GlobalWindows, Timestamp
+
+Matcher = Callable[[Any], None]
+
+
+class PenstockAssertionError(PenstockError, AssertionError):
+    """A PCollection does not hold what `assert_that` was told."""
+
+
+class TestWindowedValue(NamedTuple):
+    """An element as `assert_that(..., reify_windows=True)` hands it to the matcher."""
+
+    value: Any
+    timestamp: Any
+    windows: Sequence[Any]
+    pane_info: PaneInfo | None = None
+
+    # pytest must not take it for a test.
+    __test__ = False
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TestWindowedValue):
+            return NotImplemented
+        # A pane that the test says nothing of may be any.
+        panes_differ = None not in (self.pane_info, other.pane_info) and self.pane_info != other.pane_info
+        mine, theirs = (self.value, list(self.windows)), (other.value, list(other.windows))
+        return not panes_differ and mine == theirs and self.timestamp == other.timestamp
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def assert_that(
+    actual: PCollection[Any],
+    matcher: Matcher,
+    label: str = "assert_that",
+    reify_windows: bool = False,
+    use_global_window: bool = True,
+) -> None:
+    """Have `matcher` called with all elements of a PCollection when the pipeline runs.
+
+    Args:
+      matcher: raises if it doesn't like the list that it is called with.
+      reify_windows: hand it `TestWindowedValue`s instead of values.
+      use_global_window: call it once with everything; otherwise once for each window, with
+        the pair of the window's elements and the window, as `equal_to_per_window` expects.
+
+    >>> from penstock.testing import TestPipeline, assert_that, equal_to
+    >>> import penstock as beam
+    >>> with TestPipeline() as p:
+    ...     assert_that(p | beam.Create([2, 1]), equal_to([1, 2]))
+    """
+    if not isinstance(actual, PCollection):
+        raise TypeError(f"assert_that: expected a PCollection, got {actual!r}")
+    actual | label >> _AssertThat(matcher, reify_windows, use_global_window)
+
+
+class _AssertThat(PTransform):
+    def __init__(self, matcher: Matcher, reify_windows: bool, use_global_window: bool) -> None:
+        super().__init__()
+        self.matcher = matcher
+        self.reify_windows = reify_windows
+        self.use_global_window = use_global_window
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        matcher = self.matcher
+        if self.reify_windows:
+            pcoll = pcoll | "Reify" >> ParDo(_ReifyWindows())
+        if not self.use_global_window:
+            grouped = pcoll | "ToVoidKey" >> Map(lambda value: (None, value)) | "Group" >> GroupByKey()
+            return grouped | "Match" >> ParDo(_MatchWindow(matcher))  # type: ignore[no-any-return]
+        everything = pcoll | "Global" >> WindowInto(GlobalWindows())
+        return (  # type: ignore[no-any-return]
+            pcoll.pipeline
+            | "Once" >> Create([None])
+            | "Match" >> Map(lambda _, elements: matcher(elements), AsList(everything))
+        )
+
+
+class _ReifyWindows(DoFn):
+    def process(
+        self,
+        element: Any,
+        timestamp: Timestamp = DoFn.TimestampParam,
+        window: Any = DoFn.WindowParam,
+        pane_info: PaneInfo = DoFn.PaneInfoParam,
+    ) -> Iterable[Any]:
+        yield TestWindowedValue(element, timestamp, [window], pane_info)
+
+
+class _MatchWindow(DoFn):
+    def __init__(self, matcher: Matcher) -> None:
+        self.matcher = matcher
+
+    def process(self, element: Any, window: Any = DoFn.WindowParam) -> Iterable[Any]:
+        _, values = element
+        self.matcher((list(values), window))
+        return ()
+
+
+def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | None = None) -> Matcher:
+    """The same elements, as often, in any order; `equals_fn(expected, actual)` may say what equal is.
+
+    >>> equal_to([1, 2])([2, 1])
+    >>> equal_to([1, 2])([1, 3])
+    Traceback (most recent call last):
+    penstock.testing.util.PenstockAssertionError: expected [1, 2], got [1, 3]: missing [2], unexpected [3]
+    """
+    expected = list(expected)
+    equal = equals_fn or (lambda a, b: a == b)
+
+    def matches(actual: Any) -> None:
+        unexpected = []
+        missing = list(expected)
+        for element in actual:
+            for i, candidate in enumerate(missing):
+                if equal(candidate, element):
+                    del missing[i]
+                    break
+            else:
+                unexpected.append(element)
+        if missing or unexpected:
+            raise _failure(expected, actual, missing, unexpected)
+
+    return matches
+
+
+def _failure(expected: Any, actual: Any, missing: Any = (), unexpected: Any = ()) -> PenstockAssertionError:
+    message = f"expected {expected!r}, got {list(actual)!r}"
+    if missing:
+        message += f": missing {list(missing)!r}"
+    if unexpected:
+        message += f"{',' if missing else ':'} unexpected {list(unexpected)!r}"
+    return PenstockAssertionError(message)
+
+
+def equal_to_approx(expected: Iterable[Any], rel_tol: float = 1e-9, abs_tol: float = 0.0) -> Matcher:
+    """`equal_to` for floats, also within tuples, lists and dicts."""
+
+    def close(a: Any, b: Any) -> bool:
+        if isinstance(a, (float, int)) and isinstance(b, (float, int)):
+            return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
+        if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+            return len(a) == len(b) and all(map(close, a, b))
+        if isinstance(a, dict) and isinstance(b, dict):
+            return a.keys() == b.keys() and all(close(a[k], b[k]) for k in a)
+        return bool(a == b)
+
+    return equal_to(expected, close)
+
+
+def equal_to_per_window(expected_window_to_elements: Mapping[Any, Iterable[Any]]) -> Matcher:
+    """These elements in these windows; for `assert_that(..., use_global_window=False)`."""
+
+    def matches(actual: Any) -> None:
+        elements, window = actual
+        elements = [e.value if isinstance(e, TestWindowedValue) else e for e in elements]
+        if window not in expected_window_to_elements:
+            raise PenstockAssertionError(f"nothing was expected in window {window!r}, got {elements!r}")
+        try:
+            equal_to(expected_window_to_elements[window])(elements)
+        except PenstockAssertionError as error:
+            raise PenstockAssertionError(f"in window {window!r}: {error}") from None
+
+    return matches
+
+
+def matches_all(expected: Iterable[Matcher | Any]) -> Matcher:
+    """These elements; an expected one may be a predicate, such as a hamcrest matcher's `matches`."""
+
+    def equal(candidate: Any, element: Any) -> bool:
+        matches = getattr(candidate, "matches", None)
+        if matches is not None:
+            return bool(matches(element))
+        return bool(candidate == element)
+
+    return equal_to(list(expected), equal)
+
+
+def is_empty() -> Matcher:
+    """No elements."""
+
+    def matches(actual: Any) -> None:
+        if list(actual):
+            raise _failure([], actual)
+
+    return matches
+
+
+def is_not_empty() -> Matcher:
+    """At least one element."""
+
+    def matches(actual: Any) -> None:
+        if not list(actual):
+            raise PenstockAssertionError("expected at least one element, got none")
+
+    return matches
+
+
+def contains_in_any_order(iterable: Iterable[Any]) -> Any:
+    """Equal to any list or tuple of the same items, in whichever order; to stand inside of `equal_to`."""
+    return _InAnyOrder(list(iterable))
+
+
+class _InAnyOrder:
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            equal_to(self.items)(list(other))  # type: ignore[call-overload]
+        except (PenstockAssertionError, TypeError):
+            return False
+        return True
+
+    def __hash__(self) -> int:
+        return hash(len(self.items))
+
+    def __repr__(self) -> str:
+        return f"contains_in_any_order({self.items!r})"
+
+
+def has_at_least_one(
+    input: PCollection[Any], criterion: Callable[[Any], bool], label: str = "has_at_least_one"
+) -> None:
+    """Fail the pipeline unless `criterion` holds for at least one element."""
+
+    def matches(actual: Any) -> None:
+        if not any(criterion(element) for element in actual):
+            raise PenstockAssertionError(f"no element meets the criterion of {label!r}, among {list(actual)!r}")
+
+    assert_that(input, matches, label)

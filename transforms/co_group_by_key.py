@@ -1,0 +1,81 @@
+"""CoGroupByKey: the values that several PCollections have for each key, together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any, Dict, Tuple, Union  # noqa: UP035
+
+from ..sdk.dofn import ExpressionDoFn
+from ..sdk.errors import PipelineError
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from .create import Create
+from .flatten import Flatten
+from .group_by_key import GroupByKey, pair_types
+from .pardo import Map, ParDo
+
+
+class CoGroupByKey(PTransform):
+    """Pairs of several PCollections to (key, values of each), for each key and window.
+
+    Of a dict of PCollections the values are a dict from its keys to lists, of a tuple or list a
+    tuple of lists.  A list is empty where a PCollection has nothing for the key.
+
+    Args:
+      pipeline: needed only where there may be no PCollection to tell it.
+
+    Raises `TypeHintError` when an input is known to hold something else than pairs, and
+    `PipelineError` when the inputs are windowed differently.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     emails = p | "emails" >> beam.Create([("amy", "amy@example.com")])
+    ...     phones = p | "phones" >> beam.Create([("amy", "111"), ("amy", "222"), ("carl", "444")])
+    ...     _ = {"emails": emails, "phones": phones} | beam.CoGroupByKey() | beam.Map(print)
+    ('amy', {'emails': ['amy@example.com'], 'phones': ['111', '222']})
+    ('carl', {'emails': [], 'phones': ['444']})
+    """
+
+    def __init__(self, *, pipeline: Any = None) -> None:
+        super().__init__()
+        self.pipeline = pipeline
+
+    def __ror__(self, left: Any) -> Any:
+        if self.pipeline is not None and isinstance(left, (dict, tuple, list)) and not left:
+            return self.pipeline.apply(self)
+        return super().__ror__(left)
+
+    def expand(self, pcolls: Mapping[Any, PCollection[Any]] | Iterable[PCollection[Any]]) -> PCollection[Any]:
+        if isinstance(pcolls, PBegin):
+            return pcolls | Create([])  # type: ignore[no-any-return]
+        if isinstance(pcolls, PCollection):
+            raise TypeError(f"{self.label}: expected a dict or a tuple of PCollections, got one; did you forget a comma?")
+        tags = list(pcolls) if isinstance(pcolls, Mapping) else None
+        inputs = list(pcolls.values()) if isinstance(pcolls, Mapping) else list(pcolls)
+        names = [str(tag) for tag in (tags if tags is not None else range(len(inputs)))]
+        for name, pcoll in zip(names, inputs):
+            if not isinstance(pcoll, PCollection):
+                raise PipelineError(f"{self.label}: expected PCollections, got {pcoll!r} for {name!r}")
+        keys, values = zip(*(pair_types(pcoll) for pcoll in inputs))
+        tagged = [
+            pcoll | f"Tag[{name}]" >> ParDo(ExpressionDoFn(f"(v[0], ({i}, v[1]))", "Tag", plain=True))
+            for i, (name, pcoll) in enumerate(zip(names, inputs))
+        ]
+        grouped = tagged | Flatten() | GroupByKey()
+        collected = Dict[Any, Any] if tags is not None else Tuple[tuple(list[value] for value in values)]  # type: ignore[misc]  # noqa: UP006
+        hint = Tuple[reduce(lambda a, b: Union[a, b], keys), collected]  # type: ignore[misc]  # noqa: UP006, UP007
+        return grouped | "Collect" >> Map(_collector(len(inputs), tags)).with_output_types(hint)  # type: ignore[no-any-return]
+
+
+def _collector(n: int, tags: list[Any] | None) -> Any:
+    """The function from (key, tagged values) to (key, values of each input)."""
+
+    def collected(element: Any) -> tuple[Any, Any]:
+        key, tagged = element
+        slots: list[list[Any]] = [[] for _ in range(n)]
+        for i, value in tagged:
+            slots[i].append(value)
+        return key, (tuple(slots) if tags is None else dict(zip(tags, slots)))
+
+    return collected

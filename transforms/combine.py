@@ -1,0 +1,226 @@
+"""CombinePerKey, CombineGlobally, CombineValues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Tuple  # noqa: UP035
+
+from ..sdk import graph
+from ..sdk.combine_fn import CombineFn
+from ..sdk.dofn import ExpressionDoFn, label_of
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.serialization import Serialized
+from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton
+from ..windowing import GlobalWindows
+from .create import Create
+from .group_by_key import GroupByKey, pair_types
+from .hot_key_fanout import WithHotKeyFanout
+from .pardo import Map, MapTuple, ParDo
+
+
+class CombinePerKey(PTransform):
+    """(key, value) pairs to (key, combined value), for each key and window.
+
+    `fn` is a `CombineFn`, or a function of an iterable that is associative, such as `sum`.
+    Further arguments are passed to it.
+
+    >>> import penstock as beam
+    >>> [("a", 1), ("b", 2), ("a", 3)] | beam.CombinePerKey(sum)
+    [('a', 4), ('b', 2)]
+    """
+
+    def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.combine_fn = CombineFn.maybe_from_callable(fn)
+        self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
+        self.args = args
+        self.kwargs = kwargs
+
+    def default_label(self) -> str:
+        return f"{type(self).__name__}({self.fn_label})"
+
+    def with_hot_key_fanout(self, fanout: int | Callable[[Any], int]) -> PTransform:
+        """The same in two steps, so that a key with very many values is worked on in parallel.
+
+        `fanout` is how many parts to make of a key's values, or a function of the key that says so.
+        """
+        return WithHotKeyFanout(_curried(self.combine_fn, self.args, self.kwargs), fanout, self.label)
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        key, _ = pair_types(pcoll)
+        hint = Tuple[key, self.output_type()]  # type: ignore[misc]  # noqa: UP006
+        if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):
+            # What a side input holds is known only after the shuffle.
+            combine = CombineValues(self.combine_fn, *self.args, **self.kwargs)
+            return pcoll | "Group" >> GroupByKey() | "Combine" >> combine
+        label = pcoll.pipeline.full_label
+        fn = Serialized(_curried(self.combine_fn, self.args, self.kwargs), label)
+        primitive = graph.GroupByKeyAndWindow(pcoll.windowing, fn)
+        return pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint)[None]
+
+    def output_type(self) -> Any:
+        """The type of a combined value, as far as it is known."""
+        from ..sdk.typehints import hints_of_callable
+
+        produced = hints_of_callable(self.combine_fn.extract_output, skip_self=False)[1]
+        return Any if produced is None or not isinstance(produced, type) else produced
+
+
+class CombineGlobally(PTransform):
+    """All values of each window, combined to one.
+
+    In the global window an empty input gives what `fn` makes of nothing; with other windows
+    say `without_defaults()` or `as_singleton_view()`, since there would be endlessly many.
+
+    >>> import penstock as beam
+    >>> [1, 2, 3] | beam.CombineGlobally(sum)
+    [6]
+    """
+
+    has_defaults = True
+    as_view = False
+    fanout: int | None = None
+
+    def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.combine_fn = CombineFn.maybe_from_callable(fn)
+        self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
+        self.args = args
+        self.kwargs = kwargs
+
+    def default_label(self) -> str:
+        return f"CombineGlobally({self.fn_label})"
+
+    def _changed(self, **changes: Any) -> CombineGlobally:
+        changed = object.__new__(type(self))
+        changed.__dict__.update(self.__dict__, **changes)
+        return changed
+
+    def with_defaults(self, has_defaults: bool = True) -> CombineGlobally:
+        """Whether an empty input gives a value."""
+        return self._changed(has_defaults=has_defaults)
+
+    def without_defaults(self) -> CombineGlobally:
+        """An empty input gives nothing."""
+        return self.with_defaults(False)
+
+    def as_singleton_view(self) -> CombineGlobally:
+        """The result as an `AsSingleton` side input, defaults included."""
+        return self._changed(as_view=True)
+
+    def with_fanout(self, fanout: int) -> CombineGlobally:
+        """Combine in this many parts first."""
+        return self._changed(fanout=fanout)
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        label = pcoll.pipeline.full_label
+        if self.has_defaults and not self.as_view and not isinstance(pcoll.windowing.window_fn, GlobalWindows):
+            raise ValueError(
+                f"{label}: its input is windowed by {pcoll.windowing.window_fn!r}, and a default for every empty "
+                "window would be endlessly many; use without_defaults() or as_singleton_view()"
+            )
+        combine: PTransform = CombinePerKey(self.combine_fn, *self.args, **self.kwargs)
+        if self.fanout is not None:
+            combine = CombinePerKey(self.combine_fn, *self.args, **self.kwargs).with_hot_key_fanout(self.fanout)
+        combined = (
+            pcoll
+            | "KeyWithVoid" >> ParDo(ExpressionDoFn("(None, v)", "KeyWithVoid", plain=True))
+            | "CombinePerKey" >> combine
+            | "UnKey" >> ParDo(ExpressionDoFn("v[1]", "UnKey"))
+        )
+        if self.as_view:
+            if not self.has_defaults:
+                return AsSingleton(combined)
+            return AsSingleton(combined, default_value=self._default())
+        if not self.has_defaults:
+            return combined
+        default = self._default() if not self._has_side_inputs() else None
+        return (
+            pcoll.pipeline
+            | "DoOnce" >> Create([None])
+            | "InjectDefault" >> Map(_result_or_default, AsList(combined), default).with_output_types(Any)
+        )
+
+    def _has_side_inputs(self) -> bool:
+        return any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values()))
+
+    def _default(self) -> Any:
+        fn = self.combine_fn
+        return fn.extract_output(fn.create_accumulator(*self.args, **self.kwargs), *self.args, **self.kwargs)
+
+
+def _result_or_default(_: None, results: list[Any], default: Any) -> Any:
+    return results[0] if results else default
+
+
+class CombineValues(PTransform):
+    """(key, iterable of values) to (key, combined value), without grouping.
+
+    >>> import penstock as beam
+    >>> [("a", [1, 2])] | beam.CombineValues(sum)
+    [('a', 3)]
+    """
+
+    def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.combine_fn = CombineFn.maybe_from_callable(fn)
+        self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
+        self.args = args
+        self.kwargs = kwargs
+
+    def default_label(self) -> str:
+        return f"CombineValues({self.fn_label})"
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        combine_fn = self.combine_fn
+
+        def combined(key: Any, values: Iterable[Any], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+            return key, combine_fn.apply(values, *args, **kwargs)
+
+        return pcoll | "Apply" >> MapTuple(combined, *self.args, **self.kwargs)  # type: ignore[no-any-return]
+
+
+class CurriedCombineFn(CombineFn[Any, Any, Any]):
+    """A combiner whose further arguments are already given."""
+
+    def __init__(self, fn: CombineFn[Any, Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        if fn.retract_input is not None:
+            self.retract_input = self._retract_input  # type: ignore[misc]
+
+    def setup(self) -> None:
+        self.fn.setup(*self.args, **self.kwargs)
+
+    def create_accumulator(self) -> Any:
+        return self.fn.create_accumulator(*self.args, **self.kwargs)
+
+    def add_input(self, accumulator: Any, element: Any) -> Any:
+        return self.fn.add_input(accumulator, element, *self.args, **self.kwargs)
+
+    def add_inputs(self, accumulator: Any, elements: Iterable[Any]) -> Any:
+        return self.fn.add_inputs(accumulator, elements, *self.args, **self.kwargs)
+
+    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
+        return self.fn.merge_accumulators(accumulators, *self.args, **self.kwargs)
+
+    def compact(self, accumulator: Any) -> Any:
+        return self.fn.compact(accumulator, *self.args, **self.kwargs)
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return self.fn.extract_output(accumulator, *self.args, **self.kwargs)
+
+    def _retract_input(self, accumulator: Any, element: Any) -> Any:
+        assert self.fn.retract_input is not None
+        return self.fn.retract_input(accumulator, element, *self.args, **self.kwargs)
+
+    def teardown(self) -> None:
+        self.fn.teardown(*self.args, **self.kwargs)
+
+
+def _curried(
+    fn: CombineFn[Any, Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> CombineFn[Any, Any, Any]:
+    return CurriedCombineFn(fn, args, kwargs) if args or kwargs else fn

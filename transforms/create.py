@@ -1,0 +1,53 @@
+"""Create and Impulse: PCollections from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..sdk import typehints
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.source import ValuesSource
+from .read import Read
+
+
+class Create(PTransform):
+    """The values of an iterable; `TimestampedValue`s among them get their timestamps.
+
+    `reshuffle` is Beam's and accepted; runners spread the values anyway.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create({"a": 1}) | beam.Map(print)
+    ('a', 1)
+    """
+
+    def __init__(self, values: Iterable[Any], reshuffle: bool = True) -> None:
+        super().__init__()
+        if isinstance(values, (str, bytes)):
+            raise TypeError(f"Create: expected an iterable of values, got {values!r}; did you mean Create([{values!r}])?")
+        if isinstance(values, dict):
+            values = values.items()
+        self.values = list(values)
+
+    def infer_output_type(self) -> Any:
+        """What the values have in common."""
+        return typehints.infer_type(self.values)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        hint = self._output_hint if self._output_hint is not None else self.infer_output_type()
+        return pbegin | "Values" >> Read(ValuesSource(self.values)).with_output_types(hint)
+
+
+class Impulse(PTransform):
+    """One element, `b""`, at the beginning of time.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Impulse() | beam.Map(print)
+    b''
+    """
+
+    def expand(self, pbegin: PBegin) -> PCollection[bytes]:
+        return pbegin | "Values" >> Read(ValuesSource([b""])).with_output_types(bytes)

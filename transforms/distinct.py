@@ -1,0 +1,38 @@
+"""Distinct: each element once."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple  # noqa: UP035
+
+from ..sdk.arithmetic_combine_fns import CountCombineFn
+from ..sdk.dofn import ExpressionDoFn
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from .combine import CombinePerKey
+from .keys import Keys
+from .pardo import ParDo
+
+
+class Distinct(PTransform):
+    """Each element of a window once, however often it is there.
+
+    Elements are keys of a grouping, so they need a hash and a deterministic encoding.
+
+    >>> import penstock as beam
+    >>> [1, 2, 1] | beam.Distinct()
+    [1, 2]
+    """
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        to_pairs = ParDo(ExpressionDoFn("(v, None)", "ToPairs", plain=True))
+        return (  # type: ignore[no-any-return]
+            pcoll
+            | "ToPairs" >> to_pairs.with_output_types(Tuple[pcoll.element_type, None])  # noqa: UP006
+            # Counted, so that a retraction takes an element out only with the last of its kind.
+            | "Group" >> CombinePerKey(CountCombineFn())
+            | "Distinct" >> Keys()
+        )
+
+
+class RemoveDuplicates(Distinct):
+    """Beam's old name for `Distinct`."""

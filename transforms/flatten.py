@@ -1,0 +1,80 @@
+"""Flatten: several PCollections as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any, Union
+
+from ..sdk import graph
+from ..sdk.errors import PipelineError
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import DoOutputsTuple, PBegin, PCollection
+from ..sdk.windowing_strategy import DEFAULT_WINDOWING
+
+
+class Flatten(PTransform):
+    """Several PCollections as one; they must be windowed alike.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     odd, even = p | "odd" >> beam.Create([1]), p | "even" >> beam.Create([2])
+    ...     _ = (odd, even) | beam.Flatten() | beam.Map(print)
+    1
+    2
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        # For an empty tuple of inputs, which says nothing of where it belongs.
+        self.pipeline = kwargs.pop("pipeline", None)
+        if kwargs:
+            raise TypeError(f"Flatten: unexpected arguments {sorted(kwargs)}")
+
+    def expand(self, pcolls: Iterable[PCollection[Any]] | DoOutputsTuple) -> PCollection[Any]:
+        if isinstance(pcolls, PBegin):
+            return pcolls.pipeline.add(graph.Flatten(), [], DEFAULT_WINDOWING, is_bounded=True)[None]
+        if isinstance(pcolls, PCollection):
+            raise TypeError(f"{self.label}: expected a tuple of PCollections, got one; did you forget a comma?")
+        inputs = list(pcolls)
+        pipeline = self.pipeline or inputs[0].pipeline
+        label = pipeline.full_label
+        windowing = inputs[0].windowing if inputs else DEFAULT_WINDOWING
+        for pcoll in inputs:
+            if pcoll.windowing.window_fn != windowing.window_fn:
+                raise PipelineError(
+                    f"{label}: its inputs are windowed differently: {inputs[0].producer} by {windowing.window_fn!r}, "
+                    f"{pcoll.producer} by {pcoll.windowing.window_fn!r}; give them the same WindowInto first"
+                )
+        hint = reduce(lambda a, b: Union[a, b], [p.element_type for p in inputs], inputs[0].element_type)  # noqa: UP007
+        if any(p.element_type is Any for p in inputs):
+            hint = Any
+        return pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]  # type: ignore[no-any-return]
+
+    def __ror__(self, left: Any) -> Any:
+        if self.pipeline is not None and isinstance(left, (tuple, list)) and not left:
+            return self.pipeline.apply(self)
+        return super().__ror__(left)
+
+
+class FlattenWith(PTransform):
+    """This PCollection, and the others, as one.
+
+    The others are PCollections, or transforms that start from the pipeline.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | "a" >> beam.Create([1]) | beam.FlattenWith(beam.Create([2])) | beam.Map(print)
+    1
+    2
+    """
+
+    def __init__(self, *others: PCollection[Any] | PTransform) -> None:
+        super().__init__()
+        self.others = others
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        pcolls = [pcoll]
+        for other in self.others:
+            pcolls.append(pcoll.pipeline | other if isinstance(other, PTransform) else other)
+        return tuple(pcolls) | Flatten()  # type: ignore[no-any-return]

@@ -1,0 +1,188 @@
+"""GroupBy and Select: grouping by fields, aggregating fields, and picking them."""
+
+from __future__ import annotations
+
+import keyword
+from collections import Counter, namedtuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Iterable, TypeAlias  # noqa: UP035
+
+from ..sdk.combine_fn import CombineFn
+from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn
+from ..sdk.errors import PipelineError
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.row import Row
+from .combine import CombinePerKey
+from .combiners.tuple_combine import TupleCombineFn
+from .group_by_key import GroupByKey
+from .pardo import Map, ParDo
+
+# A field's name, or a function of the element.
+Field: TypeAlias = str | Callable[[Any], Any]
+
+
+class GroupBy(PTransform):
+    """Elements to (key, iterable of elements), by one or more of their fields.
+
+    A field is the name of an attribute, or a function of the element.  With a single
+    positional field the key is that field's value; with several, or with one that is given a
+    name, it is a named tuple `Key` of them.  Fields that are functions are called "key0",
+    "key1" and so on by their position, those given by keyword as they are given.
+
+    >>> import penstock as beam
+    >>> sales = [beam.Row(item="tea", cups=2), beam.Row(item="tea", cups=1), beam.Row(item="milk", cups=1)]
+    >>> sales | beam.GroupBy("item").aggregate_field("cups", sum, "total")
+    [Result(item='tea', total=3), Result(item='milk', total=1)]
+    >>> [1, 2, 3] | beam.GroupBy(odd=lambda x: x % 2 == 1)
+    [(Key(odd=True), [1, 3]), (Key(odd=False), [2])]
+    """
+
+    def __init__(self, *fields: Field, **kwargs: Field) -> None:
+        super().__init__()
+        self.tuple_keys = len(fields) != 1 or bool(kwargs)
+        unnamed = "key" if not self.tuple_keys else "key{}"
+        self.fields = [(f if isinstance(f, str) else unnamed.format(i), f) for i, f in enumerate(fields)]
+        self.fields.extend(kwargs.items())
+        _check("GroupBy", self.fields)
+
+    def default_label(self) -> str:
+        return f"GroupBy({', '.join(name for name, _ in self.fields)})"
+
+    def force_tuple_keys(self, value: bool = True) -> GroupBy:
+        """The same, with a named tuple as the key even if there is a single field."""
+        changed = object.__new__(type(self))
+        changed.__dict__.update(self.__dict__, tuple_keys=value)
+        return changed
+
+    def aggregate_field(self, field: Field, combine_fn: CombineFn[Any, Any, Any] | Any, dest: str) -> GroupAndAggregate:
+        """A grouping to one named tuple `Result` for each key: the key's fields, then the aggregates.
+
+        Args:
+          field: what is aggregated, as in `GroupBy` itself.
+          combine_fn: how, as in `CombinePerKey`.
+          dest: what the aggregate is called in the result.
+
+        May be called again on the result, for more aggregates.
+        """
+        return GroupAndAggregate(self, ()).aggregate_field(field, combine_fn, dest)
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        exprs = [expr for _, expr in self.fields]
+        hint = tuple[Any, pcoll.element_type]  # type: ignore[name-defined]
+        if self.tuple_keys:
+            key_of = _named(exprs, tuple(name for name, _ in self.fields))
+            dofn: DoFn = MapDoFn(lambda v: (key_of(v), v))
+        elif isinstance(exprs[0], str):
+            dofn = ExpressionDoFn(f"(v.{exprs[0]}, v)", "Key", plain=True)
+        else:
+            single = exprs[0]
+            dofn = MapDoFn(lambda v: (single(v), v))
+        return pcoll | "Key" >> ParDo(dofn).with_output_types(hint) | "Group" >> GroupByKey()  # type: ignore[no-any-return]
+
+
+class GroupAndAggregate(PTransform):
+    """What `GroupBy(...).aggregate_field(...)` gives."""
+
+    def __init__(self, grouping: GroupBy, aggregations: Sequence[tuple[Field, Any, str]]) -> None:
+        super().__init__()
+        self.grouping = grouping
+        self.aggregations = tuple(aggregations)
+        _check("GroupBy", [*grouping.fields, *((dest, field) for field, _, dest in self.aggregations)])
+
+    def default_label(self) -> str:
+        return self.grouping.default_label()
+
+    def aggregate_field(self, field: Field, combine_fn: CombineFn[Any, Any, Any] | Any, dest: str) -> GroupAndAggregate:
+        """The same with one more aggregate; see `GroupBy.aggregate_field`."""
+        return GroupAndAggregate(self.grouping, (*self.aggregations, (field, combine_fn, dest)))
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        names = tuple(name for name, _ in self.grouping.fields) + tuple(dest for _, _, dest in self.aggregations)
+        keys = [expr for _, expr in self.grouping.fields]
+        values = [field for field, _, _ in self.aggregations]
+        combine_fn = TupleCombineFn(*(fn for _, fn, _ in self.aggregations))
+        return (  # type: ignore[no-any-return]
+            pcoll
+            | "Key" >> ParDo(_keys_and_values(keys, values)).with_output_types(tuple[Any, Any])
+            | "Combine" >> CombinePerKey(combine_fn)
+            | "Result" >> Map(lambda pair: named_tuple("Result", names)(*pair[0], *pair[1])).with_output_types(Any)
+        )
+
+
+class Select(ParDo):
+    """Elements to `Row`s of some of their fields, each the name of an attribute or a function.
+
+    Functions that aren't given by keyword are called "arg00", "arg01" and so on by their position.
+
+    >>> import penstock as beam
+    >>> [beam.Row(a=1, b=2)] | beam.Select("a", twice=lambda row: 2 * row.b)
+    [Row(a=1, twice=4)]
+    """
+
+    def __init__(self, *args: Field, **kwargs: Field) -> None:
+        self.fields = [(f if isinstance(f, str) else f"arg{i:02}", f) for i, f in enumerate(args)]
+        self.fields.extend(kwargs.items())
+        _check("Select", self.fields)
+        pairs = [(name, _getter(expr)) for name, expr in self.fields]
+        super().__init__(MapDoFn(lambda v: Row(**{name: get(v) for name, get in pairs})))
+
+    def default_label(self) -> str:
+        return f"ToRows({', '.join(name for name, _ in self.fields)})"
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return Row
+
+
+def _keys_and_values(keys: list[Field], values: list[Field]) -> DoFn:
+    """From an element to its key and the inputs of the aggregates, both as tuples."""
+    names = [f"v.{expr}, " for expr in keys if isinstance(expr, str)]
+    inputs = [f"v.{expr}, " for expr in values if isinstance(expr, str)]
+    if len(names) == len(keys) and len(inputs) == len(values):
+        return ExpressionDoFn(f"(({''.join(names)}), ({''.join(inputs)}))", "Key", plain=True)
+    key_of, value_of = _together(keys), _together(values)
+    return MapDoFn(lambda v: (key_of(v), value_of(v)))
+
+
+def _named(exprs: list[Field], names: tuple[str, ...]) -> Callable[[Any], Any]:
+    values_of = _together(exprs)
+    return lambda v: named_tuple("Key", names)(*values_of(v))
+
+
+def _together(exprs: list[Field]) -> Callable[[Any], tuple[Any, ...]]:
+    getters = [_getter(expr) for expr in exprs]
+    return lambda v: tuple([get(v) for get in getters])
+
+
+def _getter(field: Field) -> Callable[[Any], Any]:
+    return (lambda v: getattr(v, field)) if isinstance(field, str) else field
+
+
+@lru_cache(maxsize=1000)
+def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
+    """The class of named tuples with these fields; its instances can be unpickled anywhere.
+
+    >>> named_tuple("Key", ("a", "b"))(1, 2)
+    Key(a=1, b=2)
+    """
+    cls: Any = namedtuple(name, fields)  # type: ignore[misc]  # noqa: PYI024
+    cls.__reduce__ = lambda self: (_unpickled, (name, fields, tuple(self)))
+    return cls
+
+
+def _unpickled(name: str, fields: tuple[str, ...], values: Iterable[Any]) -> Any:
+    return named_tuple(name, fields)(*values)
+
+
+def _check(transform: str, fields: list[tuple[str, Any]]) -> None:
+    for name, expr in fields:
+        if not isinstance(expr, str) and not callable(expr):
+            raise TypeError(f"{transform}: expected a field's name or a function for {name!r}, got {expr!r}")
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            raise PipelineError(f"{transform}: {name!r} can't be the name of a field")
+        if isinstance(expr, str) and not expr.isidentifier():
+            raise PipelineError(f"{transform}: {expr!r} is not the name of an attribute; use a function instead")
+    ((name, count),) = Counter(name for name, _ in fields).most_common(1) or [("", 0)]
+    if count > 1:
+        raise PipelineError(f"{transform}: two fields are called {name!r}; give one of them another name by keyword")

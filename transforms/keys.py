@@ -1,0 +1,128 @@
+"""Keys, Values, KvSwap and WithKeys: taking pairs apart, and making them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Tuple  # noqa: UP035
+
+from ..sdk import typehints
+from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn, label_of
+from ..sdk.process_signature import check_signature
+from ..sdk.pvalue import PCollection
+from .group_by_key import pair_types
+from .pardo import ParDo
+
+
+class _OfPairs(ParDo):
+    """A ParDo that is an expression over a (key, value) pair."""
+
+    expression: str
+    # Whether the result is a pair again, and so certainly a plain value.
+    plain = False
+
+    def __init__(self, label: str | None = None) -> None:
+        super().__init__(ExpressionDoFn(self.expression, type(self).__name__, plain=self.plain))
+        self._label = label
+
+    def default_label(self) -> str:
+        return type(self).__name__
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        # Raises where the elements can't be pairs.
+        pair_types(pcoll)
+        return super().expand(pcoll)
+
+
+class Keys(_OfPairs):
+    """The first item of each pair.
+
+    Raises `TypeHintError` when its input is known to hold something else than pairs.
+
+    >>> import penstock as beam
+    >>> [("a", 1), ("b", 2)] | beam.Keys()
+    ['a', 'b']
+    """
+
+    expression = "v[0]"
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return typehints.key_type(input_type)
+
+
+class Values(_OfPairs):
+    """The second item of each pair.
+
+    >>> import penstock as beam
+    >>> [("a", 1), ("b", 2)] | beam.Values()
+    [1, 2]
+    """
+
+    expression = "v[1]"
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return typehints.value_type(input_type)
+
+
+class KvSwap(_OfPairs):
+    """Pairs with their items swapped.
+
+    >>> import penstock as beam
+    >>> [("a", 1), ("b", 2)] | beam.KvSwap()
+    [(1, 'a'), (2, 'b')]
+    """
+
+    expression = "(v[1], v[0])"
+    plain = True
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return Tuple[typehints.value_type(input_type), typehints.key_type(input_type)]  # noqa: UP006
+
+
+class WithKeys(ParDo):
+    """Each value with a key in front: a constant, or what a function says of the value.
+
+    Further arguments, side inputs among them, are passed to the function.
+
+    >>> import penstock as beam
+    >>> ["apple", "fig"] | beam.WithKeys(len)
+    [(5, 'apple'), (3, 'fig')]
+    >>> ["apple", "fig"] | beam.WithKeys("fruit")
+    [('fruit', 'apple'), ('fruit', 'fig')]
+    """
+
+    def __init__(self, k: Any, *args: Any, **kwargs: Any) -> None:
+        if not callable(k) and (args or kwargs):
+            raise TypeError(f"WithKeys: the key {k!r} is a constant and takes no arguments")
+        super().__init__(_pairing(k, bool(args or kwargs)), *args, **kwargs)
+        self.key = k
+
+    def default_label(self) -> str:
+        return f"WithKeys({label_of(self.key) if callable(self.key) else str(self.key)[:40]})"
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        if callable(self.key):
+            check_signature(MapDoFn(self.key), self.args, self.kwargs, pcoll.pipeline.full_label)
+        return super().expand(pcoll)
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        key = typehints.hints_of_callable(self.key)[1] if callable(self.key) else typehints.infer_type([self.key])
+        return Tuple[Any if key is None else key, input_type]  # noqa: UP006
+
+
+def _pairing(k: Any, has_arguments: bool) -> DoFn:
+    if not callable(k):
+        if _is_literal(k):
+            return ExpressionDoFn(f"({k!r}, v)", "WithKeys", plain=True)
+        return MapDoFn(lambda v: (k, v))
+    key: Callable[..., Any] = k
+    if has_arguments:
+        return MapDoFn(lambda v, *args, **kwargs: (key(v, *args, **kwargs), v))
+    return MapDoFn(lambda v: (key(v), v))
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether `repr` of the value is an expression that gives the value."""
+    if type(value) is float:
+        return math.isfinite(value)
+    return type(value) in (bool, bytes, int, str, type(None))

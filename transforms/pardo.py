@@ -1,0 +1,201 @@
+"""ParDo, and its short forms: Map, FlatMap, Filter, MapTuple, FlatMapTuple."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..sdk import graph, typehints
+from ..sdk.dofn import (
+    CallableDoFn,
+    DoFn,
+    FilterDoFn,
+    FlatMapDoFn,
+    FlatMapTupleDoFn,
+    MapDoFn,
+    MapTupleDoFn,
+)
+from ..sdk.process_signature import check_signature
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import DoOutputsTuple, PCollection
+from ..sdk.serialization import Serialized
+from ..sdk.side_inputs import AsSideInput
+
+
+class ParDo(PTransform):
+    """A DoFn, or a function that returns an iterable, applied to each element.
+
+    Further arguments are passed on to it; those that are side inputs (`AsList(pcoll)` and
+    the like) as their view of the element's window.  Source: Dataflow Model, section 2.1.
+
+    >>> import penstock as beam
+    >>> class Split(beam.DoFn):
+    ...     def process(self, line, separator):
+    ...         yield from line.split(separator)
+    >>> ["a,b", "c"] | beam.ParDo(Split(), ",")
+    ['a', 'b', 'c']
+    """
+
+    def __init__(self, fn: DoFn | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        if isinstance(fn, type) and issubclass(fn, DoFn):
+            raise TypeError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
+        if isinstance(fn, PTransform):
+            raise TypeError(f"{type(self).__name__}: expected a function or DoFn, got the transform {fn!r}")
+        self.fn = fn if isinstance(fn, DoFn) else FlatMapDoFn(fn)
+        self.args = args
+        self.kwargs = kwargs
+
+    def default_label(self) -> str:
+        return f"{type(self).__name__}({self.fn.default_label()})"
+
+    def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> PTransform:
+        """The same with several outputs, by tag; `main` names the untagged one.
+
+        With no tags given, an output exists as soon as it is asked for.
+        """
+        if main is not None and main in tags:
+            raise ValueError(f"{self.label}: the main output's tag {main!r} is among the others {list(tags)}")
+        return _MultiParDo(self, tags, main, not tags if allow_unknown_tags is None else allow_unknown_tags)
+
+    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad", **kwargs: Any) -> PTransform:
+        """Two outputs: what went well, and the elements that it failed on with their errors."""
+        from .error_handling import ExceptionHandling
+
+        return ExceptionHandling(self, main_tag, dead_letter_tag, **kwargs)
+
+    def get_type_hints(self) -> tuple[Any, Any]:
+        accepted, produced = super().get_type_hints()
+        from_fn = typehints.hints_of_dofn(self.fn)
+        return (
+            accepted if accepted is not None else from_fn[0],
+            produced if produced is not None else from_fn[1],
+        )
+
+    def add_to(
+        self, pcoll: PCollection[Any], tags: tuple[str | None, ...] = (None,)
+    ) -> dict[str | None, PCollection[Any]]:
+        """The primitive, with these outputs."""
+        label = pcoll.pipeline.full_label
+        side_inputs: list[graph.SideInput] = []
+
+        def argument(value: Any) -> Any:
+            if isinstance(value, PCollection):
+                raise TypeError(f"{label}: a PCollection as an argument needs a view, as in AsList({value!r})")
+            if not isinstance(value, AsSideInput):
+                return value
+            if value.pvalue.pipeline is not pcoll.pipeline:
+                raise ValueError(f"{label}: its side input {value!r} belongs to another pipeline")
+            side_inputs.append(graph.SideInput(value.pvalue.id, value.view, value.pvalue.windowing))
+            return graph.SideInputArgument(len(side_inputs) - 1)
+
+        args = tuple(argument(value) for value in self.args)
+        kwargs = {name: argument(value) for name, value in self.kwargs.items()}
+        check_signature(self.fn, args, kwargs, label)
+        serialized = Serialized((self.fn, args, kwargs), label)
+        primitive = graph.ParDo(serialized, tuple(side_inputs))
+        hint = self.get_type_hints()[1]
+        hint = self.infer_output_type(pcoll.element_type) if hint is None else hint
+        return pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint, tags)
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        """The type of its output's elements, as far as it is known without a hint."""
+        return input_type if isinstance(self.fn, FilterDoFn) else Any
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        return self.add_to(pcoll)[None]
+
+
+class _MultiParDo(PTransform):
+    """A ParDo with tagged outputs."""
+
+    def __init__(self, pardo: ParDo, tags: tuple[str, ...], main: str | None, any_tag: bool) -> None:
+        super().__init__(pardo._label)
+        self.pardo = pardo
+        self.tags = tags
+        self.main = main
+        self.any_tag = any_tag
+
+    def default_label(self) -> str:
+        return self.pardo.label
+
+    def get_type_hints(self) -> tuple[Any, Any]:
+        return self.pardo.get_type_hints()[0], None
+
+    def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple:
+        outputs = self.pardo.add_to(pcoll, (None, *self.tags))
+        for tag in self.tags:
+            # What a function is declared to return is its main output.
+            outputs[tag].element_type = Any
+        return DoOutputsTuple(outputs, self.main, self.any_tag)
+
+
+class _CallableParDo(ParDo):
+    """A ParDo around a plain function."""
+
+    dofn: type[CallableDoFn] = FlatMapDoFn
+
+    def __init__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        if isinstance(fn, DoFn):
+            raise TypeError(f"{type(self).__name__}: expected a function, got the DoFn {fn!r}; did you mean ParDo?")
+        if isinstance(fn, PTransform) or not callable(fn):
+            raise TypeError(f"{type(self).__name__}: expected a function, got {fn!r}")
+        super().__init__(self.dofn(fn), *args, **kwargs)
+
+
+class Map(_CallableParDo):
+    """One output for each element: what the function returns.
+
+    >>> import penstock as beam
+    >>> [1, 2] | beam.Map(lambda x, y: x * y, 10)
+    [10, 20]
+    """
+
+    dofn = MapDoFn
+
+
+class FlatMap(_CallableParDo):
+    """Any number of outputs for each element: the items of what the function returns.
+
+    >>> import penstock as beam
+    >>> ["a b", "c"] | beam.FlatMap(str.split)
+    ['a', 'b', 'c']
+    """
+
+    dofn = FlatMapDoFn
+
+    def __init__(self, fn: Callable[..., Any] = lambda x: x, *args: Any, **kwargs: Any) -> None:
+        super().__init__(fn, *args, **kwargs)
+
+
+class Filter(_CallableParDo):
+    """The elements that the function holds true.
+
+    >>> import penstock as beam
+    >>> [1, 2, 3] | beam.Filter(lambda x: x != 2)
+    [1, 3]
+    """
+
+    dofn = FilterDoFn
+
+
+class MapTuple(_CallableParDo):
+    """Map, with the items of each element as the function's arguments.
+
+    >>> import penstock as beam
+    >>> [("a", 1)] | beam.MapTuple(lambda key, value: key * value)
+    ['a']
+    """
+
+    dofn = MapTupleDoFn
+
+
+class FlatMapTuple(_CallableParDo):
+    """FlatMap, with the items of each element as the function's arguments.
+
+    >>> import penstock as beam
+    >>> [("a", 2)] | beam.FlatMapTuple(lambda key, n: [key] * n)
+    ['a', 'a']
+    """
+
+    dofn = FlatMapTupleDoFn

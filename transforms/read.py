@@ -1,0 +1,36 @@
+"""Read: the elements of a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sdk import graph
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.source import BoundedSource
+from ..sdk.windowing_strategy import DEFAULT_WINDOWING
+
+
+class Read(PTransform):
+    """The elements of a bounded source.
+
+    >>> import penstock as beam
+    >>> from penstock.sdk.source import ValuesSource
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.Read(ValuesSource([1, 2])) | beam.Map(print)
+    1
+    2
+    """
+
+    def __init__(self, source: BoundedSource[Any]) -> None:
+        super().__init__()
+        if not isinstance(source, BoundedSource):
+            raise TypeError(f"Read: expected a BoundedSource, got {source!r}")
+        self.source = source
+
+    def default_label(self) -> str:
+        return f"Read({type(self.source).__name__})"
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        hint = self._output_hint if self._output_hint is not None else Any
+        return pbegin.pipeline.add(graph.Read(self.source), [], DEFAULT_WINDOWING, hint)[None]

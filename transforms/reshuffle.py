@@ -1,0 +1,115 @@
+"""Reshuffle: the same elements, spread over the workers anew."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any
+from zlib import crc32
+
+from ..sdk.dofn import DoFn, ExpressionDoFn
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.windowed_value import WindowedValue
+from ..windowing import GlobalWindows, Timestamp
+from .group_by_key import GroupByKey, pair_types
+from .pardo import FlatMap, Map, ParDo
+from .window import WindowInto
+
+
+class Reshuffle(PTransform):
+    """The same elements with the same timestamps, windows and panes, after a real shuffle.
+
+    What follows runs as parallel as the runner can, however few parts the input came
+    in, and isn't fused with what comes before.
+
+    Args:
+      num_buckets: how many parts there are at most; 16,384 unless said otherwise.
+
+    >>> import penstock as beam
+    >>> sorted([3, 1, 2] | beam.Reshuffle())
+    [1, 2, 3]
+    """
+
+    # Enough that each of a hundred workers gets about as much as the others; few enough that
+    # a group holds several elements of what is worth a shuffle.
+    DEFAULT_BUCKETS = 1 << 14
+
+    def __init__(self, num_buckets: int | None = None) -> None:
+        super().__init__()
+        if num_buckets is not None and (not isinstance(num_buckets, int) or num_buckets < 1):
+            raise ValueError(f"Reshuffle: num_buckets must be an int of at least 1, got {num_buckets!r}")
+        self.num_buckets = num_buckets or self.DEFAULT_BUCKETS
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        hint = pcoll.element_type
+        return (  # type: ignore[no-any-return]
+            pcoll
+            | "AddRandomKeys" >> ParDo(_InTurn(self.num_buckets)).with_output_types(tuple[int, hint])
+            | ReshufflePerKey()
+            | "RemoveRandomKeys" >> ParDo(ExpressionDoFn("v[1]", "RemoveRandomKeys")).with_output_types(hint)
+        )
+
+
+class ReshufflePerKey(PTransform):
+    """The same for pairs, with all of a key's values in one place.
+
+    >>> import penstock as beam
+    >>> sorted([("a", 2), ("b", 3), ("a", 1)] | beam.ReshufflePerKey())
+    [('a', 1), ('a', 2), ('b', 3)]
+    """
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        pair_types(pcoll)
+        restored: PCollection[Any] = (
+            pcoll
+            | "Reify" >> Map(_reified).with_output_types(tuple[Any, Any])
+            # Nothing waits for the end of a window, and nothing is late.
+            | "Globally" >> WindowInto(GlobalWindows())
+            | "Group" >> GroupByKey()
+            | "Restore" >> FlatMap(_restored).with_output_types(pcoll.element_type)
+        )
+        # The elements are in their old windows again, which the graph has to know of.
+        restored.windowing = pcoll.windowing
+        return restored
+
+
+class _InTurn(DoFn):
+    """Each element behind the number of a bucket, the buckets in turn.
+
+    The first element of a bundle decides where the turn starts: bundles start at different
+    buckets, yet one that is run again, after a failure, fills the same ones.
+    """
+
+    # The same element, met again as a retraction, would be sent elsewhere.
+    deterministic = False
+
+    def __init__(self, num_buckets: int) -> None:
+        self.num_buckets = num_buckets
+
+    def start_bundle(self) -> None:
+        self.turn = -1
+
+    def process(self, element: Any) -> Iterable[Any]:
+        if self.turn < 0:
+            self.turn = _start(element)
+        self.turn += 1
+        return ((self.turn % self.num_buckets, element),)
+
+
+def _start(element: Any) -> int:
+    try:
+        return crc32(pickle.dumps(element))
+    except Exception:  # whatever pickle raises for what it can't pickle
+        return 0
+
+
+def _reified(element: Any, whole: Any = DoFn.WindowedValueParam) -> Any:
+    key, value = element
+    return key, (value, whole.micros, whole.windows, whole.pane_info)
+
+
+def _restored(element: Any) -> Iterator[WindowedValue]:
+    key, values = element
+    for value, micros, windows, pane in values:
+        yield WindowedValue((key, value), Timestamp.of_micros(micros), windows, pane)

@@ -1,0 +1,81 @@
+"""AssignWindows (Beam's WindowInto): where in event time, and when in processing time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from ..sdk import graph
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.windowing_strategy import WindowingStrategy, lateness_micros
+from ..triggers import AccumulationMode, DefaultTrigger, Trigger
+from ..windowing import TimestampCombiner, WindowFn
+
+
+class AssignWindows(PTransform):
+    """Each element's windows, and how the groupings after it treat them.
+
+    Args:
+      windowfn: a `WindowFn`, or another `WindowInto`, whose settings are taken.
+      trigger: when results are emitted; needs an accumulation mode, as in Beam.
+      accumulation_mode: how a window's panes relate.
+      timestamp_combiner: which timestamp a result gets; the end of the window unless said otherwise.
+      allowed_lateness: seconds that a window is kept after its end has passed.
+
+    Source: Dataflow Model, section 2.2.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     _ = (
+    ...         p
+    ...         | beam.Create([("a", 10), ("a", 50), ("a", 70)])
+    ...         | beam.WithTimestamps(lambda pair: pair[1])
+    ...         | beam.WindowInto(beam.window.FixedWindows(60))
+    ...         | beam.CombinePerKey(sum)
+    ...         | beam.Map(print)
+    ...     )
+    ('a', 60)
+    ('a', 70)
+    """
+
+    def __init__(
+        self,
+        windowfn: WindowFn | AssignWindows,
+        trigger: Trigger | None = None,
+        accumulation_mode: AccumulationMode | None = None,
+        timestamp_combiner: Any = None,
+        allowed_lateness: Any = 0,
+    ) -> None:
+        super().__init__()
+        if isinstance(windowfn, AssignWindows):
+            self.windowing = windowfn.windowing
+            return
+        if not isinstance(windowfn, WindowFn):
+            raise TypeError(f"WindowInto: expected a WindowFn such as FixedWindows(60), got {windowfn!r}")
+        if trigger is not None and not isinstance(trigger, Trigger):
+            raise TypeError(f"WindowInto: trigger must be a Trigger, got {trigger!r}")
+        if trigger is not None and accumulation_mode is None and not isinstance(trigger, DefaultTrigger):
+            raise ValueError("WindowInto: a trigger needs an accumulation_mode: DISCARDING or ACCUMULATING")
+        changes: dict[str, Any] = {}
+        if timestamp_combiner is not None:
+            changes["timestamp_combiner"] = timestamp_combiner
+        self.windowing = WindowingStrategy(
+            window_fn=windowfn,
+            trigger=trigger or DefaultTrigger(),
+            accumulation_mode=accumulation_mode or AccumulationMode.DISCARDING,
+            allowed_lateness=lateness_micros(allowed_lateness),
+            **changes,
+        )
+
+    def default_label(self) -> str:
+        return "WindowInto"
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        windowing = attrs.evolve(self.windowing)
+        add = pcoll.pipeline.add
+        return add(graph.AssignWindows(windowing), [pcoll], windowing, pcoll.element_type)[None]
+
+
+WindowInto = AssignWindows

@@ -1,0 +1,27 @@
+"""Write: elements into a sink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sdk import graph
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection, PDone
+from ..sdk.sink import Sink
+
+
+class Write(PTransform):
+    """Elements into a sink, which publishes them when the whole pipeline has succeeded."""
+
+    def __init__(self, sink: Sink[Any]) -> None:
+        super().__init__()
+        if not isinstance(sink, Sink):
+            raise TypeError(f"Write: expected a Sink, got {sink!r}")
+        self.sink = sink
+
+    def default_label(self) -> str:
+        return f"Write({type(self.sink).__name__})"
+
+    def expand(self, pcoll: PCollection[Any]) -> PDone:
+        pcoll.pipeline.add(graph.ParDo(None, sink=self.sink), [pcoll], pcoll.windowing)
+        return PDone(pcoll.pipeline)

@@ -1,0 +1,49 @@
+"""PaneInfo: which of a window's results this one is (Dataflow Model, section 2.3)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import attrs
+
+
+class PaneInfoTiming(IntEnum):
+    """Where a pane stands relative to the watermark passing the end of its window."""
+
+    EARLY = 0
+    ON_TIME = 1
+    LATE = 2
+    UNKNOWN = 3
+
+    @classmethod
+    def to_string(cls, value: int) -> str:
+        """The timing's name.
+
+        >>> PaneInfoTiming.to_string(1)
+        'ON_TIME'
+        """
+        return cls(value).name
+
+
+@attrs.frozen
+class PaneInfo:
+    """Which result of its window an element belongs to.
+
+    Attributes:
+      is_first: no pane of this window came before.
+      is_last: none will follow.
+      timing: EARLY, ON_TIME or LATE; UNKNOWN outside of a grouping.
+      index: 0 for the window's first pane, then 1, 2, ...
+      nonspeculative_index: the same count without the early panes; -1 for an early one.
+    """
+
+    is_first: bool = True
+    is_last: bool = True
+    timing: PaneInfoTiming = PaneInfoTiming.UNKNOWN
+    index: int = 0
+    nonspeculative_index: int = 0
+
+
+PANE_INFO_UNKNOWN = PaneInfo()
+# The only pane of a window whose trigger fires once, at the end.
+ONLY_PANE = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
