@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from math import inf
 from operator import itemgetter
 from typing import Any
@@ -85,16 +86,17 @@ class ApproximateQuantilesCombineFn(CombineFn[Any, QuantileSketch, list[Any]]):
         return self._sketch(self._k)
 
     def add_input(self, accumulator: QuantileSketch, element: Any) -> QuantileSketch:
-        key = self._key
-        for value, weight in self._values_of(element):
-            accumulator.add(value if key is None else Ranked(key(value), value), weight)
+        if self._input_batched:
+            values, weights = element if self._weighted else (element, repeat(1))
+            for value, weight in zip(values, weights):
+                accumulator.add(self._comparable(value), weight)
+        else:
+            value, weight = element if self._weighted else (element, 1)
+            accumulator.add(self._comparable(value), weight)
         return accumulator
 
-    def _values_of(self, element: Any) -> Iterable[tuple[Any, float]]:
-        """The (value, weight) pairs of one input."""
-        if self._input_batched:
-            return zip(*element) if self._weighted else ((value, 1) for value in element)
-        return (element,) if self._weighted else ((element, 1),)
+    def _comparable(self, value: Any) -> Any:
+        return value if self._key is None else Ranked(self._key(value), value)
 
     def merge_accumulators(self, accumulators: Iterable[QuantileSketch]) -> QuantileSketch:
         merged = self.create_accumulator()

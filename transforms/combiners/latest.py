@@ -45,7 +45,7 @@ class Latest:
 
         >>> import penstock as beam
         >>> stamped = beam.Map(lambda x: beam.window.TimestampedValue(x, x))
-        >>> [3, 9, 5] | stamped | beam.combiners.Latest.Globally()
+        >>> [3, 9, 5] | (stamped | beam.combiners.Latest.Globally())
         [9]
         """
 
@@ -60,7 +60,7 @@ class Latest:
 
         >>> import penstock as beam
         >>> stamped = beam.Map(lambda x: beam.window.TimestampedValue(x, x[1]))
-        >>> [("a", 3), ("a", 9), ("b", 5)] | stamped | beam.combiners.Latest.PerKey()
+        >>> [("a", 9), ("a", 3), ("b", 5)] | (stamped | beam.combiners.Latest.PerKey())
         [('a', 9), ('b', 5)]
         """
 

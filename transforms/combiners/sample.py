@@ -32,7 +32,7 @@ class SampleCombineFn(CombineFn[Any, list[tuple[float, Any]], list[Any]]):
         inputs repeatable.
 
     >>> SampleCombineFn(2, random.Random(7)).apply("abcde")
-    ['e', 'd']
+    ['c', 'e']
     """
 
     def __init__(self, n: int, source: random.Random | None = None) -> None:
