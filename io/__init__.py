@@ -1,0 +1,78 @@
+"""Where a pipeline's elements come from and where they go.
+
+Any source or sink of one's own:
+    Read, Write, BoundedSource, Sink, SinkWriter, FileBasedSink (a format of one's own)
+
+Files, for each format how it is read and how it is written:
+    textio       ReadFromText, ReadFromTextWithFilename, ReadAllFromText, WriteToText
+    jsonio       ReadFromJson, WriteToJson
+    csvio        ReadFromCsv, WriteToCsv
+    parquetio    ReadFromParquet, ReadFromParquetBatched, ReadAllFromParquet, WriteToParquet, ...
+    avroio       ReadFromAvro, ReadAllFromAvro, WriteToAvro
+    fileio       MatchFiles, MatchAll, ReadMatches, WriteToFiles: files themselves as elements
+
+How it is done, in reading order:
+    filesystem   paths, local and through fsspec
+    compression  compressed streams
+    line_blocks  whole lines from the middle of a file
+    file_source  patterns to files to splits; text_source, json_source, csv_source, ...
+    file_sink    two phases: staged, then committed by a commit_plan
+    file_format  how values become bytes; text_format, json_format, csv_format, ...
+
+None of the packages that only some formats need is imported before that format is used.
+"""
+
+from ..sdk.sink import Sink, SinkWriter
+from ..sdk.source import BoundedSource
+from ..transforms.read import Read
+from . import avroio, csvio, fileio, jsonio, parquetio, textio
+from .avroio import ReadAllFromAvro, ReadFromAvro, WriteToAvro
+from .compression import CompressionTypes
+from .csvio import ReadFromCsv, WriteToCsv
+from .file_based_sink import FileBasedSink
+from .filesystem import FileMetadata
+from .jsonio import ReadFromJson, WriteToJson
+from .parquetio import (
+    ReadAllFromParquet,
+    ReadAllFromParquetBatched,
+    ReadFromParquet,
+    ReadFromParquetBatched,
+    WriteToParquet,
+    WriteToParquetBatched,
+)
+from .textio import ReadAllFromText, ReadFromText, ReadFromTextWithFilename, WriteToText
+from .write import Write
+
+__all__ = [
+    "Read",
+    "Write",
+    "BoundedSource",
+    "Sink",
+    "SinkWriter",
+    "FileBasedSink",
+    "ReadFromText",
+    "ReadFromTextWithFilename",
+    "ReadAllFromText",
+    "WriteToText",
+    "ReadFromJson",
+    "WriteToJson",
+    "ReadFromCsv",
+    "WriteToCsv",
+    "ReadFromParquet",
+    "ReadFromParquetBatched",
+    "ReadAllFromParquet",
+    "ReadAllFromParquetBatched",
+    "WriteToParquet",
+    "WriteToParquetBatched",
+    "ReadFromAvro",
+    "ReadAllFromAvro",
+    "WriteToAvro",
+    "CompressionTypes",
+    "FileMetadata",
+    "avroio",
+    "csvio",
+    "fileio",
+    "jsonio",
+    "parquetio",
+    "textio",
+]

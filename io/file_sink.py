@@ -14,7 +14,7 @@ A crash in phase 2 is completed by committing again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar
 from urllib.parse import quote
@@ -69,6 +69,8 @@ class FileSink(Sink[Any]):
     """
 
     accepts_retractions: ClassVar[bool] = False
+    # How many files a worker has open at once; None for as many as there are shards.
+    max_open_files: int | None = None
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class FileSink(Sink[Any]):
         transform: str = "",
     ) -> None:
         self.transform = transform or type(self).__name__
+        self.transform_is_given = bool(transform)
         self.file_path_prefix = path_string(file_path_prefix)
         self.file_name_suffix = file_name_suffix
         self.shard_name_template = DEFAULT_SHARD_NAME_TEMPLATE if shard_name_template is None else shard_name_template
@@ -116,6 +119,14 @@ class FileSink(Sink[Any]):
         if not name and not self.shard_name_template:
             raise ValueError(f"{self.transform}: the path {self.file_path_prefix!r} names a directory, not a file")
 
+    def display_data(self) -> dict[str, Any]:
+        """What a drawing of the pipeline may show of it."""
+        return {
+            "file_pattern": f"{self.file_path_prefix}{self.shard_name_template}{self.file_name_suffix}",
+            "num_shards": self.num_shards,
+            "compression": self.compression_type,
+        }
+
     @property
     def file_system(self) -> FileSystem:
         """Where the files go."""
@@ -132,11 +143,19 @@ class FileSink(Sink[Any]):
         name = shard_name(self.shard_name_template, shard, shards)
         return f"{self.file_path_prefix}{epoch}{name}{self.file_name_suffix}"
 
+    def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Iterable[Any]]]:
+        """The values of a bundle by shard and group, which have files of their own."""
+        return (
+            ((shard, None, values) for shard, values in bundle.values)
+            if self.sharded
+            else [(None, None, bundle.values)]
+        )
+
     @contextmanager
-    def open_file(self, path: str) -> Iterator[RecordWriter]:
+    def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
         """A writer of records into a new file, which is complete when the block is left."""
         assert self.file_format is not None, "a sink without a format overrides open_file"
-        with self._create(path) as file:
+        with self.create_file(path) as file:
             writer = self.file_format.open(file)
             try:
                 yield writer
@@ -145,7 +164,8 @@ class FileSink(Sink[Any]):
                 writer.abandon()
                 raise
 
-    def _create(self, path: str) -> BinaryIO:
+    def create_file(self, path: str) -> BinaryIO:
+        """A new file, compressed as the names of the output announce."""
         return open_for_writing(path, CompressionTypes.resolve(self.compression_type, self.final_path("", 0, 1)))
 
     # Two phases
@@ -153,7 +173,7 @@ class FileSink(Sink[Any]):
     def prepare(self, transaction: str) -> None:
         directory = self.staging_directory(transaction)
         fs = self.file_system
-        with self._naming_the_output("can't be written to"):
+        with self.naming_the_output("can't be written to"):
             fs.mkdirs(directory)
             # An object store has no directories: this is what shows that it can be written to.
             fs.create(join_path(directory, "prepared")).close()
@@ -167,7 +187,7 @@ class FileSink(Sink[Any]):
         directory = self.staging_directory(transaction)
         fs = self.file_system
         files = [file for token in staged for file in token]
-        with self._naming_the_output("can't be published"):
+        with self.naming_the_output("can't be published"):
             if not fs.exists(directory):
                 self._check_that_it_was_published(transaction, files)
                 return
@@ -184,14 +204,14 @@ class FileSink(Sink[Any]):
         A transaction whose plan is written is decided, so it is left alone: commit again.
         """
         directory = self.staging_directory(transaction)
-        with self._naming_the_output("can't be cleaned up"):
+        with self.naming_the_output("can't be cleaned up"):
             if read_plan(self.file_system, directory) is None:
                 self.file_system.delete(directory)
 
     def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
         """Which staged file gets which name, in an order that depends on the files alone."""
         numbered = self._numbered(files) if self.sharded else dict(enumerate(files))
-        shards = len(numbered)
+        shards = self.num_shards if self.sharded else len(numbered)
         if shards > 1 and not tells_shards_apart(self.shard_name_template):
             raise SinkError(
                 f"{self.transform}: {shards} workers wrote, but {self.final_path(transaction, 0, 1)!r} is one file; "
@@ -226,10 +246,11 @@ class FileSink(Sink[Any]):
         for shard in missing:
             with self.open_file(join_path(directory, f"empty-{shard}")):
                 pass
-            staged.append(self._staged(directory, f"empty-{shard}", shard))
+            staged.append(self.staged_file(directory, f"empty-{shard}", shard))
         return staged
 
-    def _staged(self, directory: str, name: str, shard: int | None, group: Any = None) -> StagedFile:
+    def staged_file(self, directory: str, name: str, shard: int | None, group: Any = None) -> StagedFile:
+        """A finished file, made durable."""
         path = join_path(directory, name)
         self.file_system.sync(path)
         return StagedFile(name, self.file_system.size(path), shard, group)
@@ -245,7 +266,8 @@ class FileSink(Sink[Any]):
             )
 
     @contextmanager
-    def _naming_the_output(self, what: str) -> Iterator[None]:
+    def naming_the_output(self, what: str) -> Iterator[None]:
+        """Turns an `OSError` into a `SinkError` that names the transform, the path and what was found."""
         try:
             yield
         except SinkError:
@@ -256,32 +278,31 @@ class FileSink(Sink[Any]):
 
 
 class FileSinkWriter(SinkWriter[Any]):
-    """Writes one worker's elements into files in the staging directory."""
+    """Writes one worker's elements into files in the staging directory.
+
+    There is one open file for each shard and group that the elements are of.
+    """
 
     def __init__(self, sink: FileSink, directory: str, unit: str) -> None:
         self._sink = sink
         self._directory = directory
         self._unit = quote(unit, safe="")
-        self._open: dict[int | None, _OpenFile] = {}
+        self._open: dict[tuple[int | None, Any], _OpenFile] = {}
         self._finished: list[StagedFile] = []
         self._names: list[str] = []
 
     def write(self, bundle: Bundle) -> None:
         if bundle.signs != 1 and (bundle.signs == -1 or -1 in _listed(bundle.signs)):
             raise SinkError(f"{self._sink.transform}: a file can only be appended to, and got a retraction")
-        with self._sink._naming_the_output("can't be written"):
-            if self._sink.sharded:
-                for shard, values in bundle.values:
-                    for chunk in _chunks(values):
-                        self._write(shard, chunk)
-            else:
-                for chunk in _chunks(bundle.values):
-                    self._write(None, chunk)
+        with self._sink.naming_the_output("can't be written"):
+            for shard, group, values in self._sink.parts_of(bundle):
+                for chunk in _chunks(values):
+                    self._write(shard, group, chunk)
 
     def stage(self) -> tuple[StagedFile, ...]:
-        with self._sink._naming_the_output("can't be written"):
-            for shard in list(self._open):
-                self._finish(shard)
+        with self._sink.naming_the_output("can't be written"):
+            for part in list(self._open):
+                self._finish(part)
             if self._finished:
                 self._sink.file_system.sync_directory(self._directory)
         return tuple(self._finished)
@@ -290,31 +311,37 @@ class FileSinkWriter(SinkWriter[Any]):
         for file in self._open.values():
             file.abandon()
         self._open.clear()
-        with self._sink._naming_the_output("can't be cleaned up"):
+        with self._sink.naming_the_output("can't be cleaned up"):
             for name in self._names:
                 self._sink.file_system.delete(join_path(self._directory, name))
 
-    def _write(self, shard: int | None, values: list[Any]) -> None:
+    def _write(self, shard: int | None, group: Any, values: list[Any]) -> None:
         most = self._sink.max_records_per_shard
+        part = (shard, group)
         while values:
-            file = self._open.get(shard)
-            if file is None:
-                name = f"{self._unit}-{len(self._names)}"
-                self._names.append(name)
-                with self._naming_the_sink():
-                    file = self._open[shard] = _OpenFile(self._sink, join_path(self._directory, name), name)
+            file = self._open.pop(part, None) or self._begun(group)
+            # The one written to last is the last: the first is to be closed when there are too many.
+            self._open[part] = file
             now = values if most is None else values[: most - file.records]
             with self._naming_the_sink():
                 file.write(now)
             values = values[len(now) :]
             if file.records == most:
-                self._finish(shard)
+                self._finish(part)
 
-    def _finish(self, shard: int | None) -> None:
-        file = self._open.pop(shard)
+    def _begun(self, group: Any) -> _OpenFile:
+        if len(self._open) == self._sink.max_open_files:
+            self._finish(next(iter(self._open)))
+        name = f"{self._unit}-{len(self._names)}"
+        self._names.append(name)
+        with self._naming_the_sink():
+            return _OpenFile(self._sink.open_file(join_path(self._directory, name), group), name)
+
+    def _finish(self, part: tuple[int | None, Any]) -> None:
+        file = self._open.pop(part)
         with self._naming_the_sink():
             file.close()
-        self._finished.append(self._sink._staged(self._directory, file.name, shard))
+        self._finished.append(self._sink.staged_file(self._directory, file.name, *part))
 
     @contextmanager
     def _naming_the_sink(self) -> Iterator[None]:
@@ -328,11 +355,11 @@ class FileSinkWriter(SinkWriter[Any]):
 class _OpenFile:
     """A file that a worker is writing."""
 
-    def __init__(self, sink: FileSink, path: str, name: str) -> None:
+    def __init__(self, context: AbstractContextManager[RecordWriter], name: str) -> None:
         self.name = name
         self.records = 0
-        self._context = sink.open_file(path)
-        self._writer = self._context.__enter__()
+        self._context = context
+        self._writer = context.__enter__()
 
     def write(self, values: list[Any]) -> None:
         self._writer.write(values)
@@ -343,9 +370,8 @@ class _OpenFile:
 
     def abandon(self) -> None:
         """Close the file as it is; whatever goes wrong with that doesn't matter any more."""
-        abandoned = _AbandonedError()
         try:
-            self._context.__exit__(_AbandonedError, abandoned, None)
+            self._context.__exit__(_AbandonedError, _AbandonedError(), None)
         except Exception:
             return
 

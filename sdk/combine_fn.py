@@ -53,6 +53,19 @@ class CombineFn(Generic[InT, AccT, OutT]):
     # Whether `extract_output(accumulator)` is the accumulator itself.
     output_is_accumulator: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        # What the class that is derived from said of its own fold no longer holds of one
+        # that is written anew.
+        super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        if "add_input" in own:
+            if "inline_fold" not in own:
+                cls.inline_fold = None
+            if "retract_input" not in own:
+                cls.retract_input = None
+        if "extract_output" in own and "output_is_accumulator" not in own:
+            cls.output_is_accumulator = False
+
     def setup(self, *args: Any, **kwargs: Any) -> None:
         """Called once in each worker, before anything else."""
 
@@ -100,8 +113,11 @@ class CombineFn(Generic[InT, AccT, OutT]):
         return CallableCombineFn(fn)
 
     @staticmethod
-    def maybe_from_callable(fn: Any, has_side_inputs: bool = True) -> CombineFn[Any, Any, Any]:
-        """`fn` itself if it is a combiner, else a combiner from the callable."""
+    def maybe_from_callable(fn: Any, has_arguments: bool = False) -> CombineFn[Any, Any, Any]:
+        """`fn` itself if it is a combiner, else a combiner from the callable.
+
+        `has_arguments` says that it is going to be called with further arguments.
+        """
         if isinstance(fn, CombineFn):
             return fn
         if isinstance(fn, type) and issubclass(fn, CombineFn):
@@ -114,7 +130,7 @@ class CombineFn(Generic[InT, AccT, OutT]):
             built_in = BUILTIN_COMBINE_FNS.get(fn)
         except TypeError:  # a callable without a hash
             built_in = None
-        return CallableCombineFn(fn) if built_in is None else built_in()
+        return CallableCombineFn(fn) if built_in is None or has_arguments else built_in()
 
 
 class CallableCombineFn(CombineFn[Any, list[Any], Any]):

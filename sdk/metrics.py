@@ -219,9 +219,7 @@ class Metrics:
             return f"{namespace.__module__}.{namespace.__qualname__}"
         if isinstance(namespace, str):
             return namespace
-        raise TypeError(
-            f"a metric's namespace is a class or a string, not {namespace!r} (a {type(namespace).__name__})"
-        )
+        raise TypeError(f"a metric's namespace is a class or a string, not {namespace!r}")
 
     @staticmethod
     def counter(namespace: type | str, name: str) -> Counter:

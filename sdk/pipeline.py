@@ -15,6 +15,7 @@ from .options import PipelineOptions, StandardOptions, TypeOptions
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
 from .runner import PipelineResult, Runner, create_runner
+from .side_inputs import AsSideInput
 from .windowing_strategy import WindowingStrategy
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Pipeline:
     def _checked_outputs(self, transform: PTransform, result: Any, label: str) -> Any:
         if result is None:
             raise PipelineError(f"{label}: its expand returned None; did you forget to return the last PCollection?")
-        if not isinstance(result, (PValue, DoOutputsTuple, tuple, list, dict)):
+        if not isinstance(result, (PValue, DoOutputsTuple, AsSideInput, tuple, list, dict)):
             raise PipelineError(f"{label}: its expand must return PCollections, got {result!r}")
         _, produced = transform.get_type_hints()
         if produced is not None and isinstance(result, PCollection) and result.element_type is Any:

@@ -1,0 +1,131 @@
+"""The library of transforms, all composed of the model's primitives.
+
+The primitives, and what stands directly on them:
+
+create.py             Create, Impulse: PCollections from nothing
+read.py               Read: the elements of a source
+write.py              Write: elements into a sink
+pardo.py              ParDo, Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
+window.py             AssignWindows (WindowInto): where in event time
+group_by_key.py       GroupByKeyAndWindow (GroupByKey): the values of each key and window, together
+combine.py            CombinePerKey, CombineGlobally, CombineValues: aggregations
+hot_key_fanout.py     the same for a key with very many values
+flatten.py            Flatten, FlattenWith: several PCollections as one
+
+Pairs, groups and parts:
+
+keys.py               Keys, Values, KvSwap, WithKeys: taking pairs apart, and making them
+co_group_by_key.py    CoGroupByKey: several PCollections grouped by their keys
+group_by.py           GroupBy, Select: grouping by fields, and picking them
+distinct.py           Distinct: each element once
+partition.py          Partition: one PCollection as several
+
+Batches:
+
+batch_elements.py     BatchElements: lists of a size that adapts itself
+sort_and_batch.py     SortAndBatchElements: lists of elements of similar size
+group_into_batches.py GroupIntoBatches: lists of each key's values
+length_bucket.py      WithLengthBucketKey: elements of similar length under one key
+
+Where and when:
+
+with_timestamps.py    WithTimestamps: event times from the elements themselves
+reify.py              Reify: timestamps and windows as part of the value
+reshuffle.py          Reshuffle: spread over the workers anew
+wait_on.py            WaitOn: held back until others are done
+
+Text, and what one sees:
+
+regex.py              Regex: regular expressions
+to_string.py          ToString: elements as text
+log_elements.py       LogElements: elements printed as they come by
+tee.py                Tee: a branch off the chain
+error_handling.py     dead letters: the elements that a step fails on
+
+combiners             Count, Mean, Top and the other ready-made aggregations
+"""
+
+from .batch_elements import BatchElements
+from .co_group_by_key import CoGroupByKey
+from .combine import CombineGlobally, CombinePerKey, CombineValues
+from .create import Create, Impulse
+from .distinct import Distinct, RemoveDuplicates
+from .error_handling import CollectingErrorHandler, ErrorHandler, ExceptionHandling
+from .flatten import Flatten, FlattenWith
+from .group_by import GroupBy, Select
+from .group_by_key import GroupByKey, GroupByKeyAndWindow
+from .group_into_batches import GroupIntoBatches
+from .keys import Keys, KvSwap, Values, WithKeys
+from .length_bucket import WithLengthBucketKey
+from .log_elements import LogElements
+from .pardo import Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
+from .partition import Partition, PartitionFn
+from .read import Read
+from .regex import Regex
+from .reify import Reify
+from .reshuffle import Reshuffle, ReshufflePerKey
+from .sort_and_batch import SortAndBatchElements
+from .tee import Tee
+from .to_string import ToString
+from .wait_on import WaitOn
+from .window import AssignWindows, WindowInto
+from .with_timestamps import WithTimestamps
+from .write import Write
+
+from . import combiners  # isort: skip
+
+__all__ = [
+    # The primitives.
+    "Create",
+    "Impulse",
+    "Read",
+    "Write",
+    "ParDo",
+    "Map",
+    "FlatMap",
+    "Filter",
+    "MapTuple",
+    "FlatMapTuple",
+    "AssignWindows",
+    "WindowInto",
+    "GroupByKeyAndWindow",
+    "GroupByKey",
+    "CombinePerKey",
+    "CombineGlobally",
+    "CombineValues",
+    "Flatten",
+    "FlattenWith",
+    # Pairs, groups and parts.
+    "Keys",
+    "Values",
+    "KvSwap",
+    "WithKeys",
+    "CoGroupByKey",
+    "GroupBy",
+    "Select",
+    "Distinct",
+    "RemoveDuplicates",
+    "Partition",
+    "PartitionFn",
+    # Batches.
+    "BatchElements",
+    "SortAndBatchElements",
+    "GroupIntoBatches",
+    "WithLengthBucketKey",
+    # Where and when.
+    "WithTimestamps",
+    "Reify",
+    "Reshuffle",
+    "ReshufflePerKey",
+    "WaitOn",
+    # Text, and what one sees.
+    "Regex",
+    "ToString",
+    "LogElements",
+    "Tee",
+    "ExceptionHandling",
+    "ErrorHandler",
+    "CollectingErrorHandler",
+    # Ready-made aggregations.
+    "combiners",
+]

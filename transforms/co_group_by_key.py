@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, Dict, Tuple, Union  # noqa: UP035
+from typing import Any, Union
 
+from ..sdk import typehints
 from ..sdk.dofn import ExpressionDoFn
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
@@ -50,7 +51,9 @@ class CoGroupByKey(PTransform):
         if isinstance(pcolls, PBegin):
             return pcolls | Create([])  # type: ignore[no-any-return]
         if isinstance(pcolls, PCollection):
-            raise TypeError(f"{self.label}: expected a dict or a tuple of PCollections, got one; did you forget a comma?")
+            raise TypeError(
+                f"{self.label}: expected a dict or a tuple of PCollections, got one; did you forget a comma?"
+            )
         tags = list(pcolls) if isinstance(pcolls, Mapping) else None
         inputs = list(pcolls.values()) if isinstance(pcolls, Mapping) else list(pcolls)
         names = [str(tag) for tag in (tags if tags is not None else range(len(inputs)))]
@@ -63,8 +66,9 @@ class CoGroupByKey(PTransform):
             for i, (name, pcoll) in enumerate(zip(names, inputs))
         ]
         grouped = tagged | Flatten() | GroupByKey()
-        collected = Dict[Any, Any] if tags is not None else Tuple[tuple(list[value] for value in values)]  # type: ignore[misc]  # noqa: UP006
-        hint = Tuple[reduce(lambda a, b: Union[a, b], keys), collected]  # type: ignore[misc]  # noqa: UP006, UP007
+        lists = tuple(typehints.List[value] for value in values)
+        key: Any = reduce(lambda a, b: Union[a, b], keys)  # noqa: UP007
+        hint = typehints.KV[key, typehints.KV[lists] if tags is None else dict]
         return grouped | "Collect" >> Map(_collector(len(inputs), tags)).with_output_types(hint)  # type: ignore[no-any-return]
 
 

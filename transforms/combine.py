@@ -32,7 +32,7 @@ class CombinePerKey(PTransform):
 
     def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        self.combine_fn = CombineFn.maybe_from_callable(fn)
+        self.combine_fn = CombineFn.maybe_from_callable(fn, bool(args or kwargs))
         self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
         self.args = args
         self.kwargs = kwargs
@@ -84,7 +84,7 @@ class CombineGlobally(PTransform):
 
     def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        self.combine_fn = CombineFn.maybe_from_callable(fn)
+        self.combine_fn = CombineFn.maybe_from_callable(fn, bool(args or kwargs))
         self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
         self.args = args
         self.kwargs = kwargs
@@ -132,26 +132,17 @@ class CombineGlobally(PTransform):
         if self.as_view:
             if not self.has_defaults:
                 return AsSingleton(combined)
-            return AsSingleton(combined, default_value=self._default())
+            return AsSingleton(combined, default_value=self.combine_fn.apply((), *self.args, **self.kwargs))
         if not self.has_defaults:
             return combined
-        default = self._default() if not self._has_side_inputs() else None
-        return (
-            pcoll.pipeline
-            | "DoOnce" >> Create([None])
-            | "InjectDefault" >> Map(_result_or_default, AsList(combined), default).with_output_types(Any)
-        )
-
-    def _has_side_inputs(self) -> bool:
-        return any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values()))
-
-    def _default(self) -> Any:
-        fn = self.combine_fn
-        return fn.extract_output(fn.create_accumulator(*self.args, **self.kwargs), *self.args, **self.kwargs)
+        # What the combiner makes of nothing is found out only when there is nothing: of
+        # min and max, for one, it is an error.
+        result = Map(_result_or_default, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
+        return pcoll.pipeline | "DoOnce" >> Create([None]) | "InjectDefault" >> result.with_output_types(Any)
 
 
-def _result_or_default(_: None, results: list[Any], default: Any) -> Any:
-    return results[0] if results else default
+def _result_or_default(_: None, results: list[Any], fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+    return results[0] if results else fn.apply((), *args, **kwargs)
 
 
 class CombineValues(PTransform):
@@ -164,7 +155,7 @@ class CombineValues(PTransform):
 
     def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        self.combine_fn = CombineFn.maybe_from_callable(fn)
+        self.combine_fn = CombineFn.maybe_from_callable(fn, bool(args or kwargs))
         self.fn_label = label_of(fn) if not isinstance(fn, CombineFn) else type(fn).__name__
         self.args = args
         self.kwargs = kwargs

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple  # noqa: UP035
+from typing import Any
 
+from ..sdk import typehints
 from ..sdk.arithmetic_combine_fns import CountCombineFn
 from ..sdk.dofn import ExpressionDoFn
 from ..sdk.ptransform import PTransform
@@ -27,7 +28,7 @@ class Distinct(PTransform):
         to_pairs = ParDo(ExpressionDoFn("(v, None)", "ToPairs", plain=True))
         return (  # type: ignore[no-any-return]
             pcoll
-            | "ToPairs" >> to_pairs.with_output_types(Tuple[pcoll.element_type, None])  # noqa: UP006
+            | "ToPairs" >> to_pairs.with_output_types(typehints.KV[pcoll.element_type, None])
             # Counted, so that a retraction takes an element out only with the last of its kind.
             | "Group" >> CombinePerKey(CountCombineFn())
             | "Distinct" >> Keys()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import keyword
 from collections import Counter, namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Iterable, TypeAlias  # noqa: UP035
+from typing import Any, TypeAlias
 
+from ..sdk import typehints
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.errors import PipelineError
@@ -70,7 +71,7 @@ class GroupBy(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         exprs = [expr for _, expr in self.fields]
-        hint = tuple[Any, pcoll.element_type]  # type: ignore[name-defined]
+        hint = typehints.KV[Any, pcoll.element_type]
         if self.tuple_keys:
             key_of = _named(exprs, tuple(name for name, _ in self.fields))
             dofn: DoFn = MapDoFn(lambda v: (key_of(v), v))
@@ -166,7 +167,7 @@ def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
     >>> named_tuple("Key", ("a", "b"))(1, 2)
     Key(a=1, b=2)
     """
-    cls: Any = namedtuple(name, fields)  # type: ignore[misc]  # noqa: PYI024
+    cls: Any = namedtuple(name, fields)  # type: ignore[misc]
     cls.__reduce__ = lambda self: (_unpickled, (name, fields, tuple(self)))
     return cls
 

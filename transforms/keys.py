@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Tuple  # noqa: UP035
+from typing import Any
 
 from ..sdk import typehints
 from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn, label_of
@@ -76,7 +76,7 @@ class KvSwap(_OfPairs):
     plain = True
 
     def infer_output_type(self, input_type: Any) -> Any:
-        return Tuple[typehints.value_type(input_type), typehints.key_type(input_type)]  # noqa: UP006
+        return typehints.KV[typehints.value_type(input_type), typehints.key_type(input_type)]
 
 
 class WithKeys(ParDo):
@@ -107,7 +107,7 @@ class WithKeys(ParDo):
 
     def infer_output_type(self, input_type: Any) -> Any:
         key = typehints.hints_of_callable(self.key)[1] if callable(self.key) else typehints.infer_type([self.key])
-        return Tuple[Any if key is None else key, input_type]  # noqa: UP006
+        return typehints.KV[Any if key is None else key, input_type]
 
 
 def _pairing(k: Any, has_arguments: bool) -> DoFn:

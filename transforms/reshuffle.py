@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
+from ..sdk import typehints
 from ..sdk.dofn import DoFn, ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
@@ -45,7 +46,7 @@ class Reshuffle(PTransform):
         hint = pcoll.element_type
         return (  # type: ignore[no-any-return]
             pcoll
-            | "AddRandomKeys" >> ParDo(_InTurn(self.num_buckets)).with_output_types(tuple[int, hint])
+            | "AddRandomKeys" >> ParDo(_InTurn(self.num_buckets)).with_output_types(typehints.KV[int, hint])
             | ReshufflePerKey()
             | "RemoveRandomKeys" >> ParDo(ExpressionDoFn("v[1]", "RemoveRandomKeys")).with_output_types(hint)
         )

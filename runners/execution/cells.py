@@ -40,11 +40,14 @@ class Cells:
       pending: for windows that do: by key, the elements whose windows haven't been merged
         yet, as (start, end, timestamp, value); start and end are both the window itself
         where windows don't merge by overlap.
+      size: how many entries have come, about: keys for a combining grouping, elements
+        for a plain one.
     """
 
-    __slots__ = ("_sizes", "by_window", "pending")
+    __slots__ = ("_sizes", "by_window", "pending", "size")
 
     def __init__(self) -> None:
+        self.size = 0
         self.by_window: dict[BoundedWindow, WindowCells] = {}
         self.pending: dict[Any, list[tuple[Any, Any, int, Any]]] = {}
         # What a bundle has touched, and how many keys were there before it.
@@ -71,6 +74,7 @@ class Cells:
         for keys, before in sizes:
             new = len(keys) - before
             if new:
+                self.size += new
                 # Dictionaries keep the order of insertion.
                 check_keys(islice(reversed(keys), new))
 

@@ -106,8 +106,12 @@ class Plan:
         return {s.pcollection for t in self.graph.transforms for s in t.side_inputs}
 
 
-def fuse(pipeline: graph.Graph) -> Plan:
-    """The plan of a graph."""
+def fuse(pipeline: graph.Graph, fold_everything: bool = True) -> Plan:
+    """The plan of a graph.
+
+    `fold_everything` says whether stages may end in the fold of any grouping, or only in one
+    that combines, and so shrinks what is held before a shuffle.
+    """
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
     uses.update(s.pcollection for t in pipeline.transforms for s in t.side_inputs)
     chains: list[list[graph.Transform]] = []
@@ -124,7 +128,8 @@ def fuse(pipeline: graph.Graph) -> Plan:
         elif isinstance(primitive, graph.ParDo) and primitive.sink is not None:
             order.append(Output(transform))
         elif isinstance(primitive, graph.GroupByKeyAndWindow):
-            chain = open_chains.pop(transform.inputs[0], None)
+            shrinks = primitive.combine is not None and not primitive.windowing.window_fn.is_merging
+            chain = open_chains.pop(transform.inputs[0], None) if fold_everything or shrinks else None
             if chain is not None:
                 folds[chain[-1].label] = transform
             order.append(Grouping(transform, fused=chain is not None))

@@ -37,6 +37,7 @@ class StageExecutor:
       emit: called with the tag and the elements of each bundle that comes out.
       views: the side inputs' contents.
       cells: what the stage's fold goes to, if it ends in one.
+      folded: called when a bundle has been folded.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class StageExecutor:
         views: SideInputViews | None = None,
         cells: Cells | None = None,
         fold: Fold | None = None,
+        folded: Callable[[], None] | None = None,
     ) -> None:
         self.stage = stage
+        self._folded = folded
         self.cells = cells
         self._emit = emit
         self._views = views or SideInputViews()
@@ -96,6 +99,10 @@ class StageExecutor:
         if self.cells is not None:
             assert self._fold is not None
             self._guarded(self._fold.label, self.cells.finish_bundle)
+            if not self._operations:
+                self.cells.size += len(bundle)
+            if self._folded is not None:
+                self._folded()
         self._finalizer.finalize()
 
     def _finish(self, index: int, operation: ParDoOperation) -> None:

@@ -73,7 +73,12 @@ class WindowOperator:
         if held:
             merged = fold.merged
             for key, accumulator in accumulators.items():
-                held[key] = merged([held[key], accumulator]) if key in held else accumulator
+                if key not in held:
+                    held[key] = accumulator
+                elif fold.combine_fn is None:
+                    held[key].extend(accumulator)
+                else:
+                    held[key] = merged([held[key], accumulator])
             for key, micros in stamps.items():
                 other = cells.stamps.get(key)
                 cells.stamps[key] = micros if other is None else combined(combiner, other, micros)

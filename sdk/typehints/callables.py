@@ -40,7 +40,8 @@ def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...]
     ((<class 'str'>, <class 'int'>), list[str])
     """
     if isinstance(fn, type):
-        return hints_of_callable(getattr(fn, "__init__", None), skip_self=True)[0], fn
+        constructor = inspect.getattr_static(fn, "__init__")
+        return hints_of_callable(constructor, skip_self=True)[0] if inspect.isfunction(constructor) else None, fn
     # A method of a built-in class, such as str.upper, takes an instance of it.
     owner = getattr(fn, "__objclass__", None)
     if owner is not None and inspect.ismethoddescriptor(fn):

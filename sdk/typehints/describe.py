@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, get_args, get_origin
 
-from .simplified import NoneType, members
+from .simplified import NoneType, class_and_args, members
 
 
 def describe(hint: Any) -> str:
@@ -20,6 +20,8 @@ def describe(hint: Any) -> str:
         return "..."
     if isinstance(hint, str):
         return hint
+    if hint == ():
+        return "()"
     if isinstance(hint, (list, tuple)):
         return f"[{', '.join(map(describe, hint))}]"
     if isinstance(hint, TypeVar):
@@ -36,4 +38,5 @@ def _generic(hint: Any) -> str:
         name = getattr(hint, "__qualname__", None) or getattr(hint, "__name__", None)
         return name.rsplit(".<locals>.", 1)[-1] if name and not args else repr(hint).replace("typing.", "")
     name = origin.__qualname__.rsplit(".<locals>.", 1)[-1]
-    return f"{name}[{', '.join(map(describe, args)) or '()'}]"
+    args = class_and_args(hint)[1] if origin is tuple else args
+    return f"{name}[{', '.join(map(describe, args))}]" if args else name

@@ -75,6 +75,9 @@ def class_and_args(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     if not isinstance(origin, type):
         return None, ()
     args = get_args(hint)
+    if origin is tuple and not args and hint not in (tuple, typing.Tuple):  # noqa: UP006
+        # tuple[()], which is not any tuple but the empty one.
+        args = ((),)
     if not args and issubclass(origin, tuple) and hasattr(origin, "_fields"):
         annotations = getattr(origin, "__annotations__", {})
         args = tuple(annotations.get(name, Any) for name in origin._fields)

@@ -196,7 +196,10 @@ def test_an_empty_input_gives_one_file_with_its_header_unless_it_is_to_be_skippe
 def test_a_fixed_number_of_shards_comes_with_the_elements_and_missing_ones_are_empty(tmp_path):
     """Elements are pairs of a shard and its values; every worker may have several."""
     sink = text_sink(tmp_path / "out", header="h", num_shards=3, sharded=True)
-    written(sink, [(2, ["c", "d"])], [(0, iter(["a"]))])
+    sink.prepare(TRANSACTION)
+    tokens = stage(sink, [(2, ["c", "d"])], [(0, iter(["a"]))])
+    for _ in range(2):
+        sink.commit(TRANSACTION, tokens)
     expected = {"out-00000-of-00003": "h\na\n", "out-00001-of-00003": "h\n", "out-00002-of-00003": "h\nc\nd\n"}
     assert expected == content(tmp_path)
 
@@ -217,7 +220,7 @@ def test_a_single_file_has_exactly_the_name_it_was_given(tmp_path):
     sink = text_sink(tmp_path / "two", shard_name_template="")
     sink.prepare(TRANSACTION)
     tokens = stage(sink, ["a"], ["b"])
-    with pytest.raises(SinkError, match="2 workers wrote, but '.*two' is one file; give num_shards=1"):
+    with pytest.raises(SinkError, match="2 workers wrote, but '.*two' is one file; write it by penstock.io.Write"):
         sink.commit(TRANSACTION, tokens)
 
 

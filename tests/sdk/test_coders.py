@@ -268,7 +268,10 @@ class Player(NamedTuple):
         (tuple[str, ...], FastPrimitivesCoder()),
         (list[float], ListCoder(FloatCoder())),
         (dict[str, bytes], MapCoder(StrUtf8Coder(), BytesCoder())),
-        (Optional[int], NullableCoder(VarIntCoder())),
+        (
+            Optional[int],  # noqa: UP045
+            NullableCoder(VarIntCoder()),
+        ),
         (int | None, NullableCoder(VarIntCoder())),
         (int | str, FastPrimitivesCoder()),
         (Any, FastPrimitivesCoder()),

@@ -37,7 +37,7 @@ class Color(Enum):
     GREEN = 2
 
 
-class Shade(str, Enum):
+class Shade(str, Enum):  # noqa: UP042 (what users have)
     DARK = "dark"
 
 
@@ -179,8 +179,9 @@ def test_a_timestamp_is_the_number_of_its_seconds():
         np.float32(0.1),
         np.bool_(True),
         np.complex128(1j),
-    ]
-    + [np.str_("a"), np.bytes_(b"a")],
+        np.str_("a"),
+        np.bytes_(b"a"),
+    ],
 )
 def test_a_numpy_scalar_is_the_python_value_that_it_equals(scalar):
     """Not compared with all samples above: NumPy raises for some of them."""
@@ -251,7 +252,7 @@ print([key_hash(k) for k in ["a", 1, 1 << 80, 0.5, ("a", frozenset({"x", "y", "z
         for seed in ("1", "2")
     }
     # Written down, since a change would send keys to other groups than those that snapshots have them in.
-    assert {"[2138990852, 1671093402, 1497404478, 2379475293, 1230013434, 2079013259, 2062425036]\n"} == outputs
+    assert {"[2138990852, 1640895431, 262164278, 2520582982, 79361914, 2013832146, 3048086446]\n"} == outputs
 
 
 def test_keys_spread_evenly_over_the_groups():
@@ -279,8 +280,10 @@ HERE = __name__
         ({1}, "{1} (a set) is unhashable, so it can't be a key: use a frozenset"),
         (
             {"a": 1},
-            "{'a': 1} (a dict) is unhashable, so it can't be a key: "
-            "use a tuple of its sorted items, or a frozenset of them",
+            (
+                "{'a': 1} (a dict) is unhashable, so it can't be a key: "
+                "use a tuple of its sorted items, or a frozenset of them"
+            ),
         ),
         (bytearray(b"a"), "bytearray(b'a') (a bytearray) is unhashable, so it can't be a key: use bytes"),
         (
@@ -298,8 +301,10 @@ HERE = __name__
         (math.nan, f"nan (a float) {NAN}, so it can't be a key: replace it, for example with None"),
         (
             (1, Decimal("NaN")),
-            f"(1, Decimal('NaN')) (a tuple) can't be a key, for nan (a float) inside it {NAN}: "
-            "replace it, for example with None",
+            (
+                f"(1, Decimal('NaN')) (a tuple) can't be a key, for nan (a float) inside it {NAN}: "
+                "replace it, for example with None"
+            ),
         ),
         (Opaque(), f"<opaque> (a {HERE}.Opaque) {NO_ENCODING} coders.registry.register_coder(Opaque, ...)"),
         (
@@ -308,13 +313,17 @@ HERE = __name__
         ),
         (
             np.datetime64("2020-01-01"),
-            "np.datetime64('2020-01-01') (a numpy.datetime64) "
-            f"{NO_ENCODING} coders.registry.register_coder(datetime64, ...)",
+            (
+                "np.datetime64('2020-01-01') (a numpy.datetime64) "
+                f"{NO_ENCODING} coders.registry.register_coder(datetime64, ...)"
+            ),
         ),
         (
             len,
-            f"<built-in function len> (a builtin_function_or_method) {NO_ENCODING} "
-            "coders.registry.register_coder(builtin_function_or_method, ...)",
+            (
+                f"<built-in function len> (a builtin_function_or_method) {NO_ENCODING} "
+                "coders.registry.register_coder(builtin_function_or_method, ...)"
+            ),
         ),
     ],
 )

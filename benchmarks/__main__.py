@@ -1,0 +1,36 @@
+"""`python benchmarks [names]`: what penstock costs, against programs written by hand.
+
+chain           (a) five Maps and a Filter
+word_count      (b) words of a file of 100 MB
+windowed_sums   (c) sums by key and minute
+sessions        (d) sessions
+spark           (e) (b) and (c) on Spark, against RDDs
+memory          word count of a file of 1 GB
+startup         import, and a pipeline of ten elements
+
+Prints a line for each comparison.  The exit status is 1 when one is over its limit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+BENCHMARKS = ("chain", "word_count", "windowed_sums", "sessions", "spark", "memory", "startup")
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    passed = True
+    for name in names or BENCHMARKS:
+        for found in importlib.import_module(name).run():
+            print(found, flush=True)
+            passed &= found.passes
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

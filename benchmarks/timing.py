@@ -1,0 +1,96 @@
+"""Interleaved runs: ours and the hand-written program in turn, and the ratio of their medians.
+
+CPU time, not the clock on the wall: other work on the machine then makes the noise, not
+the result.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import attrs
+
+RUNS = 5
+
+
+@attrs.frozen
+class Ratio:
+    """What a benchmark has found.
+
+    Attributes:
+      name: what was compared.
+      ours, by_hand: medians, in seconds of `clock`.
+      limit: the ratio that must not be exceeded.
+    """
+
+    name: str
+    ours: float
+    by_hand: float
+    limit: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.by_hand
+
+    @property
+    def passes(self) -> bool:
+        return self.ratio <= self.limit
+
+    def __str__(self) -> str:
+        verdict = "ok" if self.passes else "OVER"
+        return (
+            f"{self.name:<44} ours {self.ours:6.2f} s   by hand {self.by_hand:6.2f} s   "
+            f"ratio {self.ratio:4.2f}   limit {self.limit:.1f}   {verdict}"
+        )
+
+
+@attrs.frozen
+class Quantity:
+    """One number and its limit; `unit` is what both are in."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str
+
+    @property
+    def passes(self) -> bool:
+        return self.value <= self.limit
+
+    def __str__(self) -> str:
+        verdict = "ok" if self.passes else "OVER"
+        return f"{self.name:<44} {self.value:6.0f} {self.unit}   limit {self.limit:.0f} {self.unit}   {verdict}"
+
+
+def compare(
+    name: str,
+    ours: Callable[[], Any],
+    by_hand: Callable[[], Any],
+    limit: float,
+    *,
+    result: Callable[[Any], Any] = lambda outcome: outcome,
+    clock: Callable[[], float] = time.process_time,
+    warm_up: bool = False,
+) -> Ratio:
+    """Run both, `RUNS` times in turn.
+
+    `result` makes of what `ours` returned what `by_hand` returns; it is not timed.  Raises
+    `AssertionError` when the two differ.
+    """
+    times: dict[Callable[[], Any], list[float]] = {ours: [], by_hand: []}
+    for run in range(RUNS + warm_up):
+        outcomes = []
+        # Each goes first every other time.
+        for program in (ours, by_hand) if run % 2 else (by_hand, ours):
+            gc.collect()
+            before = clock()
+            outcome = program()
+            times[program].append(clock() - before)
+            outcomes.append(result(outcome) if program is ours else outcome)
+            del outcome
+        assert outcomes[0] == outcomes[1], f"{name}: the results differ"
+    return Ratio(name, *(median(times[program][warm_up:]) for program in (ours, by_hand)), limit)

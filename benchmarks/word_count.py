@@ -1,0 +1,47 @@
+"""(b) The words of a file of 100 MB, counted, against a plain Python program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inputs import word_file
+from keeping_sink import KeepingSink
+from timing import Ratio, compare
+
+import penstock as beam
+from penstock.transforms.write import Write
+
+
+def pipeline(path: Path) -> KeepingSink:
+    sink = KeepingSink()
+    with beam.Pipeline() as p:
+        (
+            p
+            | beam.io.ReadFromText(path)
+            | beam.FlatMap(str.split)
+            | beam.combiners.Count.PerElement()
+            | Write(sink)
+        )
+    return sink
+
+
+def by_hand(path: Path) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            for word in line.split():
+                counts[word] = counts.get(word, 0) + 1
+    return counts
+
+
+def run() -> list[Ratio]:
+    path = word_file()
+    return [
+        compare(
+            "(b) word count of 100 MB",
+            lambda: pipeline(path),
+            lambda: by_hand(path),
+            1.5,
+            result=lambda sink: dict(sink.values()),
+        )
+    ]

@@ -1,0 +1,79 @@
+"""How `WriteToFiles` names its files: functions of window, pane, shard and destination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ..triggers.pane import PANE_INFO_UNKNOWN
+from ..windowing import GlobalWindow
+
+# (window, pane, shard, shards, compression, destination) -> name
+FileNaming: TypeAlias = Callable[[Any, Any, int | None, int | None, str | None, Any], str]
+
+
+def default_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
+    """Names of a prefix, the window, the pane and the shard, as far as these say anything.
+
+    >>> from penstock.windowing import GlobalWindow, IntervalWindow
+    >>> name = default_file_naming("out", ".txt")
+    >>> name(GlobalWindow(), None, 0, 2, None, "any")
+    'out-00000-of-00002.txt'
+    >>> name(IntervalWindow(0, 60), None, 1, 2, "gz", "any")
+    'out-1970-01-01T00:00:00-1970-01-01T00:01:00-00001-of-00002.txt.gz'
+    """
+
+    def name(window: Any, pane: Any, shard: int | None, shards: int | None, compression: Any, destination: Any) -> str:
+        return _name(prefix, suffix, window, pane, shard, shards, compression)
+
+    return name
+
+
+def destination_prefix_naming(suffix: str | None = None) -> FileNaming:
+    """The same, with the destination as the prefix.
+
+    >>> from penstock.windowing import GlobalWindow
+    >>> destination_prefix_naming(".txt")(GlobalWindow(), None, 0, 1, None, "cats")
+    'cats-00000-of-00001.txt'
+    """
+
+    def name(window: Any, pane: Any, shard: int | None, shards: int | None, compression: Any, destination: Any) -> str:
+        return _name(str(destination), suffix, window, pane, shard, shards, compression)
+
+    return name
+
+
+def single_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
+    """Always the same name; raises `ValueError` when there is more than one file.
+
+    >>> single_file_naming("out", ".txt")(None, None, 0, 1, None, None)
+    'out.txt'
+    """
+
+    def name(window: Any, pane: Any, shard: int | None, shards: int | None, compression: Any, destination: Any) -> str:
+        if shards not in (None, 1) or not _is_global(window):
+            raise ValueError(f"single_file_naming({prefix!r}) is for one file, and there are more; give shards=1")
+        return f"{prefix}{suffix or ''}{'.' + compression if compression else ''}"
+
+    return name
+
+
+def _name(prefix: str, suffix: str | None, window: Any, pane: Any, shard: Any, shards: Any, compression: Any) -> str:
+    parts = [prefix]
+    if not _is_global(window):
+        parts += [_moment(window.start), _moment(window.end)]
+    if pane is not None and pane != PANE_INFO_UNKNOWN and not (pane.is_first and pane.is_last):
+        parts.append(str(pane.index))
+    if shard is not None:
+        parts.append(f"{shard:05d}")
+    if shards is not None:
+        parts.append(f"of-{shards:05d}")
+    return "-".join(parts) + (suffix or "") + (f".{compression}" if compression else "")
+
+
+def _is_global(window: Any) -> bool:
+    return window is None or window == GlobalWindow()
+
+
+def _moment(timestamp: Any) -> str:
+    return str(timestamp.to_utc_datetime().isoformat())

@@ -1,0 +1,99 @@
+"""Write: elements into a sink, spread over as many shards as it asks for."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+from ..sdk.dofn import DoFn
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection, PDone
+from ..transforms.group_by_key import GroupByKey
+from ..transforms.pardo import ParDo
+from ..transforms.window import WindowInto
+from ..transforms.write import Write as WriteAsIs
+from ..windowing import GlobalWindows
+from .file_sink import FileSink
+
+
+class Write(WriteAsIs):
+    """Elements into a sink, which publishes them when the whole pipeline has succeeded.
+
+    A `FileSink` with `num_shards` gets its elements grouped into that many.  One without
+    has a file for each worker, which needs no grouping and is faster.
+
+    >>> import penstock as beam
+    >>> import pathlib, tempfile
+    >>> from penstock.io.file_sink import FileSink
+    >>> from penstock.io.text_format import TextFormat
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([1, 2, 3]) | beam.io.Write(FileSink(directory / "out", TextFormat(), num_shards=2))
+    >>> sorted(path.name for path in directory.iterdir())
+    ['out-00000-of-00002', 'out-00001-of-00002']
+    """
+
+    def expand(self, pcoll: PCollection[Any]) -> PDone:
+        if not isinstance(self.sink, FileSink):
+            return super().expand(pcoll)
+        sink = copy.copy(self.sink)
+        if not sink.transform_is_given:
+            sink.transform = pcoll.pipeline.full_label
+        if not pcoll.is_bounded:
+            # Every epoch commits, and must neither replace what earlier ones wrote nor write nothing.
+            sink.name_by_transaction = sink.skip_if_empty = True
+        if sink.num_shards and not sink.sharded:
+            sink.sharded = True
+            if pcoll.is_bounded:
+                pcoll = pcoll | WindowInto(GlobalWindows())
+            pcoll = pcoll | "Shard" >> ParDo(AssignShards(sink.num_shards)) | GroupByKey()
+        done: PDone = pcoll | "Stage" >> WriteAsIs(sink)
+        return done
+
+
+class WriteFiles(PTransform):
+    """What all transforms that write files of one format are: a sink under their own name."""
+
+    def __init__(self, sink: FileSink) -> None:
+        super().__init__()
+        self.sink = sink
+
+    def expand(self, pcoll: PCollection[Any]) -> PDone:
+        sink = copy.copy(self.sink)
+        sink.transform, sink.transform_is_given = pcoll.pipeline.full_label, True
+        done: PDone = pcoll | Write(sink)
+        return done
+
+    def display_data(self) -> dict[str, Any]:
+        return self.sink.display_data()
+
+
+class AssignShards(DoFn):
+    """Deals elements out to the shards in turn.
+
+    Which shard is first depends on the bundle's first element: many small bundles spread,
+    and a bundle that is computed again is dealt out as it was before.
+    """
+
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
+        self._next: int | None = None
+
+    def start_bundle(self) -> None:
+        self._next = None
+
+    def process(self, element: Any) -> Iterable[tuple[int, Any]]:
+        shard = self._first(element) if self._next is None else self._next
+        self._next = (shard + 1) % self._shards
+        return ((shard, element),)
+
+    def _first(self, element: Any) -> int:
+        if self._shards == 1:
+            return 0
+        try:
+            return zlib.crc32(pickle.dumps(element, 5)) % self._shards
+        except Exception:
+            return 0

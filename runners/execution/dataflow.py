@@ -1,0 +1,146 @@
+"""Steps of a plan wired together: a bundle is pushed from one to the next.
+
+A runner wires the steps that run in one place: all of them, or what lies between two
+shuffles.  It says what a grouping's input and a sink are there; stages and unions are the
+same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from ...sdk import graph
+from ...sdk.bundle import Bundle
+from .cells import Cells
+from .counters import Counts
+from .fold import Fold
+from .fusion import Grouping, Output, Plan, Source, Stage, Step, Union
+from .side_input_views import SideInputViews
+from .stage import StageExecutor
+
+Receiver = Callable[[Bundle], None]
+
+
+class GroupingInput(Protocol):
+    """Where elements for a grouping go: a window operator's cells, or cells that will be shuffled."""
+
+    @property
+    def fold(self) -> Fold: ...
+
+    @property
+    def cells(self) -> Cells: ...
+
+    def folded(self) -> None:
+        """Called when a bundle has been folded into the cells."""
+
+
+class Dataflow:
+    """Some steps of a plan, wired.
+
+    Args:
+      plan: the whole plan.
+      steps: those of its steps that run here.
+      views: side inputs; a stage that has any gets its bundles kept until `unblock`.
+      groupings: by label, where elements for a grouping go.
+      outputs: by label, what takes the elements for a sink.
+      counts: what to count in.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        steps: Iterable[Step],
+        views: SideInputViews,
+        groupings: Mapping[str, GroupingInput],
+        outputs: Mapping[str, Receiver],
+        counts: Counts,
+    ) -> None:
+        self.stages: dict[int, StageRun] = {}
+        self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
+        self._folds: list[StageExecutor] = []
+        for step in steps:
+            if isinstance(step, Stage):
+                grouping = groupings[step.fold.label] if step.fold is not None else None
+                executor = StageExecutor(step, self._emit(step, counts), views, *_folding(grouping))
+                run = self.stages[id(step)] = StageRun(executor, counts)
+                self.attach(step.input, run.receive)
+            elif isinstance(step, Grouping) and not step.fused:
+                (pcollection,) = step.transform.inputs
+                fold = StageExecutor(
+                    Stage((), pcollection, step.transform),
+                    _no_output,
+                    None,
+                    *_folding(groupings[step.transform.label]),
+                )
+                self._folds.append(fold)
+                self.attach(pcollection, fold.process)
+            elif isinstance(step, Union):
+                (union,) = step.transform.outputs.values()
+                for pcollection in step.transform.inputs:
+                    self.attach(pcollection, self.send_to(union))
+            elif isinstance(step, Output):
+                self.attach(step.transform.inputs[0], outputs[step.transform.label])
+            else:
+                assert isinstance(step, (Source, Grouping))
+
+    def attach(self, pcollection: int, receive: Receiver) -> None:
+        """Have `receive` called with each bundle of a PCollection."""
+        self._receivers[pcollection].append(receive)
+
+    def send_to(self, pcollection: int) -> Receiver:
+        """A function that takes a bundle of this PCollection to whoever wants it."""
+        receivers = self._receivers[pcollection]
+
+        def send(bundle: Bundle) -> None:
+            for receive in receivers:
+                receive(bundle)
+
+        return send
+
+    def teardown(self) -> None:
+        """Tear down every DoFn that was set up."""
+        for run in self.stages.values():
+            run.executor.teardown()
+
+    def _emit(self, stage: Stage, counts: Counts) -> Callable[[graph.Tag, Bundle], None]:
+        receivers = {tag: self._receivers[i] for tag, i in stage.outputs.items()}
+        count = counts.of(stage.label)
+
+        def emit(tag: graph.Tag, bundle: Bundle) -> None:
+            count.written += len(bundle)
+            for receive in receivers[tag]:
+                receive(bundle)
+
+        return emit
+
+
+class StageRun:
+    """A stage, and what has come for it before its side inputs are complete."""
+
+    def __init__(self, executor: StageExecutor, counts: Counts) -> None:
+        self.executor = executor
+        self._count = counts.of(executor.stage.label)
+        self._kept: list[Bundle] | None = [] if executor.stage.side_inputs else None
+
+    def receive(self, bundle: Bundle) -> None:
+        """Process a bundle, or keep it."""
+        if self._kept is not None:
+            self._kept.append(bundle)
+            return
+        self._count.read += len(bundle)
+        self.executor.process(bundle)
+
+    def unblock(self) -> None:
+        """The side inputs are complete."""
+        kept, self._kept = self._kept, None
+        for bundle in kept or ():
+            self.receive(bundle)
+
+
+def _folding(grouping: GroupingInput | None) -> tuple[Cells | None, Fold | None, Callable[[], None] | None]:
+    return (None, None, None) if grouping is None else (grouping.cells, grouping.fold, grouping.folded)
+
+
+def _no_output(tag: graph.Tag, bundle: Bundle) -> None:
+    raise AssertionError("a fold has no output")

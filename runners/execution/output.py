@@ -1,0 +1,82 @@
+"""A sink at work in one worker: opened at its first bundle, staged at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ...sdk import graph
+from ...sdk.bundle import Bundle
+from ...sdk.sink import Sink, SinkWriter
+from .counters import Counts
+from .user_code import Attribution, attributed, reraise
+
+
+class OutputRun:
+    """One worker's part of a sink, and the process's that commits it.
+
+    Attributes:
+      label: the sink's full label.
+      staged: the tokens of what was staged.
+    """
+
+    def __init__(self, transform: graph.Transform, transaction: str, counts: Counts, unit: str = "0") -> None:
+        primitive = transform.primitive
+        assert isinstance(primitive, graph.ParDo) and primitive.sink is not None
+        self.label = transform.label
+        self.staged: list[Any] = []
+        self._sink: Sink[Any] = primitive.sink
+        self._transaction = transaction
+        self._unit = unit
+        self._count = counts.of(self.label)
+        self._writer: SinkWriter[Any] | None = None
+
+    # In a worker
+
+    def receive(self, bundle: Bundle) -> None:
+        """Write a bundle."""
+        self._count.read += len(bundle)
+        self._guarded(lambda: self._write(bundle))
+        self._count.written += len(bundle)
+
+    def _write(self, bundle: Bundle) -> None:
+        if self._writer is None:
+            self._writer = self._sink.open_writer(self._transaction, self._unit)
+        self._writer.write(bundle)
+
+    def stage(self) -> None:
+        """Make durable what was written."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            self.staged.append(self._guarded(writer.stage))
+
+    def discard(self) -> None:
+        """Remove what was written: this worker has failed."""
+        if self._writer is not None:
+            with suppress(Exception):
+                self._writer.discard()
+            self._writer = None
+
+    # In the process that runs the pipeline
+
+    def prepare(self) -> None:
+        """Before anything runs: raises when the sink can't be written to."""
+        self._guarded(lambda: self._sink.prepare(self._transaction))
+
+    def commit(self, staged: Sequence[Any] | None = None) -> None:
+        """Publish what was staged."""
+        tokens = self.staged if staged is None else staged
+        self._guarded(lambda: self._sink.commit(self._transaction, tokens))
+
+    def abort(self) -> None:
+        """Remove everything that was staged, here or elsewhere."""
+        self.discard()
+        with suppress(Exception):
+            self._sink.abort(self._transaction)
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except Exception as error:
+            reraise(attributed(error, Attribution(self.label, None)))

@@ -1,0 +1,496 @@
+"""Type hints: what fits what, and what annotations and decorators say."""
+
+# ruff: noqa: UP006, UP007, UP035, UP045 (users write all of these)
+
+import collections
+import enum
+import functools
+import typing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Dict, List, Literal, NamedTuple, NewType, Optional, Tuple, TypeVar, Union
+
+import numpy as np
+import pytest
+
+from penstock.sdk import typehints
+from penstock.sdk.dofn import (
+    DoFn,
+    ExpressionDoFn,
+    FilterDoFn,
+    FlatMapDoFn,
+    FlatMapTupleDoFn,
+    MapDoFn,
+    MapTupleDoFn,
+    TimestampDoFn,
+)
+from penstock.sdk.errors import TypeHintError
+from penstock.sdk.row import Row
+from penstock.sdk.tagged_output import TaggedOutput
+from penstock.sdk.typehints import (
+    KV,
+    declared_hints,
+    declared_inputs,
+    describe,
+    element_of,
+    hints_of_callable,
+    hints_of_dofn,
+    infer_type,
+    is_compatible,
+    is_definitely_not_pair,
+    key_type,
+    value_type,
+    with_input_types,
+    with_output_types,
+)
+from penstock.windowing import TimestampedValue
+
+T = TypeVar("T")
+UserId = NewType("UserId", int)
+NoneType = type(None)
+
+
+class Animal:
+    pass
+
+
+class Dog(Animal):
+    pass
+
+
+class Box(typing.Generic[T]):
+    pass
+
+
+class Player(NamedTuple):
+    name: str
+    score: int
+
+
+class Movie(typing.TypedDict):
+    name: str
+
+
+class Sized(typing.Protocol):
+    def size(self) -> int: ...
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+FITTING = [
+    (int, Any),
+    (Any, int),
+    (object, int),
+    (int, object),
+    (int, int),
+    (bool, int),
+    (int, float),
+    (bool, complex),
+    (float, complex),
+    (np.int64, int),
+    (np.float32, float),
+    (Dog, Animal),
+    (None, NoneType),
+    (None, Optional[int]),
+    (int, Optional[int]),
+    (int, int | str),
+    (int | str, str | int | None),
+    (bool | int, float),
+    (tuple[str, int], Tuple[str, int]),
+    (tuple[str, int], tuple[str, float]),
+    (tuple[str, int], tuple),
+    (tuple, tuple[str, int]),
+    (tuple[str, int], KV[str, Any]),
+    (tuple[int, int], tuple[int, ...]),
+    (tuple[int, ...], tuple[int, int]),
+    (tuple[int, ...], tuple[float, ...]),
+    (tuple[()], tuple[()]),
+    (tuple[int, str], Iterable[int | str]),
+    (tuple[int, int], Sequence[int]),
+    (Player, tuple[str, int]),
+    (Player, KV[str, int]),
+    (list[int], List[int]),
+    (list[bool], Sequence[int]),
+    (list[int], Iterable[float]),
+    (list[int], list),
+    (set[int], typing.AbstractSet[int]),
+    (frozenset[int], typing.Collection[int]),
+    (collections.deque[int], Iterable[int]),
+    (Generator[int, None, None], Iterator[int]),
+    (Generator[int, None, None], Iterable[int]),
+    (dict[str, int], Mapping[str, float]),
+    (dict[str, int], Dict[str, int]),
+    (dict[str, int], Iterable[str]),
+    (collections.Counter, Mapping[str, int]),
+    (str, Iterable[str]),
+    (str, Sequence[str]),
+    (Literal["a"], str),
+    (Literal["a"], Literal["a", "b"]),
+    (str, Literal["a"]),
+    (UserId, int),
+    (int, UserId),
+    (Annotated[int, "x"], int),
+    (T, int),
+    (int, T),
+    ("Unresolved", int),
+    (list["Unresolved"], list[int]),  # noqa: F821
+    (Box[int], Box[str]),
+    (Box, Box[int]),
+    (type[Dog], type[Animal]),
+    (Callable[[int], str], Callable[[str], int]),
+    (Callable[[int], str], Callable),
+    (Movie, dict[str, str]),
+    (dict[str, str], Movie),
+    (Row, Player),
+    (Dog, Sized),
+    (TimestampedValue, int),
+    (Color, enum.Enum),
+    (5, int),
+    (int, [1, 2]),
+]
+
+UNFIT = [
+    (int, str),
+    (float, int),
+    (str, bytes),
+    (Animal, Dog),
+    (None, int),
+    (Optional[int], int),
+    (int | str, int),
+    (int, str | bytes),
+    (tuple[str, int], tuple[str, str]),
+    (tuple[str, int], tuple[str]),
+    (tuple[str, str], tuple[int, ...]),
+    (tuple[str, ...], tuple[int, int]),
+    (tuple[int, str], Iterable[int]),
+    (tuple[int, int], list[int]),
+    (tuple[str, tuple[int, str]], tuple[str, tuple[int, int]]),
+    (Player, tuple[str, str]),
+    (list[int], list[str]),
+    (Iterable[int], list[int]),
+    (set[int], Sequence[int]),
+    (dict[str, int], Mapping[str, str]),
+    (dict[str, int], Iterable[int]),
+    (str, Iterable[int]),
+    (int, Iterable[int]),
+    (int, Callable[[int], int]),
+    (Literal[1], str),
+    (UserId, str),
+    (int, tuple[str, int]),
+    (Box[int], Animal),
+    (list[int], Movie),
+    (np.float64, int),
+]
+
+
+@pytest.mark.parametrize(("produced", "accepted"), FITTING, ids=repr)
+def test_what_fits(produced, accepted):
+    assert is_compatible(produced, accepted)
+
+
+@pytest.mark.parametrize(("produced", "accepted"), UNFIT, ids=repr)
+def test_what_does_not_fit(produced, accepted):
+    assert not is_compatible(produced, accepted)
+
+
+@pytest.mark.parametrize(
+    ("hint", "element"),
+    [
+        (list[int], int),
+        (Iterable[tuple[str, int]], tuple[str, int]),
+        (Iterator[int], int),
+        (Generator[int, None, str], int),
+        (Optional[list[int]], int),
+        (list[int] | set[str], int | str),
+        (dict[str, int], str),
+        (tuple[int, str], Union[int, str]),
+        (tuple[int, ...], int),
+        (str, str),
+        (Iterable, Any),
+        (list, Any),
+        (None, Any),
+        (int, Any),
+        (Any, Any),
+        (Iterable[T], Any),
+        (Iterable[TimestampedValue], Any),
+    ],
+    ids=repr,
+)
+def test_the_elements_of(hint, element):
+    assert element == element_of(hint)
+
+
+@pytest.mark.parametrize(
+    ("hint", "key", "value"),
+    [
+        (tuple[str, int], str, int),
+        (KV[str, Iterable[int]], str, Iterable[int]),
+        (Player, str, int),
+        (tuple[str, ...], str, str),
+        (tuple[str, int] | tuple[int, int], Union[str, int], int),
+        (tuple[str, int, int], Any, Any),
+        (tuple, Any, Any),
+        (int, Any, Any),
+        (Any, Any, Any),
+    ],
+    ids=repr,
+)
+def test_key_and_value_of(hint, key, value):
+    assert (key, value) == (key_type(hint), value_type(hint))
+
+
+@pytest.mark.parametrize(
+    "hint", [int, str, None, tuple[int], tuple[int, int, int], tuple[()], dict[str, int], int | str]
+)
+def test_no_pair(hint):
+    assert is_definitely_not_pair(hint)
+
+
+@pytest.mark.parametrize(
+    "hint", [Any, tuple, tuple[int, int], tuple[int, ...], Player, list[int], int | tuple[int, int], T, Dog, Row]
+)
+def test_perhaps_a_pair(hint):
+    assert not is_definitely_not_pair(hint)
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        ([], Any),
+        ([1, 2], int),
+        ([None], NoneType),
+        ([1, None], Optional[int]),
+        ([1, "a"], Union[int, str]),
+        ([1, "a", 1.5, b"", None], Any),
+        ([("a", 1), ("b", 2)], tuple[str, int]),
+        ([("a", 1), ("b", None)], tuple[str, Optional[int]]),
+        ([("a", 1), ("b",)], tuple),
+        ([()], tuple),
+        ([("a", [1]), ("b", [2])], tuple[str, list[int]]),
+        ([("a", [(1, 2)])], tuple[str, list[tuple]]),
+        ([[1], ["a"], []], list[Union[int, str]]),
+        ([[]], list),
+        ([{"a": 1}], dict[str, int]),
+        ([{}], dict),
+        ([{1}], set[int]),
+        ([Player("a", 1)], Player),
+        ([Dog(), Dog()], Dog),
+        ([1] * 100 + ["a"], int),
+    ],
+    ids=lambda case: repr(case)[:40],
+)
+def test_the_type_of_values(values, hint):
+    assert hint == infer_type(values)
+    assert is_compatible(infer_type(values[:50]), hint)
+
+
+@pytest.mark.parametrize(
+    ("hint", "text"),
+    [
+        (int, "int"),
+        (None, "None"),
+        (Any, "Any"),
+        (Optional[int], "int | None"),
+        (Tuple[str, List[int]], "tuple[str, list[int]]"),
+        (tuple[int, ...], "tuple[int, ...]"),
+        (tuple[()], "tuple[()]"),
+        (Dog, "Dog"),
+        (Iterable[Dog], "Iterable[Dog]"),
+        (Callable[[int, str], bool], "Callable[[int, str], bool]"),
+        (T, "T"),
+        (UserId, "UserId"),
+        (Literal["a", 1], "Literal['a', 1]"),
+        (List, "list"),
+        ("Forward", "Forward"),
+        (Box[int], "Box[int]"),
+    ],
+    ids=repr,
+)
+def test_a_hint_as_text(hint, text):
+    assert text == describe(hint)
+
+
+def annotated(a: int, b: "Dog", c: "Unresolved", d, *rest: str, e: int = 0) -> "list[int]": ...  # noqa: F821
+
+
+def bare(a, b=1): ...
+
+
+def nothing(a: int) -> None: ...
+
+
+class Adder:
+    def __init__(self, n: int):
+        self.n = n
+
+    def __call__(self, other: float) -> float: ...
+
+    def method(self, a: str) -> bytes: ...
+
+    @classmethod
+    def of(cls, a: str) -> "Adder": ...
+
+    @staticmethod
+    def static(a: str) -> bool: ...
+
+
+@functools.wraps(annotated)
+def wrapped(*args): ...
+
+
+LIST_OF_INT = list[int]
+
+
+@pytest.mark.parametrize(
+    ("fn", "inputs", "output"),
+    [
+        (annotated, (int, Dog, Any, Any), LIST_OF_INT),
+        (wrapped, (int, Dog, Any, Any), LIST_OF_INT),
+        (bare, None, None),
+        (lambda x: x, None, None),
+        (nothing, (int,), NoneType),
+        (len, None, None),
+        (print, None, None),
+        (str.upper, (str,), None),
+        (int, None, int),
+        (dict.fromkeys, None, None),
+        (Adder, (int,), Adder),
+        (Adder(1), (float,), float),
+        (Adder(1).method, (str,), bytes),
+        (Adder.of, (str,), Adder),
+        (Adder.static, (str,), bool),
+        (functools.partial(annotated, 1), (Dog, Any, Any), LIST_OF_INT),
+        (functools.partial(Adder(1).method), (str,), bytes),
+        (functools.partial(Adder(1)), (float,), float),
+        (5, None, None),
+    ],
+    ids=lambda case: repr(case)[:30],
+)
+def test_what_a_callable_is_annotated_with(fn, inputs, output):
+    assert (inputs, output) == hints_of_callable(fn)
+
+
+def test_the_self_of_an_unbound_method_is_skipped():
+    assert ((str,), bytes) == hints_of_callable(Adder.method, skip_self=True)
+
+
+def test_names_of_the_enclosing_function_are_resolved():
+    class Local: ...
+
+    def fn(a: "Local") -> "list[Local]":
+        return [Local()]
+
+    assert ((Local,), list[Local]) == hints_of_callable(fn)
+
+
+def split(line: str) -> list[str]: ...
+
+
+class Splitting(DoFn):
+    def process(self, element: str, suffix: bytes = b"") -> Iterator[int]: ...
+
+
+class MarkedFirst(DoFn):
+    def process(self, at: float = DoFn.TimestampParam, element: str = DoFn.ElementParam): ...
+
+
+class Tagging(DoFn):
+    def process(self, element) -> Iterable[Union[int, TaggedOutput]]: ...
+
+
+class Plain(DoFn):
+    def process(self, element): ...
+
+
+@with_input_types(bytes)
+@with_output_types(float)
+class Declared(DoFn):
+    def process(self, element: str) -> Iterator[int]: ...
+
+
+class Inheriting(Declared):
+    pass
+
+
+@with_output_types(int)
+class Redeclared(Declared):
+    pass
+
+
+@with_input_types(str)
+@with_output_types(Iterable[int])
+def declared(line): ...
+
+
+@pytest.mark.parametrize(
+    ("dofn", "hints"),
+    [
+        (MapDoFn(split), (str, list[str])),
+        (FlatMapDoFn(split), (str, str)),
+        (FilterDoFn(split), (str, None)),
+        (TimestampDoFn(split), (str, None)),
+        (MapTupleDoFn(split), (None, list[str])),
+        (FlatMapTupleDoFn(split), (None, str)),
+        (MapDoFn(declared), (str, Iterable[int])),
+        (FlatMapDoFn(declared), (str, int)),
+        (MapDoFn(str.upper), (str, None)),
+        (MapDoFn(len), (None, None)),
+        (MapDoFn(nothing), (int, NoneType)),
+        (MapDoFn(Adder), (int, Adder)),
+        (ExpressionDoFn("v", "E"), (None, None)),
+        (Splitting(), (str, int)),
+        (MarkedFirst(), (str, None)),
+        (Tagging(), (None, int)),
+        (Plain(), (None, None)),
+        (Declared(), (bytes, float)),
+        (Inheriting(), (bytes, float)),
+        (Redeclared(), (bytes, int)),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_what_a_dofn_takes_and_produces(dofn, hints):
+    assert hints == hints_of_dofn(dofn)
+
+
+def test_what_a_wrapper_of_values_wraps_isnt_known():
+    def stamp(a: int) -> TimestampedValue: ...
+
+    assert (int, Any) == hints_of_dofn(MapDoFn(stamp))
+
+
+def test_a_declaration_by_name_finds_the_position():
+    @with_input_types(str, c=int)
+    def fn(a, b, c, d): ...
+
+    assert (str, Any, int) == declared_inputs(fn)
+
+    @with_input_types(element=int)
+    class Some(DoFn):
+        def process(self, element): ...
+
+    assert (int, None) == declared_hints(Some())
+
+
+def test_a_declaration_of_an_unknown_name_is_refused():
+    with pytest.raises(TypeHintError) as error:
+
+        @with_input_types(z=int)
+        def fn(a, b): ...
+
+    assert "with_input_types: fn has no parameter 'z'; it has a, b" == str(error.value)
+
+
+def test_what_cant_carry_a_declaration_says_so():
+    with pytest.raises(TypeHintError) as error:
+        with_output_types(int)(len)
+    assert (
+        "<built-in function len> can't carry type hints; "
+        "use .with_input_types() and .with_output_types() of the transform"
+    ) == str(error.value)
+
+
+def test_beams_names_for_types_are_there():
+    assert Tuple[str, int] == typehints.KV[str, int] == typehints.Tuple[str, int]
+    assert [] == [name for name in typehints.__all__ if not hasattr(typehints, name)]
+    assert is_compatible(typehints.Dict[str, typehints.List[int]], typehints.Mapping[str, typehints.Iterable[int]])

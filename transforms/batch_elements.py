@@ -1,0 +1,315 @@
+"""BatchElements: elements in lists, of a size that makes what follows cheap."""
+
+from __future__ import annotations
+
+import random
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..sdk import typehints
+from ..sdk.dofn import DoFn, TimestampDoFn
+from ..sdk.errors import UnsupportedError
+from ..sdk.metrics import Metrics
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.windowed_value import WindowedValue
+from ..windowing import GLOBAL_WINDOW, BoundedWindow, GlobalWindows, Timestamp
+from .length_bucket import DEFAULT_BUCKET_BOUNDARIES, checked_boundaries
+from .pardo import ParDo
+
+# Timings that the estimate is made from: the latest.
+MAX_DATA_POINTS = 100
+# A batch is at most this many times as large as the one before.
+MAX_GROWTH = 2
+
+
+class BatchElements(PTransform):
+    """Elements in lists, for a step that costs something for each call besides what it costs for each element.
+
+    The size of the lists adapts itself: the time that the fused steps after it take for a
+    list of a certain size is taken to be `fixed + size * per_element`, both are estimated from
+    the latest hundred lists, and the size is the largest that meets every target.  Give
+    `min_batch_size` and `max_batch_size` one value for lists of a fixed size.
+
+    A list holds elements of one window and one bundle, has that window, and the timestamp of
+    its end.  What is left at the end of a bundle is emitted as a smaller list.
+
+    Args:
+      min_batch_size: the smallest list to make, unless a bundle ends.
+      max_batch_size: the largest.
+      target_batch_overhead: how much of the time `fixed` may be.
+      target_batch_duration_secs: how long a list may take, without `fixed`.
+      target_batch_duration_secs_including_fixed_cost: the same with it.
+      max_batch_duration_secs: not supported yet; raises `UnsupportedError`.
+      element_size_fn: what an element counts for, if not for 1.
+      variance: by which part the size varies at random, so that there is something to estimate from.
+      clock: gives the seconds.
+      record_metrics: whether to report sizes and times, as distributions in the namespace
+        "BatchElements" ("batch_size" and "msec_per_batch").
+      length_fn: an element's length; elements of different `bucket_boundaries` aren't mixed.
+      bucket_boundaries: where lengths are divided; 16, 32, 64, 128, 256 and 512 unless said otherwise.
+
+    >>> import penstock as beam
+    >>> [1, 2, 3, 4, 5] | beam.BatchElements(min_batch_size=2, max_batch_size=2)
+    [[1, 2], [3, 4], [5]]
+    """
+
+    def __init__(
+        self,
+        min_batch_size: int = 1,
+        max_batch_size: int = 10_000,
+        target_batch_overhead: float | None = 0.05,
+        target_batch_duration_secs: float | None = 10,
+        target_batch_duration_secs_including_fixed_cost: float | None = None,
+        max_batch_duration_secs: float | None = None,
+        *,
+        element_size_fn: Callable[[Any], int] | None = None,
+        variance: float = 0.25,
+        clock: Callable[[], float] = time.time,
+        record_metrics: bool = True,
+        length_fn: Callable[[Any], int] | None = None,
+        bucket_boundaries: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__()
+        if max_batch_duration_secs is not None:
+            raise UnsupportedError(
+                f"BatchElements: max_batch_duration_secs={max_batch_duration_secs!r} keeps elements from one bundle to "
+                "the next, which isn't supported yet; leave it out to batch within each bundle"
+            )
+        if bucket_boundaries is not None and length_fn is None:
+            raise ValueError("BatchElements: bucket_boundaries needs a length_fn to say how long an element is")
+        self.estimator = BatchSizeEstimator(
+            min_batch_size=min_batch_size,
+            max_batch_size=max_batch_size,
+            target_batch_overhead=target_batch_overhead,
+            target_batch_duration_secs=target_batch_duration_secs,
+            target_batch_duration_secs_including_fixed_cost=target_batch_duration_secs_including_fixed_cost,
+            variance=variance,
+            clock=clock,
+            record_metrics=record_metrics,
+        )
+        self.size_of = element_size_fn
+        self.length_of = length_fn
+        self.boundaries = checked_boundaries(bucket_boundaries or DEFAULT_BUCKET_BOUNDARIES, "BatchElements")
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        globally = isinstance(pcoll.windowing.window_fn, GlobalWindows)
+        batching = (_BatchGlobally if globally else _BatchByWindow)(
+            self.estimator, self.size_of, self.length_of, self.boundaries
+        )
+        hint = typehints.List[pcoll.element_type]
+        return (  # type: ignore[no-any-return]
+            pcoll
+            | "Batch" >> ParDo(batching).with_output_types(hint)
+            | "EndOfWindow" >> ParDo(TimestampDoFn(_end_of_window)).with_output_types(hint)
+        )
+
+
+def _end_of_window(batch: list[Any], window: Any = DoFn.WindowParam) -> Timestamp:
+    return window.max_timestamp()  # type: ignore[no-any-return]
+
+
+class BatchSizeEstimator:
+    """Says how large the next batch should be, from how long those before took.
+
+    The parameters are those of `BatchElements`; `rng` is where the variance comes from.
+    Raises `ValueError` for parameters that contradict each other.
+
+    >>> estimator = BatchSizeEstimator(min_batch_size=3, max_batch_size=3)
+    >>> with estimator.record_time(3):
+    ...     pass
+    >>> estimator.next_batch_size()
+    3
+    """
+
+    def __init__(
+        self,
+        min_batch_size: int = 1,
+        max_batch_size: int = 10_000,
+        target_batch_overhead: float | None = 0.05,
+        target_batch_duration_secs: float | None = 10,
+        target_batch_duration_secs_including_fixed_cost: float | None = None,
+        variance: float = 0.25,
+        clock: Callable[[], float] = time.time,
+        record_metrics: bool = True,
+        rng: random.Random | None = None,
+    ) -> None:
+        if not 1 <= min_batch_size <= max_batch_size:
+            raise ValueError(
+                "BatchElements: expected 1 <= min_batch_size <= max_batch_size, "
+                f"got {min_batch_size} and {max_batch_size}"
+            )
+        if target_batch_overhead and not 0 < target_batch_overhead <= 1:
+            raise ValueError(
+                f"BatchElements: target_batch_overhead must be between 0 and 1, got {target_batch_overhead}"
+            )
+        durations = {
+            "target_batch_duration_secs": target_batch_duration_secs,
+            "target_batch_duration_secs_including_fixed_cost": target_batch_duration_secs_including_fixed_cost,
+        }
+        for name, duration in durations.items():
+            if duration and duration < 0:
+                raise ValueError(f"BatchElements: {name} must be positive, got {duration}")
+        if not (target_batch_overhead or any(durations.values())):
+            raise ValueError(
+                f"BatchElements: at least one of target_batch_overhead, {' and '.join(durations)} is needed"
+            )
+        self._smallest = min_batch_size
+        self._largest = max_batch_size
+        self._overhead = target_batch_overhead
+        self._duration = target_batch_duration_secs
+        self._whole_duration = target_batch_duration_secs_including_fixed_cost
+        self._variance = variance
+        self._clock = clock
+        self._record_metrics = record_metrics
+        self._rng = rng or random.Random()
+        self._timings: list[tuple[int, float]] = []
+        self._ignore_next = False
+        self._replayed: int | None = None
+        # Milliseconds that were too few to report.
+        self._unreported = 0.0
+
+    def ignore_next_timing(self) -> None:
+        """The next batch will be slower than others, for example because of what is set up by it.
+
+        The one after it is of the same size again.
+        """
+        self._ignore_next = True
+
+    @contextmanager
+    def record_time(self, batch_size: int) -> Iterator[None]:
+        """Within, a batch of this size is processed."""
+        start = self._clock()
+        yield
+        elapsed = self._clock() - start
+        if self._record_metrics:
+            whole, self._unreported = divmod(1000 * elapsed + self._unreported, 1)
+            Metrics.distribution("BatchElements", "batch_size").update(batch_size)
+            Metrics.distribution("BatchElements", "msec_per_batch").update(int(whole))
+        if self._ignore_next:
+            self._ignore_next = False
+            self._replayed = min(batch_size, self._largest)
+            return
+        self._timings.append((batch_size, elapsed))
+        del self._timings[:-MAX_DATA_POINTS]
+
+    def next_batch_size(self) -> int:
+        """What the next batch should be made up to."""
+        if self._replayed is not None:
+            size, self._replayed = self._replayed, None
+            return size
+        if self._smallest == self._largest or not self._timings:
+            return self._smallest
+        cap = min(self._timings[-1][0] * MAX_GROWTH, self._largest)
+        target = self._target()
+        if len(self._timings) > 10:
+            target *= 1 + self._variance * (2 * self._rng.random() - 1)
+        # Two sizes in turn where there would be one: through a single one there is no line to draw.
+        floor = min(self._smallest + len(self._timings) % 2, self._largest)
+        return int(max(floor, min(target, cap)))
+
+    def _target(self) -> float:
+        """The largest size that meets all targets, by what is known so far."""
+        fixed, each = fitted_line(self._timings)
+        # Noise may make either negative, which would mean nothing.
+        fixed, each = max(fixed, 1e-10), max(each, 1e-20)
+        target = float(self._largest)
+        if self._whole_duration:
+            target = min(target, (self._whole_duration - fixed) / each)
+        if self._duration:
+            target = min(target, self._duration / each)
+        if self._overhead:
+            target = min(target, fixed / each * (1 / self._overhead - 1))
+        return target
+
+
+def fitted_line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The intercept and the slope of the line through points, by least squares.
+
+    Through the origin where all points have one x.
+
+    >>> fitted_line([(1, 5), (2, 7), (3, 9)])
+    (3.0, 2.0)
+    """
+    n = len(points)
+    mean_x = sum(x for x, _ in points) / n
+    mean_y = sum(y for _, y in points) / n
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    if spread == 0:
+        return (0.0, mean_y / mean_x) if mean_x else (mean_y, 0.0)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    return mean_y - slope * mean_x, slope
+
+
+class _Batch:
+    """A list under construction, and its size."""
+
+    __slots__ = ("elements", "size")
+
+    def __init__(self) -> None:
+        self.elements: list[Any] = []
+        self.size = 0
+
+
+class _BatchByWindow(DoFn):
+    """Elements to lists, each of one window and bucket of lengths."""
+
+    # Which elements share a list depends on the clock, and on what else is in the bundle.
+    deterministic = False
+
+    def __init__(
+        self,
+        estimator: BatchSizeEstimator,
+        size_of: Callable[[Any], int] | None,
+        length_of: Callable[[Any], int] | None,
+        boundaries: tuple[int, ...],
+    ) -> None:
+        self.estimator = estimator
+        self.size_of = size_of
+        self.length_of = length_of
+        self.boundaries = boundaries
+
+    def start_bundle(self) -> None:
+        self.batches: dict[tuple[BoundedWindow, int], _Batch] = {}
+        self.target = self.estimator.next_batch_size()
+        self.estimator.ignore_next_timing()
+
+    def process(self, element: Any, window: Any = DoFn.WindowParam) -> Iterable[Any] | None:
+        return self.add(element, window)
+
+    def add(self, element: Any, window: BoundedWindow) -> Iterable[Any] | None:
+        """Put an element to the others of its kind; the lists that are finished by it."""
+        bucket = 0 if self.length_of is None else bisect_right(self.boundaries, self.length_of(element))
+        size = 1 if self.size_of is None else self.size_of(element)
+        batch = self.batches.get((window, bucket))
+        full: _Batch | None = None
+        if batch is not None and batch.size + size > self.target:
+            batch, full = None, batch
+        if batch is None:
+            batch = self.batches[window, bucket] = _Batch()
+        batch.elements.append(element)
+        batch.size += size
+        # It comes out here, as a plain value in the window of the element at hand, which is its
+        # own: so the fused steps after this one are at work while the clock is running.
+        return None if full is None else self._timed(full)
+
+    def _timed(self, batch: _Batch) -> Iterator[Any]:
+        with self.estimator.record_time(batch.size):
+            yield batch.elements
+        self.target = self.estimator.next_batch_size()
+
+    def finish_bundle(self) -> Iterable[Any]:
+        batches, self.batches = self.batches, {}
+        return [
+            WindowedValue(batch.elements, window.max_timestamp(), (window,)) for (window, _), batch in batches.items()
+        ]
+
+
+class _BatchGlobally(_BatchByWindow):
+    """The same where all elements are in the global window, which needn't be asked for."""
+
+    def process(self, element: Any) -> Iterable[Any] | None:  # type: ignore[override]
+        return self.add(element, GLOBAL_WINDOW)

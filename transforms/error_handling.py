@@ -1,0 +1,339 @@
+"""Dead letters: the elements that a step fails on, beside those that it doesn't."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import traceback
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+from ..sdk import typehints
+from ..sdk.arithmetic_combine_fns import CountCombineFn
+from ..sdk.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn
+from ..sdk.errors import PipelineError, UnsupportedError
+from ..sdk.process_signature import check_signature, user_function
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import DoOutputsTuple, PCollection
+from ..sdk.side_inputs import AsSingleton
+from ..sdk.tagged_output import TaggedOutput
+from .combine import CombineGlobally
+from .flatten import Flatten
+from .pardo import Map, ParDo
+from .window import WindowInto
+
+_logger = logging.getLogger(__name__)
+
+
+class ExceptionHandling(PTransform):
+    """What `ParDo(...).with_exception_handling()` makes: two outputs, `good` and `bad`.
+
+    A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.
+
+    Args:
+      main_tag: what to call the output of what went well.
+      dead_letter_tag: what to call the output of dead letters.
+      exc_class: which exceptions make one; others fail the pipeline.
+      partial: whether the outputs for an element stay that were there before the exception.
+      threshold: what part of a window's elements may fail; more fail the pipeline with a `ValueError`.
+      threshold_windowing: the windows that the threshold is for, if not those of the input.
+      error_handler: an `ErrorHandler` that takes the dead letters; then there is only the main output.
+      on_failure_callback: called with the exception and the element, on the worker.
+      allow_unsafe_userstate_in_process: Beam's; state changed before an exception stays changed.
+      use_subprocess, timeout: not supported; raise `UnsupportedError`.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     inverse = beam.Map(lambda x: 1 / x).with_exception_handling()
+    ...     good, bad = p | beam.Create([2, 0]) | inverse
+    ...     _ = good | "show good" >> beam.Map(print)
+    ...     _ = bad | "show bad" >> beam.MapTuple(lambda element, error: print(element, error[1]))
+    0.5
+    0 ZeroDivisionError('division by zero')
+    """
+
+    def __init__(
+        self,
+        pardo: ParDo,
+        main_tag: str = "good",
+        dead_letter_tag: str = "bad",
+        *,
+        exc_class: type[BaseException] | tuple[type[BaseException], ...] = Exception,
+        partial: bool = False,
+        use_subprocess: bool = False,
+        threshold: float = 1,
+        threshold_windowing: Any = None,
+        timeout: float | None = None,
+        error_handler: ErrorHandler | None = None,
+        on_failure_callback: Callable[[BaseException, Any], None] | None = None,
+        allow_unsafe_userstate_in_process: bool = False,
+    ) -> None:
+        super().__init__(pardo._label)
+        refused = {"use_subprocess": use_subprocess, "timeout": timeout}
+        for name, value in refused.items():
+            if value:
+                raise UnsupportedError(f"{pardo.label}: with_exception_handling({name}={value!r}) is not supported")
+        if not 0 <= threshold <= 1:
+            raise ValueError(f"{pardo.label}: the threshold must be between 0 and 1, got {threshold!r}")
+        self.pardo = pardo
+        self.main_tag = main_tag
+        self.dead_letter_tag = dead_letter_tag
+        self.exc_class = exc_class
+        self.partial = partial
+        self.threshold = threshold
+        self.threshold_windowing = threshold_windowing
+        self.error_handler = error_handler
+        self.on_failure_callback = on_failure_callback
+
+    def default_label(self) -> str:
+        return self.pardo.label
+
+    def get_type_hints(self) -> tuple[Any, Any]:
+        return self.pardo.get_type_hints()[0], None
+
+    def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple | PCollection[Any]:
+        pardo, label = self.pardo, pcoll.pipeline.full_label
+        check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
+        guarded = ParDo(
+            _GuardedDoFn(pardo.fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),
+            *pardo.args,
+            **pardo.kwargs,
+        )
+        outputs: DoOutputsTuple = pcoll | "Process" >> guarded.with_outputs(
+            self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=True
+        )
+        good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
+        produced = pardo.get_type_hints()[1]
+        good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
+        bad.element_type = typehints.KV[pcoll.element_type, typehints.Tuple[type, str, typehints.List[str]]]
+        if self.threshold < 1:
+            self._check_threshold(pcoll, bad, label)
+        if self.error_handler is None:
+            return outputs
+        self.error_handler.add_error_pcollection(bad)
+        return good
+
+    def _check_threshold(self, pcoll: PCollection[Any], bad: PCollection[Any], label: str) -> None:
+        threshold = self.threshold
+
+        def checked(failed: int, total: int, window: Any = DoFn.WindowParam) -> None:
+            if failed > total * threshold:
+                raise ValueError(
+                    f"{label}: the number of failing elements within the window {window!r} exceeded the threshold: "
+                    f"{failed} / {total} = {failed / total} > {threshold}"
+                )
+
+        total = pcoll | "CountTotal" >> _Count(self.threshold_windowing)
+        failed = bad | "CountBad" >> _Count(self.threshold_windowing)
+        _ = failed | "CheckThreshold" >> Map(checked, AsSingleton(total, 0))
+
+
+class _Count(PTransform):
+    """How many elements there are in each window."""
+
+    def __init__(self, windowing: Any) -> None:
+        super().__init__()
+        self.windowing = windowing
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        if self.windowing is not None:
+            pcoll = pcoll | WindowInto(self.windowing)
+        return pcoll | "Count" >> CombineGlobally(CountCombineFn()).without_defaults()  # type: ignore[no-any-return]
+
+
+class _GuardedDoFn(DoFn):
+    """A DoFn whose exceptions become dead letters."""
+
+    def __init__(
+        self,
+        fn: DoFn,
+        dead_letter_tag: str,
+        exc_class: Any,
+        partial: bool,
+        on_failure_callback: Callable[[BaseException, Any], None] | None,
+    ) -> None:
+        self.fn = fn
+        self.dead_letter_tag = dead_letter_tag
+        self.exc_class = exc_class
+        self.partial = partial
+        self.on_failure_callback = on_failure_callback
+        self.deterministic = fn.deterministic  # type: ignore[misc]
+
+    def default_label(self) -> str:
+        return self.fn.default_label()
+
+    def setup(self) -> None:
+        self.fn.setup()
+
+    def start_bundle(self) -> None:
+        self.fn.start_bundle()
+
+    def finish_bundle(self) -> Iterable[Any] | None:
+        return self.fn.finish_bundle()
+
+    def teardown(self) -> None:
+        self.fn.teardown()
+
+    # A function that asks for what the guarded one asks for, and is made anew in each worker.
+    @cached_property
+    def process(self) -> Callable[..., Any]:  # type: ignore[override]
+        parameters = _parameters(self.fn)
+        element = next(p for p in parameters if p.default is DoFn.ElementParam or not isinstance(p.default, DoFnParam))
+        position = parameters.index(element)
+        fn, exc_class = self.fn, self.exc_class
+
+        def element_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return args[position] if position < len(args) else kwargs.get(element.name)
+
+        def all_or_nothing(*args: Any, **kwargs: Any) -> Iterable[Any]:
+            try:
+                return list(fn.process(*args, **kwargs) or ())
+            except exc_class as error:
+                return (self._dead_letter(error, element_in(args, kwargs)),)
+
+        def some_or_all(*args: Any, **kwargs: Any) -> Iterable[Any]:
+            try:
+                yield from fn.process(*args, **kwargs) or ()
+            except exc_class as error:
+                yield self._dead_letter(error, element_in(args, kwargs))
+
+        guarded: Any = some_or_all if self.partial else all_or_nothing
+        guarded.__signature__ = inspect.Signature(parameters)
+        return guarded  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "process"}
+
+    def _dead_letter(self, error: BaseException, element: Any) -> TaggedOutput:
+        if self.on_failure_callback is not None:
+            try:
+                self.on_failure_callback(error, element)
+            except Exception as failure:
+                _logger.warning("on_failure_callback failed: %r", failure)
+        lines = traceback.format_exception(type(error), error, _without_ours(error.__traceback__))
+        return TaggedOutput(self.dead_letter_tag, (element, (type(error), repr(error), lines)))
+
+
+def _parameters(fn: DoFn) -> list[inspect.Parameter]:
+    """The parameters of a DoFn's `process`, the markers of the function inside it included."""
+    element = inspect.Parameter("element", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    rest = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+    named = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
+    try:
+        parameters = list(inspect.signature(user_function(fn)).parameters.values())
+    except (TypeError, ValueError):  # a built-in that doesn't say
+        return [element, rest, named]
+    if not isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)):
+        return parameters
+    # How many parameters the element's items take is known only when it comes.
+    markers = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters if isinstance(p.default, DoFnParam)]
+    return [element, rest, *markers, named]
+
+
+def _without_ours(frames: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames between the runner and the user's function."""
+    ours = {__file__, inspect.getfile(DoFn)}
+    while frames is not None and frames.tb_next is not None and frames.tb_frame.f_code.co_filename in ours:
+        frames = frames.tb_next
+    return frames
+
+
+class ErrorHandler:
+    """One place for the dead letters of several transforms.
+
+    Within its `with` block it is given to transforms as their `error_handler`; at the end of
+    the block, all their dead letters together go to the consumer, a transform.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     with ErrorHandler(beam.combiners.Count.Globally()) as handler:
+    ...         inverse = beam.Map(lambda x: 1 / x).with_exception_handling(error_handler=handler)
+    ...         _ = p | beam.Create([2, 0]) | inverse | "show" >> beam.Map(print)
+    ...     _ = handler.output() | "show count" >> beam.Map(print)
+    0.5
+    1
+    """
+
+    def __init__(self, consumer: PTransform) -> None:
+        self._consumer = consumer
+        self._pcolls: list[PCollection[Any]] = []
+        self._output: Any = None
+        self._closed = False
+
+    def __enter__(self) -> ErrorHandler:
+        self._pcolls = []
+        self._closed = False
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None:
+            self.close()
+
+    def add_error_pcollection(self, pcoll: PCollection[Any]) -> None:
+        """Have these dead letters handled too."""
+        if self._closed:
+            raise PipelineError(f"{pcoll.producer}: its error handler was closed before it was applied")
+        self._pcolls.append(pcoll)
+
+    def close(self) -> None:
+        """Hand what there is to the consumer; nothing can be added any more."""
+        self._closed = True
+        if self._pcolls:
+            self._output = tuple(self._pcolls) | _HandleErrors(self._pcolls[0].producer, self._consumer)
+
+    def output(self) -> Any:
+        """What the consumer made of the dead letters; None if no transform had any to give."""
+        if not self._closed:
+            raise PipelineError("an error handler has no output before it is closed, at the end of its with block")
+        return self._output
+
+    def verify_closed(self) -> None:
+        """Raise `PipelineError` if dead letters would be lost."""
+        if not self._closed and self._pcolls:
+            raise PipelineError(
+                f"{self._pcolls[0].producer}: its error handler was never closed; use it in a with block"
+            )
+
+
+class CollectingErrorHandler(ErrorHandler):
+    """An ErrorHandler whose output are the dead letters themselves; it has to be asked for.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     with CollectingErrorHandler() as handler:
+    ...         _ = p | beam.Create([0]) | beam.Map(lambda x: 1 / x).with_exception_handling(error_handler=handler)
+    ...     _ = handler.output() | "show" >> beam.Map(lambda letter: print(letter[0]))
+    0
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_Unchanged())
+        self._was_asked_for = False
+
+    def output(self) -> Any:
+        output = super().output()
+        self._was_asked_for = True
+        return output
+
+    def verify_closed(self) -> None:
+        super().verify_closed()
+        if self._pcolls and not self._was_asked_for:
+            raise PipelineError(
+                f"{self._pcolls[0].producer}: nobody asked for the output of its CollectingErrorHandler"
+            )
+
+
+class _HandleErrors(PTransform):
+    def __init__(self, producer: str, consumer: PTransform) -> None:
+        super().__init__(f"HandleErrors({producer})")
+        self.consumer = consumer
+
+    def expand(self, pcolls: tuple[PCollection[Any], ...]) -> Any:
+        return pcolls | Flatten() | self.consumer
+
+
+class _Unchanged(PTransform):
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        return pcoll

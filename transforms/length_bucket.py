@@ -1,0 +1,64 @@
+"""WithLengthBucketKey: elements of similar length under one key."""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from ..sdk.dofn import DoFn
+from ..sdk.shared import Shared
+
+DEFAULT_BUCKET_BOUNDARIES = (16, 32, 64, 128, 256, 512)
+
+
+class WithLengthBucketKey(DoFn):
+    """Each element as ((worker, bucket), element), so that elements of similar length can be batched together.
+
+    The first bucket is for lengths below the first boundary, the next for those from there to
+    below the second, and so on; the last for those from the last boundary on.  `worker` stands
+    for the process, so that elements aren't sent to another one.
+
+    Args:
+      length_fn: how long an element is.
+      bucket_boundaries: where lengths are divided, ascending.
+
+    >>> import penstock as beam
+    >>> pairs = ["a", "bbb", "cc"] | beam.ParDo(WithLengthBucketKey(len, [2, 3]))
+    >>> [(bucket, element) for (_, bucket), element in pairs]
+    [(0, 'a'), (2, 'bbb'), (1, 'cc')]
+    """
+
+    # Another worker gives another key.
+    deterministic = False
+
+    def __init__(
+        self, length_fn: Callable[[Any], int], bucket_boundaries: Sequence[int] = DEFAULT_BUCKET_BOUNDARIES
+    ) -> None:
+        if not callable(length_fn):
+            raise TypeError(f"WithLengthBucketKey: length_fn must be a function, got {length_fn!r}")
+        self.length_fn = length_fn
+        self.boundaries = checked_boundaries(bucket_boundaries, "WithLengthBucketKey")
+        self.shared = Shared()
+
+    def setup(self) -> None:
+        self.worker = self.shared.acquire(lambda: uuid.uuid4().hex)
+
+    def process(self, element: Any) -> Iterable[Any]:
+        return (((self.worker, bisect_right(self.boundaries, self.length_fn(element))), element),)
+
+
+def checked_boundaries(boundaries: Sequence[int], transform: str) -> tuple[int, ...]:
+    """Boundaries of lengths as a tuple.
+
+    Raises `ValueError`, naming the transform, unless they are positive and ascending.
+
+    >>> checked_boundaries([16, 32], "BatchElements")
+    (16, 32)
+    """
+    checked = tuple(boundaries)
+    if not checked or checked[0] <= 0 or any(a >= b for a, b in pairwise(checked)):
+        raise ValueError(f"{transform}: bucket_boundaries must be positive and ascending, got {list(checked)}")
+    return checked

@@ -1,0 +1,98 @@
+"""LogElements: a look at the elements as they come by."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ..sdk.dofn import DoFn, MapDoFn
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..triggers import PaneInfo
+from ..windowing import BoundedWindow, Timestamp
+from .pardo import ParDo
+
+_logger = logging.getLogger(__name__)
+
+
+class LogElements(PTransform):
+    """Its input, each element of which is printed, or logged; an element in several windows for each of them.
+
+    Args:
+      label: what to call this transform.
+      prefix: put before each element.
+      with_timestamp: also the element's timestamp.
+      with_window: also the start and the end of its window.
+      level: a level of `logging`, such as `logging.INFO`; to standard output if there is none.
+      with_pane_info: also the element's pane.
+      use_epoch_time: times as seconds since 1970, instead of as text.
+
+    >>> import penstock as beam
+    >>> _ = ["a", "b"] | beam.LogElements(prefix="saw ")
+    saw a
+    saw b
+    """
+
+    def __init__(
+        self,
+        label: str | None = None,
+        prefix: str = "",
+        with_timestamp: bool = False,
+        with_window: bool = False,
+        level: int | None = None,
+        with_pane_info: bool = False,
+        use_epoch_time: bool = False,
+    ) -> None:
+        super().__init__(label)
+        self.prefix = prefix
+        self.with_timestamp = with_timestamp
+        self.with_window = with_window
+        self.level = level
+        self.with_pane_info = with_pane_info
+        self.use_epoch_time = use_epoch_time
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        prefix, level, epoch = self.prefix, self.level, self.use_epoch_time
+        with_timestamp, with_window, with_pane = self.with_timestamp, self.with_window, self.with_pane_info
+
+        def logged(
+            element: Any,
+            timestamp: Any = DoFn.TimestampParam,
+            window: Any = DoFn.WindowParam,
+            pane: Any = DoFn.PaneInfoParam,
+        ) -> Any:
+            parts = [f"{prefix}{element}"]
+            if with_timestamp:
+                parts.append(f"timestamp={_time(timestamp, epoch)!r}")
+            if with_window:
+                parts.append(_window(window, epoch))
+            if with_pane:
+                parts.append(_pane(pane))
+            line = ", ".join(parts)
+            if level is None:
+                print(line)
+            else:
+                _logger.log(level, line)
+            return element
+
+        return pcoll | "Log" >> ParDo(MapDoFn(logged)).with_output_types(pcoll.element_type)  # type: ignore[no-any-return]
+
+
+def _time(timestamp: Timestamp, epoch: bool) -> Any:
+    if epoch:
+        return timestamp.seconds()
+    try:
+        return timestamp.to_rfc3339()
+    except OverflowError:  # since ever, or for ever
+        return str(timestamp)
+
+
+def _window(window: BoundedWindow, epoch: bool) -> str:
+    start = getattr(window, "start", None)
+    if not isinstance(start, Timestamp):
+        return f"window({window!r})"
+    return f"window(start={_time(start, epoch)}, end={_time(window.end, epoch)})"
+
+
+def _pane(pane: PaneInfo) -> str:
+    return f"pane_info={pane!r}"

@@ -1,0 +1,68 @@
+"""Reify: what the model knows of an element, made part of its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..sdk.dofn import DoFn, MapDoFn
+from ..windowing import TimestampedValue
+from .pardo import ParDo
+
+
+class _Reify(ParDo):
+    fn: Any
+
+    def __init__(self, label: str | None = None) -> None:
+        super().__init__(MapDoFn(type(self).reified))
+        self._label = label
+
+    reified: Callable[..., Any]
+
+    def default_label(self) -> str:
+        return type(self).__qualname__
+
+
+class Reify:
+    """Transforms that give an element's timestamp or window a place in its value.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     stamped = p | beam.Create([beam.window.TimestampedValue(("a", 1), 5)])
+    ...     _ = stamped | beam.Reify.TimestampInValue() | beam.Map(print)
+    ('a', TimestampedValue(1, Timestamp(5)))
+    """
+
+    class Timestamp(_Reify):
+        """The element as a `TimestampedValue`, which is itself, with its own timestamp."""
+
+        @staticmethod
+        def reified(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
+            """What becomes of an element."""
+            return TimestampedValue(element, timestamp)
+
+    class Window(_Reify):
+        """The element as `(element, timestamp, window)`; once for each of its windows."""
+
+        @staticmethod
+        def reified(element: Any, timestamp: Any = DoFn.TimestampParam, window: Any = DoFn.WindowParam) -> Any:
+            """What becomes of an element."""
+            return element, timestamp, window
+
+    class TimestampInValue(_Reify):
+        """A pair as `(key, TimestampedValue(value, timestamp))`."""
+
+        @staticmethod
+        def reified(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
+            """What becomes of an element."""
+            key, value = element
+            return key, TimestampedValue(value, timestamp)
+
+    class WindowInValue(_Reify):
+        """A pair as `(key, (value, timestamp, window))`; once for each of its windows."""
+
+        @staticmethod
+        def reified(element: Any, timestamp: Any = DoFn.TimestampParam, window: Any = DoFn.WindowParam) -> Any:
+            """What becomes of an element."""
+            key, value = element
+            return key, (value, timestamp, window)

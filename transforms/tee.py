@@ -1,0 +1,49 @@
+"""Tee: a branch off the chain of transforms, without leaving it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..sdk.dofn import label_of
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection, PDone
+
+
+class Tee(PTransform):
+    """Its input, which is also given to each of the consumers.
+
+    A consumer is a transform, or a function of a PCollection.
+
+    >>> import penstock as beam
+    >>> doubled = [1, 2] | beam.Tee(beam.Map(lambda x: print("saw", x))) | beam.Map(lambda x: 2 * x)
+    saw 1
+    saw 2
+    """
+
+    def __init__(self, *consumers: PTransform | Callable[[PCollection[Any]], Any]) -> None:
+        super().__init__()
+        for consumer in consumers:
+            if not isinstance(consumer, PTransform) and (not callable(consumer) or isinstance(consumer, type)):
+                raise TypeError(f"Tee: expected a transform, or a function of a PCollection, got {consumer!r}")
+        self.consumers = consumers
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        for consumer in self.consumers:
+            _ = pcoll | (consumer if isinstance(consumer, PTransform) else _Consumer(consumer))
+        return pcoll
+
+
+class _Consumer(PTransform):
+    """A function whose result, if it has one, nobody asks for."""
+
+    def __init__(self, fn: Callable[[PCollection[Any]], Any]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def default_label(self) -> str:
+        return label_of(self.fn)
+
+    def expand(self, pcoll: PCollection[Any]) -> PDone:
+        self.fn(pcoll)
+        return PDone(pcoll.pipeline)

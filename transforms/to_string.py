@@ -1,0 +1,34 @@
+"""ToString: elements as text."""
+
+from __future__ import annotations
+
+from ..sdk.ptransform import PTransform
+from .pardo import Map
+
+
+class ToString:
+    """Transforms of elements to strings.
+
+    >>> import penstock as beam
+    >>> [1, None] | beam.ToString.Element()
+    ['1', 'None']
+    >>> [("a", 1), ("b", 2)] | beam.ToString.Kvs(": ")
+    ['a: 1', 'b: 2']
+    """
+
+    @staticmethod
+    def Element() -> PTransform:
+        """`str` of each element."""
+        return "ElementToString" >> Map(str)
+
+    @staticmethod
+    def Iterables(delimiter: str | None = None) -> PTransform:
+        """The items of each element, as strings, joined by the delimiter; a comma unless said otherwise."""
+        joint = "," if delimiter is None else delimiter
+        return "IterablesToString" >> Map(lambda items: joint.join(map(str, items))).with_output_types(str)
+
+    @staticmethod
+    def Kvs(delimiter: str | None = None) -> PTransform:
+        """Pairs as the key, the delimiter and the value."""
+        joint = "," if delimiter is None else delimiter
+        return "KvsToString" >> Map(lambda pair: joint.join(map(str, pair))).with_output_types(str)

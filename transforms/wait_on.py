@@ -1,0 +1,52 @@
+"""WaitOn: a PCollection held back until others are done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sdk import typehints
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.side_inputs import AsIter
+from .group_by_key import GroupByKey
+from .pardo import FlatMap, Map
+
+
+class WaitOn(PTransform):
+    """Its input, but only once the other PCollections are done, and with them all that made them.
+
+    For what has an effect outside of the pipeline, such as rows that must be in a database
+    before others refer to them.  It waits window by window.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     first = p | "first" >> beam.Create([1]) | "show first" >> beam.Map(print)
+    ...     _ = p | "then" >> beam.Create([2]) | beam.WaitOn(first) | "show then" >> beam.Map(print)
+    1
+    2
+    """
+
+    def __init__(self, *to_be_waited_on: PCollection[Any]) -> None:
+        super().__init__()
+        for pcoll in to_be_waited_on:
+            if not isinstance(pcoll, PCollection):
+                raise TypeError(f"WaitOn: expected PCollections to wait for, got {pcoll!r}")
+        self.to_be_waited_on = to_be_waited_on
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        # Nothing of the others is kept but that a window of theirs is done, which is when
+        # a grouping of nothing at all would emit it.
+        nothing = typehints.KV[None, None]
+        sides = [
+            AsIter(side | f"Drop[{i}]" >> FlatMap(_nothing).with_output_types(nothing) | f"Done[{i}]" >> GroupByKey())
+            for i, side in enumerate(self.to_be_waited_on)
+        ]
+        return pcoll | "Wait" >> Map(_itself, *sides).with_output_types(pcoll.element_type)  # type: ignore[no-any-return]
+
+
+def _nothing(element: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _itself(element: Any, *sides: Any) -> Any:
+    return element
