@@ -51,7 +51,7 @@ class _CollectingWriter(SinkWriter[Any]):
 
 class _Values(PTransform):
     def __init__(self, values: list[Any]) -> None:
-        super().__init__("Values")
+        super().__init__("values")
         self.values = values
 
     def expand(self, pbegin: Any) -> PCollection[Any]:

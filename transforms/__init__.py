@@ -42,7 +42,10 @@ log_elements.py       LogElements: elements printed as they come by
 tee.py                Tee: a branch off the chain
 error_handling.py     dead letters: the elements that a step fails on
 
-combiners             Count, Mean, Top and the other ready-made aggregations
+Ready-made aggregations:
+
+combiners/            Count, Mean, Top, Sample, ToList, ApproximateQuantiles and others
+stats.py              the approximate ones, where Beam has them
 """
 
 from .batch_elements import BatchElements
@@ -72,7 +75,8 @@ from .window import AssignWindows, WindowInto
 from .with_timestamps import WithTimestamps
 from .write import Write
 
-from . import combiners  # isort: skip
+from . import combiners, stats  # isort: skip
+from .combiners import ApproximateQuantiles, ApproximateUnique  # isort: skip
 
 __all__ = [
     # The primitives.
@@ -128,4 +132,7 @@ __all__ = [
     "CollectingErrorHandler",
     # Ready-made aggregations.
     "combiners",
+    "stats",
+    "ApproximateQuantiles",
+    "ApproximateUnique",
 ]

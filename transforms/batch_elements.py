@@ -7,9 +7,9 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import GenericAlias
 from typing import Any
 
-from ..sdk import typehints
 from ..sdk.dofn import DoFn, TimestampDoFn
 from ..sdk.errors import UnsupportedError
 from ..sdk.metrics import Metrics
@@ -100,7 +100,7 @@ class BatchElements(PTransform):
         batching = (_BatchGlobally if globally else _BatchByWindow)(
             self.estimator, self.size_of, self.length_of, self.boundaries
         )
-        hint = typehints.List[pcoll.element_type]
+        hint = GenericAlias(list, (pcoll.element_type,))
         return (  # type: ignore[no-any-return]
             pcoll
             | "Batch" >> ParDo(batching).with_output_types(hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
+from types import GenericAlias
 from typing import Any, Union
 
 from ..sdk import typehints
@@ -66,7 +67,7 @@ class CoGroupByKey(PTransform):
             for i, (name, pcoll) in enumerate(zip(names, inputs))
         ]
         grouped = tagged | Flatten() | GroupByKey()
-        lists = tuple(typehints.List[value] for value in values)
+        lists = tuple(GenericAlias(list, (value,)) for value in values)
         key: Any = reduce(lambda a, b: Union[a, b], keys)  # noqa: UP007
         hint = typehints.KV[key, typehints.KV[lists] if tags is None else dict]
         return grouped | "Collect" >> Map(_collector(len(inputs), tags)).with_output_types(hint)  # type: ignore[no-any-return]

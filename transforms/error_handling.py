@@ -178,7 +178,7 @@ class _GuardedDoFn(DoFn):
 
     # A function that asks for what the guarded one asks for, and is made anew in each worker.
     @cached_property
-    def process(self) -> Callable[..., Any]:  # type: ignore[override]
+    def process(self) -> Any:
         parameters = _parameters(self.fn)
         element = next(p for p in parameters if p.default is DoFn.ElementParam or not isinstance(p.default, DoFnParam))
         position = parameters.index(element)
@@ -201,7 +201,7 @@ class _GuardedDoFn(DoFn):
 
         guarded: Any = some_or_all if self.partial else all_or_nothing
         guarded.__signature__ = inspect.Signature(parameters)
-        return guarded  # type: ignore[no-any-return]
+        return guarded
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "process"}

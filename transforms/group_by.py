@@ -167,7 +167,8 @@ def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
     >>> named_tuple("Key", ("a", "b"))(1, 2)
     Key(a=1, b=2)
     """
-    cls: Any = namedtuple(name, fields)  # type: ignore[misc]
+    make: Any = namedtuple
+    cls = make(name, fields)
     cls.__reduce__ = lambda self: (_unpickled, (name, fields, tuple(self)))
     return cls
 

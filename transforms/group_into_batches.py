@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from types import GenericAlias
 from typing import Any
 
 from ..sdk import typehints
@@ -45,7 +46,7 @@ class GroupIntoBatches(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         key, value = pair_types(pcoll)
-        hint = typehints.KV[key, typehints.List[value]]
+        hint = typehints.KV[key, GenericAlias(list, (value,))]
         return pcoll | "Group" >> GroupByKey() | "Batch" >> FlatMap(_batches, self.batch_size).with_output_types(hint)  # type: ignore[no-any-return]
 
     class WithShardedKey(PTransform):

@@ -51,11 +51,12 @@ class Partition(PTransform):
 
     def __init__(self, fn: PartitionFn | Callable[..., int], n: int, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        if isinstance(fn, type) and issubclass(fn, PartitionFn):
-            raise TypeError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
-        if not isinstance(fn, PartitionFn) and not callable(fn):
+        given: Any = fn
+        if isinstance(given, type) and issubclass(given, PartitionFn):
+            raise TypeError(f"got the class {given.__name__}; did you forget to call it: {given.__name__}()?")
+        if not isinstance(given, PartitionFn) and not callable(given):
             raise TypeError(f"Partition: expected a function or a PartitionFn, got {fn!r}")
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+        if not _is_whole(n) or n < 1:
             raise ValueError(f"Partition: expected how many partitions there are, at least 1; got {n!r}")
         self.fn = fn
         self.n = int(n)
@@ -86,8 +87,12 @@ class _PartitionDoFn(DoFn):
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
         index = self.partition_for(element, self.n, *args, **kwargs)
-        if isinstance(index, bool) or not isinstance(index, Integral) or not 0 <= index < self.n:
+        if not _is_whole(index) or not 0 <= index < self.n:
             raise ValueError(
                 f"{self.label}: the partition function gave {index!r}, expected an int from 0 to {self.n - 1}"
             )
         return (TaggedOutput(str(int(index)), element),)
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import GenericAlias
 from typing import Any
 
-from ..sdk import typehints
 from ..sdk.dofn import DoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
@@ -51,7 +51,7 @@ class SortAndBatchElements(PTransform):
         self.size_of = element_size_fn or _length
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        hint = typehints.List[pcoll.element_type]
+        hint = GenericAlias(list, (pcoll.element_type,))
         return pcoll | "Batch" >> ParDo(_SortAndBatch(self.limits, self.size_of)).with_output_types(hint)  # type: ignore[no-any-return]
 
 

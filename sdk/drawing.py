@@ -1,0 +1,298 @@
+"""Drawings of a pipeline: Mermaid, Graphviz, and HTML for notebooks.
+
+Transforms are boxes, inside of the composites that their labels name; PCollections are the
+arrows between them, with the tag if it is not the main output.  Side inputs are dashed.
+
+>>> import penstock as beam
+>>> p = beam.Pipeline()
+>>> _ = p | beam.Create([1]) | "Double" >> beam.Map(lambda x: 2 * x)
+>>> print(to_mermaid(p.graph()))
+flowchart TD
+    subgraph g0["Create"]
+        t0(["Values"])
+    end
+    t1["Double"]
+    t0 --> t1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import TypeAlias
+
+import attrs
+
+from . import graph
+from .layered_layout import HEADER, PADDING, Box, Group, Layout, Leaf, layout
+
+# What a notebook is given to choose from.
+MimeBundle: TypeAlias = dict[str, str]
+
+_LONGEST = 44
+
+
+@attrs.frozen
+class _Edge:
+    """From transform to transform, by their numbers."""
+
+    source: int
+    target: int
+    text: str
+    is_side_input: bool
+
+
+def mime_bundle(pipeline: graph.Graph) -> MimeBundle:
+    """The pipeline in every form that there is, by MIME type."""
+    return {
+        "text/plain": to_text(pipeline),
+        "text/html": to_html(pipeline),
+        "text/vnd.mermaid": to_mermaid(pipeline),
+        "text/vnd.graphviz": to_dot(pipeline),
+    }
+
+
+def to_text(pipeline: graph.Graph) -> str:
+    """A line for each transform, with what it reads.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create([1]) | "Double" >> beam.Map(lambda x: 2 * x)
+    >>> print(to_text(p.graph()))
+    Create/Values: Read
+    Double: ParDo of Create/Values
+    """
+    lines = []
+    for index, transform in enumerate(pipeline.transforms):
+        inputs = [e for e in _edges(pipeline) if e.target == index]
+        names = [pipeline.transforms[e.source].label + (f"[{e.text}]" if e.text else "") for e in inputs]
+        line = f"{transform.label}: {_kind(transform)}"
+        lines.append(f"{line} of {', '.join(names)}" if names else line)
+    return "\n".join(lines)
+
+
+# --- Mermaid
+
+_MERMAID_SHAPES = {
+    "Read": ("([", "])"),
+    "Write": ("[(", ")]"),
+    "GroupByKeyAndWindow": ("{{", "}}"),
+    "Flatten": ("[/", "\\]"),
+}
+
+
+def to_mermaid(pipeline: graph.Graph) -> str:
+    """A Mermaid flowchart, composites as nested subgraphs."""
+    lines = ["flowchart TD"]
+    numbers = iter(range(len(pipeline.transforms) * 20))
+
+    def write(group: Group, indent: str) -> None:
+        for member in group.members:
+            if isinstance(member, Leaf):
+                before, after = _MERMAID_SHAPES.get(_kind(pipeline.transforms[member.index]), ("[", "]"))
+                lines.append(f"{indent}t{member.index}{before}{_mermaid_text(member.text)}{after}")
+            else:
+                lines.append(f"{indent}subgraph g{next(numbers)}[{_mermaid_text(member.text)}]")
+                write(member, indent + "    ")
+                lines.append(f"{indent}end")
+
+    write(_tree(pipeline), "    ")
+    for edge in _edges(pipeline):
+        arrow = "-.->" if edge.is_side_input else "-->"
+        text = f"|{_mermaid_text(edge.text)}|" if edge.text else ""
+        lines.append(f"    t{edge.source} {arrow}{text} t{edge.target}")
+    return "\n".join(lines)
+
+
+def _mermaid_text(text: str) -> str:
+    """In quotes, with what means something to Mermaid as a character code."""
+    text = " ".join(text.split())
+    return '"' + "".join(c if c.isalnum() or c in " _-.,:/()[]=+'" else f"#{ord(c)};" for c in text) + '"'
+
+
+# --- Graphviz
+
+_DOT_SHAPES = {"Read": "oval", "Write": "cylinder", "GroupByKeyAndWindow": "hexagon", "Flatten": "trapezium"}
+
+
+def to_dot(pipeline: graph.Graph) -> str:
+    """A Graphviz digraph, composites as nested clusters.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create([1])
+    >>> print(to_dot(p.graph()))
+    digraph pipeline {
+        node [shape=box];
+        subgraph cluster_0 {
+            label="Create";
+            t0 [label="Values", shape=oval];
+        }
+    }
+    """
+    lines = ["digraph pipeline {", "    node [shape=box];"]
+    numbers = iter(range(len(pipeline.transforms) * 20))
+
+    def write(group: Group, indent: str) -> None:
+        for member in group.members:
+            if isinstance(member, Leaf):
+                shape = _DOT_SHAPES.get(_kind(pipeline.transforms[member.index]))
+                style = f", shape={shape}" if shape else ""
+                lines.append(f"{indent}t{member.index} [label={_dot_text(member.text)}{style}];")
+            else:
+                lines.append(f"{indent}subgraph cluster_{next(numbers)} {{")
+                lines.append(f"{indent}    label={_dot_text(member.text)};")
+                write(member, indent + "    ")
+                lines.append(f"{indent}}}")
+
+    write(_tree(pipeline), "    ")
+    for edge in _edges(pipeline):
+        attributes = [f"label={_dot_text(edge.text)}"] if edge.text else []
+        attributes += ["style=dashed"] if edge.is_side_input else []
+        suffix = f" [{', '.join(attributes)}]" if attributes else ""
+        lines.append(f"    t{edge.source} -> t{edge.target}{suffix};")
+    return "\n".join([*lines, "}"])
+
+
+def _dot_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+# --- HTML
+
+_FILLS = {"Read": "#e3f1e1", "Write": "#f8e3dc", "GroupByKeyAndWindow": "#dfe8f7", "Flatten": "#f3eeda"}
+_GROUP_FILLS = ("#fafafa", "#f1f3f5")
+
+
+def to_html(pipeline: graph.Graph) -> str:
+    """One `div` with a drawing in SVG, which needs nothing else."""
+    tree, edges = _tree(pipeline, _LONGEST), _edges(pipeline)
+    placed = layout(tree, [(edge.source, edge.target) for edge in edges])
+    size = f'width="{placed.width:.0f}" height="{placed.height:.0f}"'
+    font = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12"'
+    box = f'viewBox="0 0 {placed.width:.0f} {placed.height:.0f}"'
+    parts = [
+        f'<div style="overflow:auto"><svg xmlns="http://www.w3.org/2000/svg" {size} {box} {font} role="img">',
+        "<title>A pipeline</title>",
+        *_svg_groups(placed),
+        *(_svg_edge(edge, placed) for edge in edges),
+        *_svg_nodes(pipeline, tree, placed),
+        "</svg></div>",
+    ]
+    return "\n".join(parts)
+
+
+def _svg_groups(placed: Layout) -> Iterator[str]:
+    # The first is the whole drawing.
+    for group, box in placed.groups[1:]:
+        fill = _GROUP_FILLS[len(_path(group.path)) % 2]
+        x, y = box.x + PADDING, box.y + HEADER - 7
+        yield (
+            f'<g class="composite"><title>{escape(group.path)}</title>{_svg_rectangle(box, fill, "#b8bfc6")}'
+            f'<text x="{x:.0f}" y="{y:.0f}" fill="#57606a">{escape(group.text)}</text></g>'
+        )
+
+
+def _svg_nodes(pipeline: graph.Graph, tree: Group, placed: Layout) -> Iterator[str]:
+    for leaf in _leaves(tree):
+        transform, box = pipeline.transforms[leaf.index], placed.boxes[leaf.index]
+        kind = _kind(transform)
+        yield (
+            f'<g class="transform"><title>{escape(transform.label)} ({kind})</title>'
+            f"{_svg_rectangle(box, _FILLS.get(kind, '#ffffff'), '#57606a')}"
+            f'<text x="{box.x + box.width / 2:.0f}" y="{box.y + box.height / 2 + 4:.0f}" text-anchor="middle" '
+            f'fill="#1f2328">{escape(leaf.text)}</text></g>'
+        )
+
+
+def _svg_rectangle(box: Box, fill: str, stroke: str) -> str:
+    place = f'x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}"'
+    return f'<rect {place} rx="6" fill="{fill}" stroke="{stroke}"/>'
+
+
+def _svg_edge(edge: _Edge, placed: Layout) -> str:
+    source, target = placed.boxes[edge.source], placed.boxes[edge.target]
+    x1, y1 = source.x + source.width / 2, source.y + source.height
+    x2, y2 = target.x + target.width / 2, target.y
+    bend = max(24.0, abs(y2 - y1) / 2)
+    dashes = ' stroke-dasharray="5 4"' if edge.is_side_input else ""
+    line = f"M{x1:.0f},{y1:.0f} C{x1:.0f},{y1 + bend:.0f} {x2:.0f},{y2 - bend:.0f} {x2:.0f},{y2 - 6:.0f}"
+    head = f"M{x2 - 4:.0f},{y2 - 7:.0f} L{x2:.0f},{y2:.0f} L{x2 + 4:.0f},{y2 - 7:.0f} Z"
+    text = ""
+    if edge.text:
+        x, y = (x1 + x2) / 2 + 6, (y1 + y2) / 2
+        text = f'<text x="{x:.0f}" y="{y:.0f}" fill="#57606a" font-size="11">{escape(edge.text)}</text>'
+    return (
+        f'<g class="{"side-input" if edge.is_side_input else "pcollection"}">'
+        f'<path d="{line}" fill="none" stroke="#57606a"{dashes}/><path d="{head}" fill="#57606a"/>{text}</g>'
+    )
+
+
+# --- What all of them draw
+
+
+def _kind(transform: graph.Transform) -> str:
+    if isinstance(transform.primitive, graph.ParDo) and transform.primitive.sink is not None:
+        return "Write"
+    return type(transform.primitive).__name__
+
+
+def _edges(pipeline: graph.Graph) -> list[_Edge]:
+    producers = {i: (index, tag) for index, t in enumerate(pipeline.transforms) for tag, i in t.outputs.items()}
+    edges = []
+    for index, transform in enumerate(pipeline.transforms):
+        for pcollection in transform.inputs:
+            source, tag = producers[pcollection]
+            edges.append(_Edge(source, index, tag or "", False))
+        for side_input in transform.side_inputs:
+            source, tag = producers[side_input.pcollection]
+            edges.append(_Edge(source, index, tag or "", True))
+    return edges
+
+
+def _tree(pipeline: graph.Graph, longest: int | None = None) -> Group:
+    """The transforms in the composites that their labels name, in the order of the pipeline."""
+    root = Group("", "")
+    groups = {"": root}
+    for index, transform in enumerate(pipeline.transforms):
+        *outer, own = _path(transform.label)
+        path, group = "", root
+        for part in outer:
+            path = f"{path}/{part}" if path else part
+            if path not in groups:
+                groups[path] = Group(path, _shortened(part, longest))
+                group.members.append(groups[path])
+            group = groups[path]
+        group.members.append(Leaf(index, _shortened(own, longest)))
+    return root
+
+
+def _leaves(group: Group) -> Iterator[Leaf]:
+    for member in group.members:
+        if isinstance(member, Leaf):
+            yield member
+        else:
+            yield from _leaves(member)
+
+
+def _path(label: str) -> list[str]:
+    """A full label's parts.  A slash within brackets, as in "Read(a/b)", divides nothing.
+
+    >>> _path("Count/Group/WithKeys(a/b)")
+    ['Count', 'Group', 'WithKeys(a/b)']
+    """
+    parts, depth = [""], 0
+    for character in label:
+        depth = max(0, depth + (character in "([{") - (character in ")]}"))
+        if character == "/" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _shortened(text: str, longest: int | None) -> str:
+    if longest is None or len(text) <= longest:
+        return text
+    return text[: longest - 1] + "…"

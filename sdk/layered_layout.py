@@ -1,0 +1,134 @@
+"""A layered layout for a graph of nested boxes: sources on top, what consumes them below.
+
+Each group is laid out on its own, as rows of its members, and is then one box among
+the members of the group that it is in.
+
+>>> tree = Group("", "", [Leaf(0, "Read"), Group("Count", "Count", [Leaf(1, "Pair"), Leaf(2, "Sum")])])
+>>> placed = layout(tree, [(0, 1), (1, 2)])
+>>> placed.boxes[0].y < placed.boxes[1].y < placed.boxes[2].y
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import attrs
+
+# In pixels.
+CHARACTER = 7.2
+LINE = 30
+GAP_X = 24
+GAP_Y = 44
+PADDING = 14
+HEADER = 24
+
+
+@attrs.frozen
+class Leaf:
+    """A box without members: a transform, by its number in the graph, and what is written into it."""
+
+    index: int
+    text: str
+
+
+@attrs.frozen
+class Group:
+    """A box with members: the path of a composite, and its own part of that."""
+
+    path: str
+    text: str
+    members: list[Member] = attrs.field(factory=list)
+
+
+Member: TypeAlias = Leaf | Group
+
+
+@attrs.frozen
+class Box:
+    """Where a member is: its upper left corner, and its size."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def moved(self, x: float, y: float) -> Box:
+        """The same, elsewhere."""
+        return attrs.evolve(self, x=self.x + x, y=self.y + y)
+
+
+@attrs.frozen
+class Layout:
+    """Where everything is.
+
+    Attributes:
+      boxes: of each leaf, by its index.
+      groups: of each group, outer ones first.
+      width, height: of the whole.
+    """
+
+    boxes: dict[int, Box]
+    groups: list[tuple[Group, Box]]
+    width: float
+    height: float
+
+
+def layout(group: Group, edges: Iterable[tuple[int, int]]) -> Layout:
+    """Where to draw a group's members; edges go from leaf to leaf."""
+    return _layout(group, list(edges))
+
+
+def text_width(text: str) -> float:
+    """About how wide a text is."""
+    return len(text) * CHARACTER
+
+
+def _layout(group: Group, edges: list[tuple[int, int]]) -> Layout:
+    inner = [_layout(m, edges) if isinstance(m, Group) else _leaf(m) for m in group.members]
+    rows = _rows(group.members, edges)
+    header = HEADER if group.text else 0
+    widths = [sum(inner[i].width for i in row) + GAP_X * (len(row) - 1) for row in rows]
+    width = max([text_width(group.text), *widths]) + 2 * PADDING
+    boxes: dict[int, Box] = {}
+    groups: list[tuple[Group, Box]] = []
+    y = float(PADDING + header)
+    for row, row_width in zip(rows, widths):
+        x = (width - row_width) / 2
+        for i in row:
+            member = inner[i]
+            boxes.update({index: box.moved(x, y) for index, box in member.boxes.items()})
+            groups.extend((g, box.moved(x, y)) for g, box in member.groups)
+            x += member.width + GAP_X
+        y += max(inner[i].height for i in row) + GAP_Y
+    height = y - (GAP_Y if rows else 0) + PADDING
+    return Layout(boxes, [(group, Box(0, 0, width, height)), *groups], width, height)
+
+
+def _leaf(leaf: Leaf) -> Layout:
+    width = text_width(leaf.text) + 2 * PADDING
+    return Layout({leaf.index: Box(0, 0, width, LINE)}, [], width, LINE)
+
+
+def _rows(members: list[Member], edges: list[tuple[int, int]]) -> list[list[int]]:
+    """The members by how many others come before them, at most.
+
+    Two groups may each have a part that follows a part of the other.  Members stand in the
+    order of the pipeline, so edges to an earlier one are those to leave out.
+    """
+    home = {index: i for i, member in enumerate(members) for index in _leaves(member)}
+    between = {(home[a], home[b]) for a, b in edges if a in home and b in home}
+    depth = [0] * len(members)
+    for a, b in sorted(between):
+        if a < b:
+            depth[b] = max(depth[b], depth[a] + 1)
+    return [[i for i, d in enumerate(depth) if d == row] for row in range(max(depth, default=-1) + 1)]
+
+
+def _leaves(member: Member) -> Iterator[int]:
+    if isinstance(member, Leaf):
+        yield member.index
+    else:
+        for inner in member.members:
+            yield from _leaves(inner)
