@@ -18,6 +18,16 @@ class ReadFromAvro(ReadFiles):
 
     Raises `SourceError` when the pattern matches nothing, and `MissingExtraError` without
     fastavro.  `use_fastavro` is Beam's; there is nothing else here.
+
+    >>> import penstock as beam
+    >>> import fastavro, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "people.avro")
+    >>> schema = {"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}
+    >>> with open(path, "wb") as file:
+    ...     fastavro.writer(file, schema, [{"name": "Ada"}])
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromAvro(path) | beam.Map(print)
+    {'name': 'Ada'}
     """
 
     def __init__(
@@ -53,6 +63,16 @@ class WriteToAvro(WriteFiles):
 
     The arguments are Beam's; see `FileSink` and `AvroFormat`.  Raises `MissingExtraError`
     without fastavro.
+
+    >>> import penstock as beam
+    >>> import fastavro, pathlib, tempfile
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> schema = {"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([{"name": "Ada"}]) | beam.io.WriteToAvro(directory / "people", schema)
+    >>> with open(directory / "people-00000-of-00001", "rb") as file:
+    ...     list(fastavro.reader(file))
+    [{'name': 'Ada'}]
     """
 
     def __init__(

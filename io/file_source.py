@@ -33,7 +33,8 @@ T = TypeVar("T")
 # Below this a split costs more to open than to read.
 SMALLEST_SPLIT = 64 * 1024
 
-# How many bytes of short values one bundle gathers from several files.
+# How many values are a bundle as they come, and how many bytes a bundle gathers that has fewer.
+_ENOUGH = BUNDLE_SIZE // 4
 _BUNDLE_BYTES = 1024 * 1024
 
 
@@ -152,11 +153,14 @@ def bundles_of(chunks: Iterable[tuple[list[Any], int]]) -> Iterator[Bundle]:
             cuts = [len(values) * i // pieces for i in range(pieces + 1)]
             for start, stop in pairwise(cuts):
                 yield Bundle(values[start:stop])
-        elif gathered:
+        elif not gathered and len(values) >= _ENOUGH:
+            yield Bundle(values)
+        else:
             gathered.extend(values)
             gathered_bytes += size
-        else:
-            gathered, gathered_bytes = values, size
+            if len(gathered) >= _ENOUGH:
+                yield Bundle(gathered)
+                gathered, gathered_bytes = [], 0
     if gathered:
         yield Bundle(gathered)
 

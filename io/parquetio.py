@@ -19,6 +19,14 @@ class ReadFromParquet(ReadFiles):
 
     `columns` chooses what is read.  Raises `SourceError` when the pattern matches nothing,
     and `MissingExtraError` without pyarrow.
+
+    >>> import penstock as beam
+    >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "people.parquet")
+    >>> pyarrow.parquet.write_table(pyarrow.table({"name": ["Ada"], "age": [36]}), path)
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromParquet(path, columns=["age"]) | beam.Map(print)
+    {'age': 36}
     """
 
     def __init__(
@@ -40,7 +48,16 @@ class ReadFromParquet(ReadFiles):
 
 
 class ReadFromParquetBatched(ReadFiles):
-    """A `pyarrow.Table` for each row group of the Parquet files that match a pattern."""
+    """A `pyarrow.Table` for each row group of the Parquet files that match a pattern.
+
+    >>> import penstock as beam
+    >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "people.parquet")
+    >>> pyarrow.parquet.write_table(pyarrow.table({"name": ["Ada", "Grace"]}), path)
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromParquetBatched(path) | beam.Map(lambda t: t.num_rows) | beam.Map(print)
+    2
+    """
 
     def __init__(
         self,
@@ -92,6 +109,15 @@ class WriteToParquet(WriteFiles):
 
     The arguments are Beam's; see `FileSink` and `ParquetFormat`.  Raises
     `MissingExtraError` without pyarrow.
+
+    >>> import penstock as beam
+    >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> schema = pyarrow.schema([("name", pyarrow.string())])
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([{"name": "Ada"}]) | beam.io.WriteToParquet(directory / "people", schema)
+    >>> pyarrow.parquet.read_table(directory / "people-00000-of-00001").to_pylist()
+    [{'name': 'Ada'}]
     """
 
     _batched = False

@@ -20,7 +20,8 @@ from ..transforms.write import Write as WriteAsIs
 from .commit_plan import Renaming
 from .file_format import RecordWriter
 from .file_naming import FileNaming, default_file_naming, destination_prefix_naming
-from .file_sink import FileSink, StagedFile
+from .file_sink import FileSink
+from .file_sink_writer import StagedFile
 from .filesystem import AnyPath, join_path, path_string
 from .write import AssignShards
 
