@@ -92,6 +92,10 @@ class Namespace(ModuleType):
         where = f"apache_beam.{path}" if path else "apache_beam"
         raise AttributeError(f"penstock has nothing for {where}.{name}")
 
+    # A user's function that mentions it is pickled with it.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (namespace, (self._penstock_path,))
+
     def __dir__(self) -> list[str]:
         names = {name for m in MODULES[self._penstock_path] for name in dir(import_module(f"{_PACKAGE}.{m}".rstrip(".")))}
         return sorted(name for name in names if not name.startswith("_"))

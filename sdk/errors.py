@@ -9,7 +9,13 @@ from __future__ import annotations
 
 
 class PenstockError(Exception):
-    """The base of every error that penstock raises itself."""
+    """The base of every error that penstock raises itself.
+
+    Attributes:
+      transform: the full label of the transform that it is about; "" if of none, or not known.
+    """
+
+    transform: str = ""
 
 
 class PipelineError(PenstockError):
@@ -78,7 +84,6 @@ class UserCodeError(PenstockError):
       location: "file:line" of the user's frame that raised, or None.
     """
 
-    transform: str = ""
     element: str | None = None
     location: str | None = None
 

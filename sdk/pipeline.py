@@ -11,7 +11,7 @@ import attrs
 
 from . import graph, typehints
 from .errors import DuplicateLabelError, PipelineError, TypeHintError
-from .options import PipelineOptions, StandardOptions, TypeOptions
+from .options import PipelineOptions, StandardOptions, TypeOptions, get_pipeline_options
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
 from .runner import PipelineResult, Runner, create_runner
@@ -28,7 +28,8 @@ class Pipeline:
     As a context manager it runs on exit, and waits.
 
     Attributes:
-      options: the `PipelineOptions` it was made with.
+      options: the `PipelineOptions` it was made with; where there are none, and no `argv`, those
+        in scope (`scoped_pipeline_options`).
       runner: what will run it.
 
     Raises `OptionsError` for a flag that nobody knows.
@@ -49,8 +50,11 @@ class Pipeline:
     ) -> None:
         if options is not None and not isinstance(options, PipelineOptions):
             raise TypeError(f"Pipeline: options must be PipelineOptions, got {options!r}")
+        if options is None and argv is None:
+            # `penstock run` puts the flags of its command line in scope.
+            options = get_pipeline_options()
         if options is None:
-            options = PipelineOptions(list(argv) if argv is not None else [])
+            options = PipelineOptions(list(argv or []))
         options.check_known()
         self.options = options
         if runner is None:

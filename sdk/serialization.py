@@ -91,7 +91,7 @@ def _installed_roots() -> tuple[str, ...]:
     paths = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths.update(site.getsitepackages())
     paths.add(site.getusersitepackages())
-    paths.add(str(Path(__file__).resolve().parent.parent))
+    paths.update(str(root) for root in (Path(__file__).parent.parent, Path(__file__).resolve().parent.parent))
     return tuple(paths)
 
 

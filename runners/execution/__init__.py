@@ -9,6 +9,11 @@ key_check.py          what may be a key, and what may be grouped
 cells.py              what a grouping holds for each window and key
 fold.py               how elements become accumulators, and those results
 window_operator.py    MergeWindows, GroupAlsoByWindow, ExpandToElements
+shuffle_blocks.py     what travels through a shuffle
+column_codec.py       columns as bytes
+grouped_values.py     groups larger than memory
+dataflow.py           steps wired together
+output.py             a sink at work
 user_code.py          errors of user code
 counters.py           elements, by step
 """

@@ -145,6 +145,8 @@ def receive_block(operator: WindowOperator, block: bytes | memoryview) -> int:
         return len(columns[0])
     keys, accumulators, windows, micros = columns
     n = len(keys)
+    plain = operator.fold.combine_fn is None
+    operator.cells.size += sum(map(len, accumulators)) if plain else n
     stamped = micros[0] is not None
     start = 0
     while start < n:

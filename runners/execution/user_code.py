@@ -47,15 +47,14 @@ def attributed(error: Exception, attribution: Attribution) -> Exception:
     Python lets it be both.  Our own errors that say already what is wrong stay themselves,
     with the transform's label in front.
     """
-    if isinstance(error, UserCodeError):
-        return error
     if isinstance(error, PenstockError):
-        if attribution.transform in str(error):
+        if error.transform:
             return error
         text = f"{attribution.transform}: {error}"
         if attribution.element is not None:
             text += f" (element: {attribution.element})"
         renamed = type(error)(text)
+        renamed.transform = attribution.transform
         renamed.__cause__ = error.__cause__
         return renamed
     tb = user_frames(error.__traceback__)
@@ -85,13 +84,14 @@ def user_code_error(
         parts.append(f"on element {element}")
     if location is not None:
         parts.append(f"at {location}")
-    made = _of_both_classes(type(error), " ".join(parts) + "]")
+    made = with_user_class(type(error), " ".join(parts) + "]")
     made.transform, made.element, made.location = transform, element, location
     made.__cause__ = error
     return made
 
 
-def _of_both_classes(kind: type[Exception], message: str) -> UserCodeError:
+def with_user_class(kind: type[Exception], message: str) -> UserCodeError:
+    """A `UserCodeError` with this message that is also a `kind`, if a class can be both."""
     if kind is not Exception:
         try:
             both = type(kind.__name__, (UserCodeError, kind), {"__init__": Exception.__init__, "__str__": _message})

@@ -9,6 +9,7 @@ from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import PipelineOptions
 from ...sdk.runner import PipelineResult, PipelineState, Runner
 from ..execution.fusion import fuse
+from ..execution.progress import progress_of
 from .execution import LocalExecution
 
 
@@ -20,8 +21,9 @@ class LocalStreamingRunner(Runner):
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> LocalResult:
         """Run to the end, and raise what made it fail."""
         container = MetricsContainer()
-        execution = LocalExecution(fuse(graph))
-        with scoped(container):
+        plan = fuse(graph)
+        execution = LocalExecution(plan)
+        with scoped(container), progress_of(execution.counts, plan, options):
             execution.run()
         return LocalResult(container)
 

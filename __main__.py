@@ -1,0 +1,92 @@
+"""`python -m penstock`: run a pipeline, draw it, list the runners."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import click
+
+from . import __version__
+from .cli.drawn_graphs import graphs_instead_of_runs
+from .cli.program import run_program
+from .cli.runner_list import describe_runners
+from .cli.short_errors import short_message
+
+FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False))
+ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+BEAM = click.option("--beam", is_flag=True, help="The program imports apache_beam: give it penstock instead.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Penstock: the Dataflow Model in Python."""
+
+
+# What stands after the file is the program's, --help included.
+@main.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@BEAM
+@FILE
+@ARGUMENTS
+def run(file: str, arguments: tuple[str, ...], beam: bool) -> None:
+    """Run a Python file that runs pipelines.
+
+    Flags after the file are the file's own and the pipelines', such as --runner=spark-batch.
+    """
+    try:
+        run_program(file, arguments, beam)
+    except Exception as error:
+        click.echo(short_message(error), err=True)
+        sys.exit(1)
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.option("--format", type=click.Choice(["mermaid", "dot"]), default="mermaid", show_default=True)
+@BEAM
+@FILE
+@ARGUMENTS
+def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> None:
+    """Draw the pipelines of a Python file, without running them.
+
+    The rest of the file runs as it always does.
+    """
+    from .sdk.drawing import to_dot, to_mermaid
+
+    error: Exception | None = None
+    with graphs_instead_of_runs() as graphs:
+        try:
+            # Standard output is the diagram's.
+            with contextlib.redirect_stdout(sys.stderr):
+                run_program(file, arguments, beam)
+        except SystemExit:
+            if not graphs:
+                raise
+        except Exception as raised:
+            error = raised
+    for each in graphs:
+        click.echo((to_dot if format == "dot" else to_mermaid)(each))
+    if error is not None:
+        click.echo(short_message(error), err=True)
+        if graphs:
+            click.echo("That was after a pipeline that was drawn and not run, so it may be for want of results.", err=True)
+            return
+        sys.exit(1)
+    if not graphs:
+        click.echo(f"{file} ran no pipeline.", err=True)
+        sys.exit(1)
+
+
+@main.command()
+def runners() -> None:
+    """List the runners: what each can do, or lacks."""
+    click.echo(describe_runners())
+
+
+@main.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(f"penstock {__version__}")
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m penstock")

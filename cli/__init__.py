@@ -1,0 +1,7 @@
+"""The command line: `python -m penstock`.
+
+program.py        running a user's program with the flags of ours
+short_errors.py   an error as its user wants to see it
+drawn_graphs.py   a program's pipelines, built and not run
+runner_list.py    the installed runners: what each can do, and what it lacks
+"""

@@ -1,0 +1,77 @@
+"""An error as its user wants to see it: their own lines, the transform, and nothing of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from pathlib import Path
+
+from ..runners.spark.remote_error import RemoteTraceback
+from ..sdk.errors import PenstockError, UserCodeError
+
+_PACKAGE = Path(__file__).parent.parent
+# What comes with the package but stands where a user's code would.
+_USERS = tuple(str(_PACKAGE / name) for name in ("examples", "tests", "benchmarks", ".venv"))
+
+
+def short_message(error: BaseException) -> str:
+    """The message to print for an error that a user's program ended with.
+
+    >>> try:
+    ...     int("x")
+    ... except ValueError as error:
+    ...     print(short_message(error))
+    Traceback (most recent call last):
+      File "<doctest penstock.cli.short_errors.short_message[0]>", line 2, in <module>
+    ValueError: invalid literal for int() with base 10: 'x'
+    """
+    if isinstance(error, UserCodeError):
+        return _of_user_code(error)
+    if isinstance(error, PenstockError):
+        return f"{_frames(error)}{type(error).__name__}: {error}"
+    return _of_program(error)
+
+
+def _of_user_code(error: UserCodeError) -> str:
+    """What a function of the user's raised while the pipeline ran."""
+    cause = error.__cause__
+    if cause is None:
+        return str(error)
+    if isinstance(cause, RemoteTraceback):
+        lines = [str(cause).strip()]
+    else:
+        lines = [f"{_frames(cause)}{type(cause).__name__}: {cause}"]
+    lines.append(f"  in the transform {error.transform!r}")
+    if error.element is not None:
+        lines.append(f"  on the element {error.element}")
+    return "\n".join(lines)
+
+
+def _of_program(error: BaseException) -> str:
+    """What Python would print, without our frames."""
+    shown = traceback.TracebackException.from_exception(error)
+    pending = [shown]
+    while pending:
+        part = pending.pop()
+        part.stack = _of_user(part.stack)
+        pending.extend(other for other in (part.__cause__, part.__context__) if other is not None)
+    text = "".join(shown.format()).rstrip()
+    if isinstance(error, ModuleNotFoundError) and error.name == "apache_beam":
+        text += "\n  to run it on penstock, say --beam before the file's name"
+    return text if shown.stack else text.removeprefix("Traceback (most recent call last):\n")
+
+
+def _frames(error: BaseException) -> str:
+    """The user's part of a traceback, or nothing."""
+    stack = _of_user(traceback.extract_tb(error.__traceback__))
+    return "".join(["Traceback (most recent call last):\n", *stack.format()]) if stack else ""
+
+
+def _of_user(stack: traceback.StackSummary) -> traceback.StackSummary:
+    return traceback.StackSummary.from_list([frame for frame in stack if not _is_ours(frame.filename)])
+
+
+def _is_ours(file: str) -> bool:
+    if file.startswith(("<frozen ", "<penstock ")) or file == contextlib.__file__:
+        return True
+    return file.startswith(str(_PACKAGE)) and not file.startswith(_USERS)

@@ -1,0 +1,133 @@
+"""Progress: how many elements each step has read and written, shown while a pipeline runs.
+
+A thread looks at the counts four times a second; the loops that count are not slowed down by
+being watched.  It shows nothing before the run has taken half a second, so that short runs
+neither import rich nor flicker.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from importlib.util import find_spec
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ...sdk.errors import missing_extra
+from ...sdk.options import PipelineOptions, ProgressOptions
+from .counters import Counts
+from .fusion import Plan, Stage
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_BEFORE_THE_FIRST = 0.5
+_BETWEEN = 0.25
+# Columns of the terminal: two numbers of up to thirteen digits, and what is between.
+_FOR_THE_NUMBERS = 36
+
+
+class Progress(AbstractContextManager["Progress"]):
+    """A table on the terminal for as long as the `with` block runs; its last state stays there.
+
+    Args:
+      counts: what to show; anyone may go on counting.
+      labels: steps in the order to show them in.  Those that count nothing are left out.
+      wanted: True and False decide; with None it depends on whether standard error is a terminal
+        and rich is installed.
+      console: where to show it; standard error if None.
+
+    Raises `MissingExtraError` if it is wanted and rich is not installed.
+
+    >>> counts = Counts()
+    >>> with Progress(counts, ["Read"], wanted=False):
+    ...     counts.of("Read").read += 1
+    """
+
+    def __init__(
+        self,
+        counts: Counts,
+        labels: Sequence[str] = (),
+        wanted: bool | None = None,
+        console: Console | None = None,
+    ) -> None:
+        self._counts = counts
+        self._labels = labels
+        self._console = console
+        self._is_over = threading.Event()
+        self._began = time.monotonic()
+        self._thread: threading.Thread | None = None
+        self._wait = 0.0 if wanted else _BEFORE_THE_FIRST
+        if is_shown(wanted):
+            self._thread = threading.Thread(target=self._show, name="penstock-progress", daemon=True)
+
+    def __enter__(self) -> Progress:
+        self._began = time.monotonic()
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _show(self) -> None:
+        if self._is_over.wait(self._wait) and self._wait:
+            return
+        from rich.console import Console
+        from rich.live import Live
+
+        console = self._console or Console(stderr=True)
+        # What the pipeline prints appears above the table, unless it goes somewhere else.
+        redirect = sys.stdout.isatty()
+        with Live(console=console, auto_refresh=False, redirect_stdout=redirect, redirect_stderr=True) as live:
+            while not self._is_over.wait(_BETWEEN):
+                live.update(self.table(console.width), refresh=True)
+            live.update(self.table(console.width))
+
+    def table(self, width: int) -> Table:
+        """The counts as they are now, for a terminal of this width."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        shown.add_column(f"{time.monotonic() - self._began:.0f} s", no_wrap=True)
+        shown.add_column("read", justify="right", no_wrap=True)
+        shown.add_column("written", justify="right", no_wrap=True)
+        steps = dict(self._counts.steps)
+        for label in dict.fromkeys([*self._labels, *steps]):
+            if count := steps.get(label):
+                name = Text(label)
+                name.truncate(max(width - _FOR_THE_NUMBERS, 20), overflow="ellipsis")
+                # What ends in a grouping writes nothing before the grouping does.
+                shown.add_row(name, f"{count.read:,}", f"{count.written:,}" if count.written else "")
+        return shown
+
+
+def progress_of(counts: Counts, plan: Plan, options: PipelineOptions, **arguments: Any) -> Progress:
+    """The progress of a plan that is run with these options."""
+    labels = [step.label if isinstance(step, Stage) else step.transform.label for step in plan.steps]
+    return Progress(counts, labels, options.view_as(ProgressOptions).progress, **arguments)
+
+
+def is_shown(wanted: bool | None) -> bool:
+    """Whether progress is to be shown.
+
+    Raises `MissingExtraError` if it is wanted and rich is not installed.
+
+    >>> is_shown(False)
+    False
+    """
+    if wanted is None:
+        return sys.stderr is not None and sys.stderr.isatty() and find_spec("rich") is not None
+    if wanted and find_spec("rich") is None:
+        raise missing_extra("rich", "progress", "--progress")
+    return wanted

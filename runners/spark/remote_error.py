@@ -1,0 +1,92 @@
+"""Errors on their way from an executor to the driver.
+
+Spark hands the driver a text.  Ours carries a line that says what the error was, from which
+the driver makes the same error that the local runner would have raised.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import sys
+import traceback
+
+import msgspec
+
+from ...sdk import errors
+from ...sdk.errors import PenstockError, UserCodeError
+from ..execution.user_code import user_frames, with_user_class
+
+_MARK = "penstock-error:"
+_LINE = re.compile(re.escape(_MARK) + r"(\{.*\})")
+
+
+class RemoteError(msgspec.Struct):
+    """What is known of an error that was raised in an executor.
+
+    Attributes:
+      kind: its class, as module and qualified name.
+      message: its text.
+      frames: the user's part of its traceback, formatted.
+    """
+
+    kind: tuple[str, str]
+    message: str
+    transform: str
+    element: str | None
+    location: str | None
+    is_users: bool
+    frames: str
+
+
+class TaskFailedError(PenstockError):
+    """What a task raises: a text that the driver can read."""
+
+
+def wrapped(error: Exception) -> TaskFailedError:
+    """The error for a task to raise instead."""
+    cause = error.__cause__ if isinstance(error, UserCodeError) and error.__cause__ is not None else error
+    kind = type(cause)
+    frames = "".join(traceback.format_exception(type(cause), cause, user_frames(cause.__traceback__)))
+    remote = RemoteError(
+        kind=(kind.__module__, kind.__qualname__),
+        message=str(error),
+        transform=getattr(error, "transform", ""),
+        element=getattr(error, "element", None),
+        location=getattr(error, "location", None),
+        is_users=isinstance(error, UserCodeError),
+        frames=frames,
+    )
+    return TaskFailedError(f"{error}\n{_MARK}{msgspec.json.encode(remote).decode()}")
+
+
+def original(text: str) -> Exception | None:
+    """The error that a failed job's text tells of, if it is one of ours."""
+    found = _LINE.search(text)
+    if found is None:
+        return None
+    remote = msgspec.json.decode(found.group(1), type=RemoteError)
+    kind = _class(remote.kind)
+    if not remote.is_users:
+        if kind is not None and issubclass(kind, PenstockError):
+            return kind(remote.message)
+        return PenstockError(remote.message)
+    made = with_user_class(kind or Exception, remote.message)
+    made.transform, made.element, made.location = remote.transform, remote.element, remote.location
+    made.__cause__ = RemoteTraceback(remote.frames)
+    return made
+
+
+class RemoteTraceback(Exception):
+    """The user's part of a traceback in an executor, as text."""
+
+    def __str__(self) -> str:
+        return "\n" + str(self.args[0])
+
+
+def _class(name: tuple[str, str]) -> type[Exception] | None:
+    module = sys.modules.get(name[0], builtins if name[0] == "builtins" else None)
+    if name[0] == errors.__name__:
+        module = errors
+    found = getattr(module, name[1], None)
+    return found if isinstance(found, type) and issubclass(found, Exception) else None

@@ -1,0 +1,191 @@
+"""One segment on one partition, in an executor."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import cloudpickle
+
+from ...sdk import graph
+from ...sdk.bundle import Bundle
+from ...sdk.metrics import MetricsContainer, scoped
+from ...windowing import BoundedWindow
+from ..execution.counters import Counts
+from ..execution.dataflow import Dataflow
+from ..execution.fold import Fold
+from ..execution.fusion import Grouping, Output, Plan, Source
+from ..execution.grouped_values import GroupSpill
+from ..execution.output import OutputRun
+from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle, receive_block
+from ..execution.side_input_views import SideInputViews
+from ..execution.user_code import Attribution, attributed, reraise
+from ..execution.window_operator import WindowOperator
+from .block_spool import BlockSpool
+from .remote_error import wrapped
+from .segments import Segment, Stored
+
+# What a row is: the output that it belongs to, and there a number and bytes.  An output is
+# ("grouping", label), ("stored", pcollection), ("side", pcollection), ("sink", label).
+Row = tuple[tuple[str, Any], int, bytes]
+
+SideInputContents = dict[int, dict[BoundedWindow, list[Any]]]
+
+
+class SegmentTask:
+    """The function that Spark calls with each partition of a segment's input.
+
+    Args:
+      plan, segment: what is to be done.
+      transaction: the run's, for its sinks.
+      side_inputs: a broadcast of what the segment's side inputs hold, pickled.
+      metrics: an accumulator, by segment and partition.
+    """
+
+    def __init__(
+        self, plan: Plan, segment: Segment, transaction: str, side_inputs: Any, metrics: Any, number: int
+    ) -> None:
+        self._payload = cloudpickle.dumps((plan, segment), protocol=5)
+        self._transaction = transaction
+        self._side_inputs = side_inputs
+        self._metrics = metrics
+        self._number = number
+
+    def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[Row]:
+        """The rows that the segment makes of one partition of its input."""
+        container, counts = MetricsContainer(), Counts()
+        try:
+            with scoped(container):
+                plan, segment = cloudpickle.loads(self._payload)
+                views = SideInputViews()
+                if self._side_inputs is not None:
+                    for pcollection, contents in pickle.loads(self._side_inputs.value).items():
+                        views.put(pcollection, contents)
+                unit = f"{partition}-{uuid.uuid4().hex[:8]}"
+                yield from _SegmentRun(plan, segment, views, self._transaction, unit, counts).rows(rows)
+        except Exception as error:
+            raise wrapped(error) from None
+        self._metrics.add({(self._number, partition): (container, counts)})
+
+
+class _SegmentRun:
+    def __init__(
+        self, plan: Plan, segment: Segment, views: SideInputViews, transaction: str, unit: str, counts: Counts
+    ) -> None:
+        self.segment = segment
+        self.counts = counts
+        self.made: list[Row] = []
+        transforms = {t.label: t for t in plan.graph.transforms}
+        self.writers = {
+            label: ShuffleWriter(Fold(transforms[label]), self._send_to(label)) for label in segment.groupings
+        }
+        self.outputs = [
+            OutputRun(step.transform, transaction, counts, unit) for step in segment.steps if isinstance(step, Output)
+        ]
+        receivers = {output.label: output.receive for output in self.outputs}
+        self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts)
+        for pcollection in segment.stores:
+            self.dataflow.attach(pcollection, lambda b, i=pcollection: self._keep(("stored", i), b))
+        for pcollection in segment.side_outputs:
+            self.dataflow.attach(pcollection, lambda b, i=pcollection: self._keep(("side", i), b))
+        for run in self.dataflow.stages.values():
+            run.unblock()
+
+    def _send_to(self, label: str) -> Any:
+        output = ("grouping", label)
+
+        def send(group: int, block: bytes) -> None:
+            self.made.append((output, group, block))
+
+        return send
+
+    def _keep(self, output: tuple[str, int], bundle: Bundle) -> None:
+        for block in encode_bundle(bundle):
+            self.made.append((output, len(self.made), block))
+
+    def rows(self, rows: Iterable[Any]) -> Iterator[Row]:
+        """Run to the end of the partition."""
+        try:
+            for _ in self._run(rows):
+                yield from self._taken()
+            for writer in self.writers.values():
+                writer.flush()
+                writer.fold.teardown()
+                yield from self._taken()
+            self.dataflow.teardown()
+            for output in self.outputs:
+                output.stage()
+                for token in output.staged:
+                    yield ("sink", output.label), 0, pickle.dumps(token, protocol=5)
+        except BaseException:
+            for output in self.outputs:
+                output.discard()
+            with suppress(Exception):
+                self.dataflow.teardown()
+            raise
+
+    def _taken(self) -> list[Row]:
+        made, self.made[:] = list(self.made), []
+        return made
+
+    def _run(self, rows: Iterable[Any]) -> Iterator[None]:
+        """Push the partition through, stopping now and then to have rows taken."""
+        root = self.segment.root
+        if isinstance(root, Source):
+            yield from self._read(root, rows)
+        elif isinstance(root, Grouping):
+            yield from self._group(root, rows)
+        else:
+            assert isinstance(root, Stored)
+            send = self.dataflow.send_to(root.pcollection)
+            for _, block in rows:
+                send(decode_bundle(block))
+                yield
+
+    def _read(self, root: Source, rows: Iterable[bytes]) -> Iterator[None]:
+        primitive = root.transform.primitive
+        assert isinstance(primitive, graph.Read)
+        (output,) = root.transform.outputs.values()
+        send = self.dataflow.send_to(output)
+        label = root.transform.label
+        count = self.counts.of(label)
+        for row in rows:
+            bundles = iter(primitive.source.read_bundles(cloudpickle.loads(row)))
+            while True:
+                try:
+                    bundle = next(bundles, None)
+                except Exception as error:
+                    reraise(attributed(error, Attribution(label, None)))
+                if bundle is None:
+                    break
+                count.read += len(bundle)
+                count.written += len(bundle)
+                send(bundle)
+                yield
+
+    def _group(self, root: Grouping, rows: Iterable[tuple[int, bytes]]) -> Iterator[None]:
+        fold = Fold(root.transform)
+        fold.setup()
+        operator = WindowOperator(fold)
+        (output,) = root.transform.outputs.values()
+        send = self.dataflow.send_to(output)
+        count = self.counts.of(root.transform.label)
+        spool, spill = BlockSpool(), GroupSpill()
+        for group, block in rows:
+            spool.add(group, block)
+        for _, blocks in spool.groups():
+            for block in blocks:
+                try:
+                    count.read += receive_block(operator, block)
+                    if fold.combine_fn is None:
+                        spill.check(operator.cells)
+                except Exception as error:
+                    reraise(attributed(error, Attribution(fold.label, None)))
+            for bundle in operator.flush():
+                count.written += len(bundle)
+                send(bundle)
+                yield
+        fold.teardown()
