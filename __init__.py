@@ -23,6 +23,7 @@ runners/      local and Spark
 """
 
 from . import io, runners, testing, transforms, triggers, windowing
+from .io import Read, Write
 from .sdk import coders, compat, metrics, options, typehints
 from .sdk.coders import RowCoder
 from .sdk.combine_fn import CombineFn

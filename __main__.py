@@ -68,7 +68,9 @@ def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> Non
     if error is not None:
         click.echo(short_message(error), err=True)
         if graphs:
-            click.echo("That was after a pipeline that was drawn and not run, so it may be for want of results.", err=True)
+            click.echo(
+                "That was after a pipeline that was drawn and not run, so it may be for want of results.", err=True
+            )
             return
         sys.exit(1)
     if not graphs:
