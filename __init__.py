@@ -24,7 +24,7 @@ runners/      local and Spark
 
 from . import io, runners, testing, transforms, triggers, windowing
 from .io import Read, Write
-from .sdk import coders, compat, metrics, options, typehints
+from .sdk import compat, metrics, options, typehints
 from .sdk.coders import RowCoder
 from .sdk.combine_fn import CombineFn
 from .sdk.dofn import DoFn
@@ -42,5 +42,7 @@ pvalue = compat.namespace("pvalue")
 trigger = triggers
 utils = compat.namespace("utils")
 window = compat.namespace("transforms.window")
+for _name in ("core", "ptransform", "sideinputs", "trigger", "util", "window"):
+    setattr(transforms, _name, compat.namespace(f"transforms.{_name}"))
 
 __version__ = "0.1.0"

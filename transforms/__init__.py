@@ -6,7 +6,7 @@ create.py             Create, Impulse: PCollections from nothing
 read.py               Read: the elements of a source
 write.py              Write: elements into a sink
 pardo.py              ParDo, Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
-window.py             AssignWindows (WindowInto): where in event time
+assign_windows.py     AssignWindows (WindowInto): where in event time
 group_by_key.py       GroupByKeyAndWindow (GroupByKey): the values of each key and window, together
 combine.py            CombinePerKey, CombineGlobally, CombineValues: aggregations
 hot_key_fanout.py     the same for a key with very many values
@@ -71,7 +71,7 @@ from .sort_and_batch import SortAndBatchElements
 from .tee import Tee
 from .to_string import ToString
 from .wait_on import WaitOn
-from .window import AssignWindows, WindowInto
+from .assign_windows import AssignWindows, WindowInto
 from .with_timestamps import WithTimestamps
 from .write import Write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections import Counter, defaultdict
 
-from examples.commit_records import commits, month, written_records
+from commit_records import commits, month, written_records
 
 from penstock.examples import coauthors
 

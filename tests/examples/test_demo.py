@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from penstock.examples import demo
@@ -13,15 +15,12 @@ def test_the_demo_shows_words_months_and_sessions_and_what_to_try_next(
 ) -> None:
     """With rich, and without."""
     if not has_rich:
-        monkeypatch.setitem(__import__("sys").modules, "rich", None)
+        monkeypatch.setitem(sys.modules, "rich", None)
 
     demo.main()
 
-    shown = capsys.readouterr().out
-    assert "The most frequent of" in shown
-    assert ["self"] == [line.split()[0] for line in shown.splitlines() if line.startswith("self ")]
-    assert "risingwave    2022-03       528" in shown.replace(
-        "risingwave   2022-03      528", "risingwave    2022-03       528"
-    )
-    assert "The longest of 50,203 work sessions" in shown
-    assert "penstock run" in shown
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["risingwave", "2022-03", "528"] in lines
+    assert ["b980c4b6", "2017-08-21", "19:56", "13.7", "h", "29"] in lines
+    assert ["self"] == [line[0] for line in lines if line[:1] == ["self"]]
+    assert ["What", "to", "try", "next"] in lines
