@@ -13,7 +13,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
 from ..transforms.group_by_key import GroupByKey
 from ..transforms.pardo import ParDo
-from ..transforms.window import WindowInto
+from ..transforms.assign_windows import WindowInto
 from ..transforms.write import Write as WriteAsIs
 from ..windowing import GlobalWindows
 from .file_sink import FileSink

@@ -48,6 +48,7 @@ combiners/            Count, Mean, Top, Sample, ToList, ApproximateQuantiles and
 stats.py              the approximate ones, where Beam has them
 """
 
+from .assign_windows import AssignWindows, WindowInto
 from .batch_elements import BatchElements
 from .co_group_by_key import CoGroupByKey
 from .combine import CombineGlobally, CombinePerKey, CombineValues
@@ -71,7 +72,6 @@ from .sort_and_batch import SortAndBatchElements
 from .tee import Tee
 from .to_string import ToString
 from .wait_on import WaitOn
-from .assign_windows import AssignWindows, WindowInto
 from .with_timestamps import WithTimestamps
 from .write import Write
 

@@ -11,7 +11,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.windowing_strategy import WindowingStrategy, lateness_micros
 from ..triggers import AccumulationMode, DefaultTrigger, Trigger
-from ..windowing import TimestampCombiner, WindowFn
+from ..windowing import WindowFn
 
 
 class AssignWindows(PTransform):

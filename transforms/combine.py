@@ -211,7 +211,5 @@ class CurriedCombineFn(CombineFn[Any, Any, Any]):
         self.fn.teardown(*self.args, **self.kwargs)
 
 
-def _curried(
-    fn: CombineFn[Any, Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> CombineFn[Any, Any, Any]:
+def _curried(fn: CombineFn[Any, Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> CombineFn[Any, Any, Any]:
     return CurriedCombineFn(fn, args, kwargs) if args or kwargs else fn

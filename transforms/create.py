@@ -26,7 +26,9 @@ class Create(PTransform):
     def __init__(self, values: Iterable[Any], reshuffle: bool = True) -> None:
         super().__init__()
         if isinstance(values, (str, bytes)):
-            raise TypeError(f"Create: expected an iterable of values, got {values!r}; did you mean Create([{values!r}])?")
+            raise TypeError(
+                f"Create: expected values to iterate over, got {values!r}; did you mean Create([{values!r}])?"
+            )
         if isinstance(values, dict):
             values = values.items()
         self.values = list(values)

@@ -19,10 +19,10 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.side_inputs import AsSingleton
 from ..sdk.tagged_output import TaggedOutput
+from .assign_windows import WindowInto
 from .combine import CombineGlobally
 from .flatten import Flatten
 from .pardo import Map, ParDo
-from .window import WindowInto
 
 _logger = logging.getLogger(__name__)
 

@@ -58,7 +58,9 @@ class ParDo(PTransform):
             raise ValueError(f"{self.label}: the main output's tag {main!r} is among the others {list(tags)}")
         return _MultiParDo(self, tags, main, not tags if allow_unknown_tags is None else allow_unknown_tags)
 
-    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad", **kwargs: Any) -> PTransform:
+    def with_exception_handling(
+        self, main_tag: str = "good", dead_letter_tag: str = "bad", **kwargs: Any
+    ) -> PTransform:
         """Two outputs: what went well, and the elements that it failed on with their errors."""
         from .error_handling import ExceptionHandling
 

@@ -13,9 +13,9 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.windowed_value import WindowedValue
 from ..windowing import GlobalWindows, Timestamp
+from .assign_windows import WindowInto
 from .group_by_key import GroupByKey, pair_types
 from .pardo import FlatMap, Map, ParDo
-from .window import WindowInto
 
 
 class Reshuffle(PTransform):
