@@ -9,6 +9,7 @@ from ..sdk import typehints
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.source import ValuesSource
+from ..sdk.windowed_value import unwrapped
 from .read import Read
 
 
@@ -34,8 +35,8 @@ class Create(PTransform):
         self.values = list(values)
 
     def infer_output_type(self) -> Any:
-        """What the values have in common."""
-        return typehints.infer_type(self.values)
+        """What the values have in common, those in a `TimestampedValue` included; judged by the first hundred."""
+        return typehints.infer_type([unwrapped(value)[0] for value in self.values[:100]])
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         hint = self._output_hint if self._output_hint is not None else self.infer_output_type()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Union
 
 import pytest
 
 import penstock as beam
 from penstock.sdk.errors import PipelineError, TypeHintError
+from penstock.sdk.typehints import KV
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 ONE, TWO, THREE = [("k1", 1)], [("none", 0)][:0], [("k1", 31), ("k1", 32), ("k2", 33)]
@@ -80,4 +81,5 @@ def test_the_types_of_keys_and_values_are_known_afterwards() -> None:
     """Keys of different types are of either."""
     p = TestPipeline()
     strings, numbers = p | "strings" >> beam.Create([("a", 1)]), p | "numbers" >> beam.Create([(2, b"b")])
-    assert tuple[str | int, tuple[list[int], list[bytes]]] == ((strings, numbers) | beam.CoGroupByKey()).element_type
+    expected = KV[Union[str, int], KV[list[int], list[bytes]]]  # noqa: UP007
+    assert expected == ((strings, numbers) | beam.CoGroupByKey()).element_type

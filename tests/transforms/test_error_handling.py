@@ -1,0 +1,259 @@
+"""Dead letters, thresholds and error handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+import penstock as beam
+from penstock.sdk.errors import PipelineError, UnsupportedError
+from penstock.sdk.typehints import KV, List
+from penstock.testing import TestPipeline, assert_that, equal_to
+from penstock.transforms.error_handling import CollectingErrorHandler, ErrorHandler
+from penstock.windowing import FixedWindows, Timestamp, TimestampedValue
+
+
+def inverse(x: Any) -> Any:
+    return 1 / x
+
+
+def elements_of(bad: Any) -> Any:
+    return bad | beam.MapTuple(lambda element, error: element)
+
+
+def test_what_fails_goes_to_the_second_output_and_the_rest_to_the_first() -> None:
+    """Nothing is lost."""
+    with TestPipeline() as p:
+        good, bad = p | beam.Create([1, 0, 2, "a"]) | beam.Map(inverse).with_exception_handling()
+        assert_that(good, equal_to([1.0, 0.5]), label="good")
+        assert_that(elements_of(bad), equal_to([0, "a"]), label="bad")
+
+
+def test_a_dead_letter_has_the_element_and_type_repr_and_traceback_of_the_exception() -> None:
+    """The traceback begins with the user's function."""
+    with TestPipeline() as p:
+        _, bad = p | beam.Create([0]) | beam.Map(inverse).with_exception_handling()
+
+        def check(letters: list[Any]) -> None:
+            ((element, (kind, text, lines)),) = letters
+            assert (0, ZeroDivisionError, "ZeroDivisionError('division by zero')") == (element, kind, text)
+            assert ("Traceback (most recent call last):\n", True) == (lines[0], "in inverse" in lines[1])
+            assert "ZeroDivisionError: division by zero\n" == lines[-1]
+
+        assert_that(bad, check)
+
+
+def test_outputs_can_be_named() -> None:
+    """And asked for by those names."""
+    with TestPipeline() as p:
+        outputs = p | beam.Create([1, 0]) | beam.Map(inverse).with_exception_handling("fine", "failed")
+        assert_that(outputs.fine, equal_to([1.0]), label="good")
+        assert_that(elements_of(outputs["failed"]), equal_to([0]), label="bad")
+
+
+def test_only_the_exceptions_that_are_named_make_dead_letters() -> None:
+    """Others fail the pipeline as ever."""
+    transform = beam.Map(inverse).with_exception_handling(exc_class=(ZeroDivisionError, KeyError))
+    assert {0: [], 1: [0]} == {i: [v[0] for v in out] for i, out in ([0] | transform).items()}
+    with pytest.raises(TypeError):
+        ["a"] | beam.Map(inverse).with_exception_handling(exc_class=ZeroDivisionError)
+
+
+def some_then_fail(n: int) -> Iterable[int]:
+    yield from range(n)
+    if n > 1:
+        raise ValueError(n)
+
+
+@pytest.mark.parametrize(("partial", "expected"), [(False, [0]), (True, [0, 0, 1])])
+def test_outputs_before_the_exception_are_dropped_unless_told_otherwise(partial: bool, expected: list[int]) -> None:
+    """The dead letter is made either way."""
+    with TestPipeline() as p:
+        flat_map = beam.FlatMap(some_then_fail).with_exception_handling(partial=partial)
+        good, bad = p | beam.Create([1, 2]) | flat_map
+        assert_that(good, equal_to(expected), label="good")
+        assert_that(elements_of(bad), equal_to([2]), label="bad")
+
+
+class Stamped(beam.DoFn):
+    """Asks for a timestamp, a side input and a bundle."""
+
+    def start_bundle(self) -> None:
+        self.seen = 0
+
+    def process(
+        self, element: Any, by: int, timestamp: Any = beam.DoFn.TimestampParam, *, add: int = 0
+    ) -> Iterable[Any]:
+        self.seen += 1
+        if element < 0:
+            yield beam.TaggedOutput("negative", element)
+        yield element // by + add, timestamp, self.seen > 0
+
+    def finish_bundle(self) -> Iterable[Any]:
+        yield beam.utils.windowed_value.WindowedValue("end", 0, [beam.window.GlobalWindow()])
+
+
+def test_a_dofn_keeps_its_parameters_its_lifecycle_and_its_other_outputs() -> None:
+    """As if it weren't wrapped."""
+    with TestPipeline() as p:
+        by = beam.pvalue.AsSingleton(p | "by" >> beam.Create([2]))
+        guarded = beam.ParDo(Stamped(), by, add=100).with_exception_handling()
+        outputs = p | beam.Create([TimestampedValue(e, 5) for e in (6, -2, "x")]) | guarded
+        expected = [(103, Timestamp(5), True), (99, Timestamp(5), True)]
+        assert_that(outputs.negative, equal_to([-2]), label="negative")
+        assert_that(outputs.good | beam.Filter(lambda e: e != "end"), equal_to(expected), label="good")
+        assert_that(elements_of(outputs.bad), equal_to(["x"]), label="bad")
+
+
+@pytest.mark.parametrize(
+    ("transform", "expected"),
+    [
+        (beam.MapTuple(lambda a, b, c=0: a / b + c), [0.5]),
+        (beam.MapTuple(lambda a, b, t=beam.DoFn.TimestampParam: a / b), [0.5]),
+        (beam.FlatMapTuple(lambda a, b: [a / b]), [0.5]),
+        (beam.Filter(lambda pair: pair[0] / pair[1]), [(1, 2)]),
+        (beam.ParDo(lambda pair: [pair[0] / pair[1]]), [0.5]),
+        (beam.Map(lambda pair, t=beam.DoFn.TimestampParam: pair[0] / pair[1]), [0.5]),
+    ],
+)
+def test_every_kind_of_pardo_can_be_wrapped(transform: Any, expected: list[Any]) -> None:
+    """The short forms too."""
+    with TestPipeline() as p:
+        good, bad = p | beam.Create([(1, 2), (1, 0)]) | transform.with_exception_handling()
+        assert_that(good, equal_to(expected), label="good")
+        assert_that(elements_of(bad), equal_to([(1, 0)]), label="bad")
+
+
+def test_a_built_in_without_a_signature_can_be_wrapped() -> None:
+    """The element is its argument."""
+    with TestPipeline() as p:
+        good, bad = p | beam.Create(["1", "a"]) | beam.Map(int).with_exception_handling()
+        assert_that(good, equal_to([1]), label="good")
+        assert_that(elements_of(bad), equal_to(["a"]), label="bad")
+
+
+def test_arguments_that_do_not_fit_are_found_when_the_pipeline_is_built() -> None:
+    """Under the label that the user gave."""
+    with pytest.raises(PipelineError, match="mine: .*inverse.* can't be called"):
+        TestPipeline() | beam.Create([1]) | "mine" >> beam.Map(inverse, 3).with_exception_handling()
+
+
+def test_more_failures_than_the_threshold_fail_the_pipeline() -> None:
+    """In Beam's words."""
+    with pytest.raises(ValueError, match=r"exceeded the threshold: 2 / 3 = 0.66\d* > 0.5"):
+        [0, 1, "a"] | beam.Map(inverse).with_exception_handling(threshold=0.5)
+
+
+@pytest.mark.parametrize(("values", "threshold"), [([0, 1], 0.5), ([1, 2], 0.0), ([], 0.1)])
+def test_no_more_failures_than_the_threshold_are_dead_letters(values: list[Any], threshold: float) -> None:
+    """None at all is never too many."""
+    outputs = values | beam.Map(inverse).with_exception_handling(threshold=threshold)
+    assert values.count(0) == len(outputs[1])
+
+
+@pytest.mark.parametrize("windowing", [None, FixedWindows(100)])
+def test_the_threshold_is_for_each_window(windowing: Any) -> None:
+    """Of the input, or of the windowing that is given for it."""
+    elements = [TimestampedValue(x, t) for x, t in ((0, 1), (1, 11), (1, 12))]
+    handling = beam.Map(inverse).with_exception_handling(threshold=0.5, threshold_windowing=windowing)
+
+    def run() -> None:
+        with TestPipeline() as p:
+            p | beam.Create(elements) | beam.WindowInto(FixedWindows(10)) | handling
+
+    if windowing is None:
+        with pytest.raises(ValueError, match=r"within the window \[0.0, 10.0\) exceeded the threshold: 1 / 1"):
+            run()
+    else:
+        run()
+
+
+def test_a_callback_that_fails_itself_changes_nothing() -> None:
+    """It is only logged."""
+
+    def fail(error: BaseException, element: Any) -> None:
+        raise RuntimeError("no matter")
+
+    outputs = [0, 1] | beam.Map(inverse).with_exception_handling(on_failure_callback=fail)
+    assert ([1.0], [0]) == (outputs[0], [element for element, _ in outputs[1]])
+
+
+def test_a_callback_is_told_of_each_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exception, then the element."""
+
+    def tell(error: BaseException, element: Any) -> None:
+        print(f"{error!r} of {element!r}")
+
+    [0] | beam.Map(inverse).with_exception_handling(on_failure_callback=tell)
+    assert "ZeroDivisionError('division by zero') of 0\n" == capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [{"use_subprocess": True}, {"timeout": 3}])
+def test_what_is_not_supported_is_refused_by_name(arguments: dict[str, Any]) -> None:
+    """When the transform is made."""
+    (name,) = arguments
+    with pytest.raises(UnsupportedError, match=rf"Map\(inverse\): with_exception_handling\({name}="):
+        beam.Map(inverse).with_exception_handling(**arguments)
+
+
+def test_a_threshold_is_a_part() -> None:
+    """Not a percentage."""
+    with pytest.raises(ValueError, match="the threshold must be between 0 and 1, got 5"):
+        beam.Map(inverse).with_exception_handling(threshold=5)
+
+
+def test_types_of_both_outputs_are_known() -> None:
+    """The first's is that of the function."""
+
+    def parse(text: str) -> int:
+        return int(text)
+
+    good, bad = TestPipeline() | beam.Create(["1"]) | beam.Map(parse).with_exception_handling()
+    assert (int, KV[str, KV[type, str, List[str]]]) == (good.element_type, bad.element_type)
+
+
+def test_an_error_handler_takes_the_dead_letters_of_several_transforms() -> None:
+    """Only the main outputs are left."""
+    with TestPipeline() as p:
+        numbers = p | beam.Create([0, 1])
+        with ErrorHandler(beam.combiners.Count.Globally()) as handler:
+            good = numbers | "one" >> beam.Map(inverse).with_exception_handling(error_handler=handler)
+            numbers | "two" >> beam.Map(inverse).with_exception_handling(error_handler=handler)
+        assert_that(good, equal_to([1.0]), label="good")
+        assert_that(handler.output(), equal_to([2]), label="bad")
+
+
+def test_a_collecting_handler_gives_the_dead_letters_themselves() -> None:
+    """To do with them what one likes."""
+    with TestPipeline() as p:
+        with CollectingErrorHandler() as handler:
+            p | beam.Create([0, 1]) | beam.Map(inverse).with_exception_handling(error_handler=handler)
+        assert_that(elements_of(handler.output()), equal_to([0]))
+
+
+def test_a_handler_that_nothing_was_given_to_has_no_output() -> None:
+    """And fails nothing."""
+    with ErrorHandler(beam.Map(print)) as handler:
+        pass
+    assert handler.output() is None
+    handler.verify_closed()
+
+
+def test_dead_letters_are_not_lost_by_a_handler_that_is_never_closed() -> None:
+    """Nor by one whose output nobody asked for, nor by one that was closed before."""
+    p = TestPipeline()
+    handler = CollectingErrorHandler()
+    p | beam.Create([0]) | beam.Map(inverse).with_exception_handling(error_handler=handler)
+    with pytest.raises(PipelineError, match="no output before it is closed"):
+        handler.output()
+    with pytest.raises(PipelineError, match=r"Map\(inverse\)/Process: its error handler was never closed"):
+        handler.verify_closed()
+    handler.close()
+    with pytest.raises(PipelineError, match="nobody asked for the output"):
+        handler.verify_closed()
+    handler.output()
+    handler.verify_closed()
+    with pytest.raises(PipelineError, match="its error handler was closed before it was applied"):
+        p | "more" >> beam.Create([0]) | "late" >> beam.Map(inverse).with_exception_handling(error_handler=handler)
