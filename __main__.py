@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 
 import click
 
 from . import __version__
-from .cli.drawn_graphs import graphs_instead_of_runs
 from .cli.program import run_program
 from .cli.runner_list import describe_runners
 from .cli.short_errors import short_message
@@ -50,31 +48,16 @@ def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> Non
 
     The rest of the file runs as it always does.
     """
+    from .cli.drawn_graphs import graphs_of
     from .sdk.drawing import to_dot, to_mermaid
 
-    error: Exception | None = None
-    with graphs_instead_of_runs() as graphs:
-        try:
-            # Standard output is the diagram's.
-            with contextlib.redirect_stdout(sys.stderr):
-                run_program(file, arguments, beam)
-        except SystemExit:
-            if not graphs:
-                raise
-        except Exception as raised:
-            error = raised
+    graphs, error = graphs_of(file, arguments, beam)
     for each in graphs:
         click.echo((to_dot if format == "dot" else to_mermaid)(each))
     if error is not None:
         click.echo(short_message(error), err=True)
-        if graphs:
-            click.echo(
-                "That was after a pipeline that was drawn and not run, so it may be for want of results.", err=True
-            )
-            return
-        sys.exit(1)
     if not graphs:
-        click.echo(f"{file} ran no pipeline.", err=True)
+        click.echo(f"{file}: no pipeline was run, so there is none to draw", err=True)
         sys.exit(1)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 
 from ..sdk.graph import Graph
 from ..sdk.metrics import MetricResults, MetricsContainer
 from ..sdk.pipeline import Pipeline
 from ..sdk.runner import PipelineResult, PipelineState
+from .program import run_program
 
 
-class NotRun(PipelineResult):
+class _NotRun(PipelineResult):
     """Stands for the result of a pipeline that was only drawn, so that its program goes on."""
 
     @property
@@ -28,14 +30,32 @@ class NotRun(PipelineResult):
         return MetricResults(MetricsContainer())
 
 
+def graphs_of(file: str, arguments: Sequence[str], beam: bool = False) -> tuple[list[Graph], Exception | None]:
+    """The graph of each pipeline that a program would run, and the error that the program ended with.
+
+    An error may come of there being no results.  What the program prints goes to standard
+    error, since standard output is for the drawing.
+    """
+    error: Exception | None = None
+    with _graphs_instead_of_runs() as graphs, redirect_stdout(sys.stderr):
+        try:
+            run_program(file, arguments, beam)
+        except SystemExit:
+            if not graphs:
+                raise
+        except Exception as raised:
+            error = raised
+    return graphs, error
+
+
 @contextmanager
-def graphs_instead_of_runs() -> Iterator[list[Graph]]:
+def _graphs_instead_of_runs() -> Iterator[list[Graph]]:
     """Inside of the `with` block, running a pipeline only adds its graph to the list."""
     graphs: list[Graph] = []
 
-    def run(pipeline: Pipeline) -> PipelineResult:
-        graphs.append(pipeline.graph())
-        return NotRun()
+    def run(self: Pipeline) -> PipelineResult:
+        graphs.append(self.graph())
+        return _NotRun()
 
     real_run = Pipeline.run
     Pipeline.run = run  # type: ignore[method-assign]

@@ -77,7 +77,7 @@ def timed(what: str, run: Callable[[], str]) -> str:
 
 def records(pattern: str) -> list[dict[str, str]]:
     """The records of CSV files."""
-    found = []
+    found: list[dict[str, str]] = []
     for path in glob.glob(pattern):
         with open(path, newline="") as file:
             found.extend(csv.DictReader(file))
@@ -86,7 +86,7 @@ def records(pattern: str) -> list[dict[str, str]]:
 
 def show_words(pattern: str) -> None:
     """The most frequent words."""
-    counts = []
+    counts: list[tuple[str, int]] = []
     for path in glob.glob(pattern):
         with open(path) as file:
             counts.extend((word, int(n)) for word, _, n in (line.rpartition(": ") for line in file))

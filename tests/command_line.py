@@ -1,0 +1,25 @@
+"""The command line, as a process of its own."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+Penstock: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def command_in(directory: pathlib.Path) -> Penstock:
+    """A function that runs the command line in a directory.
+
+    `penstock("run", "pipeline.py", program=...)` writes the program to pipeline.py first.
+    """
+
+    def run(*arguments: str, program: str = "") -> subprocess.CompletedProcess[str]:
+        (directory / "pipeline.py").write_text(program)
+        command = [sys.executable, "-m", "penstock", *arguments]
+        return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+
+    return run
