@@ -17,13 +17,9 @@ _USERS = tuple(str(_PACKAGE / name) for name in ("examples", "tests", "benchmark
 def short_message(error: BaseException) -> str:
     """The message to print for an error that a user's program ended with.
 
-    >>> try:
-    ...     int("x")
-    ... except ValueError as error:
-    ...     print(short_message(error))
-    Traceback (most recent call last):
-      File "<doctest penstock.cli.short_errors.short_message[0]>", line 2, in <module>
-    ValueError: invalid literal for int() with base 10: 'x'
+    >>> from penstock.sdk.errors import OptionsError
+    >>> print(short_message(OptionsError("unknown option --runer; did you mean --runner?")))
+    OptionsError: unknown option --runer; did you mean --runner?
     """
     if isinstance(error, UserCodeError):
         return _of_user_code(error)

@@ -6,8 +6,7 @@ from typing import Any
 
 import attrs
 
-from ..triggers.default import DefaultTrigger
-from ..triggers.trigger import AccumulationMode, Trigger
+from ..triggers import AccumulationMode, DefaultTrigger, Trigger
 from ..windowing.global_windows import GlobalWindows
 from ..windowing.timestamp import micros_of
 from ..windowing.timestamp_combiner import TimestampCombiner

@@ -10,27 +10,28 @@ DefaultTrigger()
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .trigger import Trigger, TriggerContext
 
 
 class DefaultTrigger(Trigger):
     """Fires when the watermark passes the end of the window, and for what is late."""
 
-    # It remembers nothing: the watermark and the window say it all.  The window operator
-    # therefore asks once a window, not once a key.
-    def on_element(self, state: None, context: TriggerContext) -> None:
-        return None
+    # Its state is whether something has come since it fired.
+    def on_element(self, state: bool | None, element: object, context: TriggerContext) -> bool:
+        return True
 
-    def on_merge(self, states: list[None], context: TriggerContext) -> None:
-        return None
+    def on_merge(self, states: Sequence[bool | None], context: TriggerContext) -> bool:
+        return any(states)
 
-    def should_fire(self, state: None, context: TriggerContext) -> bool:
-        return context.watermark >= context.end_of_window
+    def should_fire(self, state: bool | None, context: TriggerContext) -> bool:
+        return bool(state) and context.watermark >= context.end_of_window
 
-    def on_fire(self, state: None, context: TriggerContext) -> tuple[None, bool]:
-        return None, False
+    def on_fire(self, state: bool | None, context: TriggerContext) -> tuple[bool, bool]:
+        return False, False
 
-    def event_time_timer(self, state: None, context: TriggerContext) -> int | None:
+    def next_event_time(self, state: bool | None, context: TriggerContext) -> int | None:
         return context.end_of_window
 
     def __repr__(self) -> str:

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import IntEnum, IntFlag
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
 
-
-class AccumulationMode(IntEnum):
-    """How a window's panes relate to each other (Dataflow Model, section 2.3).
-
-    DISCARDING: a pane holds what arrived since the last one.
-    ACCUMULATING: a pane holds everything so far, and replaces the last one.
-    """
-
-    DISCARDING = 1
-    ACCUMULATING = 2
-
-
-class DataLossReason(IntFlag):
-    """Why a trigger might leave data unemitted."""
-
-    NO_POTENTIAL_LOSS = 0
-    MAY_FINISH = 1
-    CONDITION_NOT_GUARANTEED = 2
+from .data_loss import DataLossReason
 
 
 class TriggerContext(Protocol):
-    """What a trigger may look at: the two clocks, and its window's end."""
+    """What a trigger may look at besides what it remembers itself."""
 
     @property
     def watermark(self) -> int:
@@ -41,25 +24,40 @@ class TriggerContext(Protocol):
     def end_of_window(self) -> int:
         """The last microsecond that belongs to the window."""
 
+    def percentile_watermark(self, percentile: float) -> int:
+        """What that share of the input's elements is past, in microseconds of event time."""
+
+    def signalled(self, name: str) -> int:
+        """How often the signal of this name has reached the pipeline."""
+
+    def size_of(self, element: Any) -> int:
+        """The size of an element, in bytes, encoded as it would travel."""
+
 
 class Trigger(ABC):
     """State in, state out: what a trigger remembers of one key's window is a value.
 
-    The window operator keeps that value, and hands it to these methods.  A trigger object
-    itself never changes, so that one serves every key and window.
+    The window operator keeps that value, and hands it to these methods.  It is immutable and
+    picklable, and None of a window that nothing has happened to yet.  A trigger object itself
+    never changes, so one serves every key and window.
+
+    The operator asks `should_fire` after an element, after a merge, and whenever a clock
+    reaches what `next_event_time` or `next_processing_time` gave; if it is true, a pane is
+    emitted and `on_fire` called.
     """
 
-    def initial_state(self) -> Any:
-        """What is remembered of a window that nothing has happened to yet."""
-        return None
+    # Whether each single element matters, and not only that there were some: the operator
+    # then calls `on_element` and `should_fire` for each; otherwise once for each bundle and
+    # window that it touches, with None for the element.
+    element_wise: ClassVar[bool] | bool = False
 
     @abstractmethod
-    def on_element(self, state: Any, context: TriggerContext) -> Any:
+    def on_element(self, state: Any, element: Any, context: TriggerContext) -> Any:
         """The state after one more element of the window."""
 
     @abstractmethod
-    def on_merge(self, states: list[Any], context: TriggerContext) -> Any:
-        """The state of the window that several have merged into."""
+    def on_merge(self, states: Sequence[Any], context: TriggerContext) -> Any:
+        """The state of the window that several have merged into; `context` is the new window's."""
 
     @abstractmethod
     def should_fire(self, state: Any, context: TriggerContext) -> bool:
@@ -69,12 +67,31 @@ class Trigger(ABC):
     def on_fire(self, state: Any, context: TriggerContext) -> tuple[Any, bool]:
         """The state after a pane was emitted, and whether the trigger is finished for good."""
 
-    def event_time_timer(self, state: Any, context: TriggerContext) -> int | None:
-        """The watermark at which `should_fire` has to be asked again, if any."""
+    def next_event_time(self, state: Any, context: TriggerContext) -> int | None:
+        """The watermark, in microseconds, at which to ask again; None if it makes no difference."""
         return None
 
+    def next_processing_time(self, state: Any, context: TriggerContext) -> int | None:
+        """The processing time, in microseconds, at which to ask again; None if it makes no difference."""
+        return None
+
+    def signals(self) -> frozenset[str]:
+        """The names of the signals that it listens to."""
+        return frozenset()
+
+    def percentiles(self) -> frozenset[float]:
+        """The percentile watermarks that it listens to."""
+        return frozenset()
+
+    def continuation(self) -> Trigger:
+        """The trigger for a grouping after this one: it passes on what this one lets through."""
+        return self
+
     def may_lose_data(self, windowing: Any) -> DataLossReason:
-        """Whether data could be left behind unemitted."""
+        """Whether data could be left behind unemitted until the window closes.
+
+        `windowing` has an `allowed_lateness`, in microseconds.
+        """
         return DataLossReason.NO_POTENTIAL_LOSS
 
     def __eq__(self, other: object) -> bool:

@@ -180,13 +180,16 @@ def generate(
 ) -> Generated:
     """The source of a function `run(values, t, w, p, s)` for the operations from `first` on.
 
-    It hands on bundles of about `limit` elements where they grow larger than that.  It expects in its globals: `f<i>`, each operation's function; `a<i>_<j>`, its constant
+    It hands on bundles of about `limit` elements where they grow larger than that.  It
+    expects in its globals: `f<i>`, each operation's function; `a<i>_<j>`, its constant
     arguments; `B`, a dict of what changes from bundle to bundle; and the names that
     `stage.py` lists.
     """
     source = _Source()
     with source.block("def run(values, t, w, p, s):"):
-        _Generator(source, operations, fold, shape, limit, first).write()
+        generator = _Generator(source, operations, fold, shape, limit, first)
+        generator.write()
+    source.text[0] = f"def run({', '.join(['values, t, w, p, s', *generator.bound])}):"
     return Generated("\n".join(source.text), tuple(source.about))
 
 
@@ -211,6 +214,8 @@ class _Generator:
         varying = {current[name] for name in self.inputs}
         self.columns = _Columns(**current, varying=varying, one_window=shape.one_window)
         self.pends: list[int] = []
+        # What the loop calls: parameters with a default, since a local variable is read faster.
+        self.bound: dict[str, None] = {}
         # Lines that come before the loop are inserted here.
         self.before: list[tuple[str, tuple[int, str]]] = []
         self.pair: tuple[str, str] | None = None
@@ -259,7 +264,7 @@ class _Generator:
         if isinstance(fn, ExpressionDoFn):
             return self._expression(i, fn, value, last)
         star = "*" if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else ""
-        call = f"f{i}({self._arguments(i, operation, value, star)})"
+        call = f"{self._bind(f'f{i}')}({self._arguments(i, operation, value, star)})"
         if isinstance(fn, FilterDoFn):
             out.line(f"if not {call}: continue")
             return value
@@ -397,18 +402,18 @@ class _Generator:
 
     def _append(self, value: str) -> None:
         out, columns = self.out, self.columns
-        self._before("o = []; put = o.append")
+        self._before("o = []")
         self.varying = [n for n in ("t", "w", "p", "s") if getattr(columns, n) in columns.varying]
-        self._before(*(f"o{n} = []; put_{n} = o{n}.append" for n in self.varying))
-        out.line(f"put({value})")
+        self._before(*(f"o{n} = []" for n in self.varying))
+        out.line(f"o.append({value})")
         for n in self.varying:
-            out.line(f"put_{n}({getattr(columns, n)})")
+            out.line(f"o{n}.append({getattr(columns, n)})")
         if self.flat:
             with out.block(f"if len(o) >= {self.limit}:"):
                 out.line(self._emit())
-                out.line("o = []; put = o.append")
+                out.line("o = []")
                 for n in self.varying:
-                    out.line(f"o{n} = []; put_{n} = o{n}.append")
+                    out.line(f"o{n} = []")
 
     def _emit(self) -> str:
         columns = self.columns
@@ -449,10 +454,10 @@ class _Generator:
         get = "d.get"
         if columns.bucket is not None:
             bucket, i = columns.bucket
-            self._before("near = {}; near_get = near.get")
+            self._before("near = {}")
             out.line(f"b = {bucket}")
-            out.line("c = near_get(b)")
-            out.line(f"if c is None: c = near[b] = cells.open(assign{i}({columns.t})[0])")
+            out.line("try: c = near[b]")
+            out.line(f"except KeyError: c = near[b] = cells.open(assign{i}({columns.t})[0])")
         elif columns.w not in columns.varying and columns.one_window:
             self._before(f"c = cells.open({columns.w}[0])", "d = c.accumulators; get = d.get")
             self._before(*(["st = c.stamps"] if stamped else []), f"win = {columns.w}[0]")
@@ -462,14 +467,14 @@ class _Generator:
             out.line("for c in cs:")
             out.depth += 1
         else:
-            self._before("near = {}; near_get = near.get")
+            self._before("near = {}")
             if columns.one_window:
                 out.line(f"win = {columns.w}[0]")
             else:
                 out.line(f"for win in {columns.w}:")
                 out.depth += 1
-            out.line("c = near_get(win)")
-            out.line("if c is None: c = near[win] = cells.open(win)")
+            out.line("try: c = near[win]")
+            out.line("except KeyError: c = near[win] = cells.open(win)")
         if get != "get":
             out.line("d = c.accumulators")
             if stamped:
@@ -491,8 +496,12 @@ class _Generator:
             out.line("if acc is None: d[k] = [x]")
             out.line("else: acc.append(x)")
         else:
-            out.line(f"acc = {get}(k, MISSING)")
+            out.line(f"acc = {get}(k, {self._bind('MISSING')})")
             out.line(f"d[k] = {fold.first} if acc is MISSING else {fold.step}")
+
+    def _bind(self, name: str) -> str:
+        self.bound[f"{name}={name}"] = None
+        return name
 
     def _before(self, *codes: str) -> None:
         for code in codes:

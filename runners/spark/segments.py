@@ -1,12 +1,20 @@
 """Segments: the plan cut at its shuffles, and where a side input has to be complete.
 
 A segment is everything that a task can do with one partition of one input: a source's
-splits, a grouping's shuffled blocks, or a PCollection that was stored because its consumer
-waits for side inputs.  What follows a Flatten runs in the segment of each of its inputs.
+splits, a grouping's shuffled blocks, or a PCollection that had to be stored.  What follows a
+Flatten runs in the segment of each of its inputs.
+
+A segment waits until the side inputs of all of its stages are complete, unless it makes a
+side input that is needed earlier: then what comes before the stage that waits is stored, and
+the stage gets a segment of its own.  Every PCollection has a *rank*, the number of side inputs
+that have to be completed one after the other before it can be; and a *deadline*, the least
+rank of the side inputs that are made of it.  A stage whose side inputs have a rank beyond the
+deadline of the segment is the one that waits.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import TypeAlias
 
 import attrs
@@ -14,17 +22,18 @@ import attrs
 from ..execution.fusion import Grouping, Output, Plan, Source, Stage, Step, Union
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Stored:
-    """A PCollection that was stored."""
+    """A PCollection that was stored for the one stage that waits."""
 
     pcollection: int
+    stage: Stage
 
 
 Root: TypeAlias = Source | Grouping | Stored
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Segment:
     """One input and all that is done with it before the next shuffle.
 
@@ -49,9 +58,9 @@ class Segment:
     @property
     def label(self) -> str:
         """What to call it where people look."""
-        root = f"PCollection {self.root.pcollection}" if isinstance(self.root, Stored) else self.root.transform.label
-        steps = [s.label if isinstance(s, Stage) else s.transform.label for s in self.steps if not isinstance(s, Union)]
-        return " → ".join([root, *steps])
+        names = [] if isinstance(self.root, Stored) else [self.root.transform.label]
+        names += [s.label if isinstance(s, Stage) else s.transform.label for s in self.steps]
+        return " → ".join(dict.fromkeys(names))
 
     @property
     def side_inputs(self) -> set[int]:
@@ -78,78 +87,92 @@ class _Cutter:
         self.plan = plan
         self.side_inputs = plan.side_input_ids()
         self.segments: list[Segment] = []
-        self.stored: set[int] = set()
+        self._waiting: list[Stage] = []
+        self._ranks: dict[int, int] = {}
+        for step in plan.steps:
+            rank = max([_needs(step, self._ranks), *(self._ranks[i] for i in _inputs(step))])
+            self._ranks.update(dict.fromkeys(_outputs(step), rank))
+        self._deadlines: dict[int, float] = {
+            i: self._ranks[i] if i in self.side_inputs else inf for i in plan.graph.pcollections
+        }
+        for step in reversed(plan.steps):
+            for i in _inputs(step):
+                self._deadlines[i] = min(self._deadlines[i], self._deadline(step))
+
+    def _deadline(self, step: Step) -> float:
+        return min((self._deadlines[i] for i in _outputs(step)), default=inf)
 
     def add(self, root: Root) -> None:
+        """The segment of a root, and those of the stages that have to wait in it."""
         steps: list[Step] = []
-        groupings: list[str] = []
         stores: list[int] = []
         side_outputs: list[int] = []
-        sinks: list[str] = []
-        ends = False
-        todo = [root.pcollection] if isinstance(root, Stored) else list(root.transform.outputs.values())
-        first = todo[0]
+        has_ends = False
         seen: set[int] = set()
+        if isinstance(root, Stored):
+            deadline = self._deadline(root.stage)
+            steps.append(root.stage)
+            todo = list(root.stage.outputs.values())
+        else:
+            deadline = self._deadline(root)
+            todo = list(root.transform.outputs.values())
         while todo:
-            pcollection = todo.pop()
+            pcollection = todo.pop(0)
             if pcollection in seen:
                 continue
             seen.add(pcollection)
-            if pcollection in self.side_inputs and not (isinstance(root, Stored) and pcollection == first):
-                side_outputs.append(pcollection)
             consumers = self.plan.consumers(pcollection)
-            ends = ends or not consumers and pcollection not in self.side_inputs
+            if pcollection in self.side_inputs:
+                side_outputs.append(pcollection)
+            elif not consumers:
+                has_ends = True
             for step in consumers:
-                waits = isinstance(step, Stage) and step.side_inputs
-                at_root = pcollection == first
-                if isinstance(root, Stored) and at_root and not waits:
-                    continue  # it runs in the segment that stores the PCollection
-                alone = isinstance(root, Source) and len(consumers) == 1 and pcollection not in self.side_inputs
-                if waits and not (at_root and (alone or isinstance(root, Stored))):
-                    if pcollection not in stores:
-                        stores.append(pcollection)
-                    continue
-                if step in steps:
-                    continue
-                steps.append(step)
-                if isinstance(step, Stage):
-                    if step.fold is not None:
-                        groupings.append(step.fold.label)
-                    else:
-                        todo.extend(step.outputs.values())
-                elif isinstance(step, Union):
-                    todo.extend(step.transform.outputs.values())
-                elif isinstance(step, Grouping):
-                    groupings.append(step.transform.label)
-                elif isinstance(step, Output):
-                    sinks.append(step.transform.label)
+                if isinstance(step, Stage) and _needs(step, self._ranks) > deadline:
+                    stores.append(pcollection)
+                    if step not in self._waiting:
+                        self._waiting.append(step)
+                        self.add(Stored(pcollection, step))
+                elif step not in steps:
+                    steps.append(step)
+                    if isinstance(step, (Stage, Union)):
+                        todo.extend(_outputs(step) if isinstance(step, Union) else step.outputs.values())
+        groupings = [step.transform.label for step in steps if isinstance(step, Grouping)]
+        groupings += [step.fold.label for step in steps if isinstance(step, Stage) and step.fold is not None]
         segment = Segment(
             root,
             tuple(steps),
-            tuple(dict.fromkeys(groupings)),
-            tuple(stores),
+            tuple(groupings),
+            tuple(dict.fromkeys(stores)),
             tuple(side_outputs),
-            tuple(sinks),
-            ends,
+            tuple(step.transform.label for step in steps if isinstance(step, Output)),
+            has_ends,
         )
         self.segments.append(segment)
-        for pcollection in stores:
-            if pcollection not in self.stored:
-                self.stored.add(pcollection)
-                self.add(Stored(pcollection))
+
+
+def _inputs(step: Step) -> tuple[int, ...]:
+    return (step.input,) if isinstance(step, Stage) else step.transform.inputs
+
+
+def _outputs(step: Step) -> tuple[int, ...]:
+    if isinstance(step, Stage):
+        # What is between the stage and the fold that it ends in has no other consumer.
+        return tuple(step.operations[-1].outputs.values())
+    return tuple(step.transform.outputs.values())
+
+
+def _needs(step: Step, ranks: dict[int, int]) -> int:
+    """How many side inputs have to be completed one after the other before a step can run."""
+    return max((ranks[s.pcollection] + 1 for s in step.side_inputs), default=0) if isinstance(step, Stage) else 0
 
 
 def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
     ordered: list[Segment] = []
     waiting = list(segments)
     while waiting:
-        for segment in waiting:
-            if not any(_before(other, segment) for other in waiting if other is not segment):
-                break
-        else:
-            raise AssertionError("the plan has a cycle")
-        waiting.remove(segment)
-        ordered.append(segment)
+        ready = next(s for s in waiting if not any(_before(other, s) for other in waiting if other is not s))
+        waiting.remove(ready)
+        ordered.append(ready)
     return tuple(ordered)
 
 
@@ -160,4 +183,4 @@ def _before(first: Segment, second: Segment) -> bool:
         return True
     if isinstance(root, Stored) and root.pcollection in first.stores:
         return True
-    return bool(second.side_inputs & set(first.side_outputs))
+    return not second.side_inputs.isdisjoint(first.side_outputs)

@@ -139,10 +139,10 @@ class _SegmentRun:
         elif isinstance(root, Grouping):
             yield from self._group(root, rows)
         else:
-            assert isinstance(root, Stored)
-            send = self.dataflow.send_to(root.pcollection)
+            # Others that take this PCollection have been given it where it was stored.
+            receive = self.dataflow.stages[id(root.stage)].receive
             for _, block in rows:
-                send(decode_bundle(block))
+                receive(decode_bundle(block))
                 yield
 
     def _read(self, root: Source, rows: Iterable[bytes]) -> Iterator[None]:
