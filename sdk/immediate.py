@@ -8,7 +8,7 @@ from typing import Any
 from . import graph
 from .bundle import Bundle
 from .ptransform import PTransform
-from .pvalue import PCollection
+from .pvalue import DoOutputsTuple, PCollection
 from .sink import Sink, SinkWriter
 from .source import ValuesSource
 
@@ -85,6 +85,8 @@ def run_on_values(values: Any, transform: PTransform) -> Any:
     sinks: dict[Any, CollectingSink] = {}
     if isinstance(output, PCollection):
         output = {"": output}
+    elif isinstance(output, DoOutputsTuple):
+        output = output.by_tag()
     for tag in output if isinstance(output, dict) else range(len(output)):
         sinks[tag] = CollectingSink()
         output[tag] | f"collect {tag}" >> _Collect(sinks[tag])

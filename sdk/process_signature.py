@@ -95,6 +95,10 @@ def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str)
             raise PipelineError(f"{label}: {_name(function)} needs an argument for {p.name!r}, and none was given")
         else:
             by_keyword = True
+    if spread:
+        # Behind the element's items, as many as they are, and before what goes by keyword.
+        bound[1:1] = [Argument(value=value) for value in given]
+        given = []
     if given:
         raise PipelineError(f"{label}: {_name(function)} was given {len(given)} more arguments than it takes")
     bound.extend(Argument(value=value, keyword=name) for name, value in kwargs.items())

@@ -85,7 +85,11 @@ class PCollection(PValue, Generic[T]):
 
 
 class DoOutputsTuple:
-    """The outputs of a ParDo, by tag: `outputs.errors`, `outputs["errors"]`, or unpacked in order."""
+    """The outputs of a ParDo, by tag: `outputs.errors`, `outputs["errors"]`, or unpacked in order.
+
+    As in Beam, unpacking gives the main output only if `with_outputs` gave it a name; and an
+    int stands for the tag that is written like it.
+    """
 
     def __init__(
         self, outputs: dict[str | None, PCollection[Any]], main_tag: str | None, any_tag: bool = False
@@ -98,15 +102,19 @@ class DoOutputsTuple:
     def pipeline(self) -> Pipeline:
         return next(iter(self._outputs.values())).pipeline
 
+    def by_tag(self) -> dict[str | None, PCollection[Any]]:
+        """All outputs; the main one under its name, or None."""
+        return {self._main_tag if tag is None else tag: pcoll for tag, pcoll in self._outputs.items()}
+
     def __iter__(self) -> Iterator[PCollection[Any]]:
-        return iter(self._outputs.values())
+        return iter([pcoll for tag, pcoll in self.by_tag().items() if tag is not None])
 
     def __len__(self) -> int:
-        return len(self._outputs)
+        return len(self._outputs) - (self._main_tag is None)
 
     def __getitem__(self, tag: int | str | None) -> PCollection[Any]:
         if isinstance(tag, int):
-            return list(self._outputs.values())[tag]
+            tag = str(tag)
         if tag == self._main_tag or tag is None:
             tag = None
         if self._any_tag and tag not in self._outputs:

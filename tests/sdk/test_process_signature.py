@@ -1,0 +1,54 @@
+"""Which parameter of a user's function gets what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import penstock as beam
+from penstock.sdk.errors import PipelineError, UnsupportedError
+from penstock.testing import TestPipeline, assert_that, equal_to
+from penstock.windowing import Timestamp, TimestampedValue
+
+
+def test_markers_are_filled_in_wherever_they_stand() -> None:
+    """The element gets the first other parameter, the arguments those after it."""
+
+    def together(timestamp: Any = beam.DoFn.TimestampParam, element: Any = None, by: int = 0, *, add: int = 0) -> Any:
+        return timestamp, element, by, add
+
+    with TestPipeline() as p:
+        stamped = p | beam.Create([TimestampedValue("a", 5)])
+        assert_that(stamped | beam.Map(together, 7, add=8), equal_to([(Timestamp(5), "a", 7, 8)]))
+
+
+def test_an_elements_items_are_followed_by_the_arguments() -> None:
+    """With markers and without."""
+    with TestPipeline() as p:
+        pairs = p | beam.Create([TimestampedValue(("a", 1), 5)])
+        plain = pairs | "plain" >> beam.MapTuple(lambda k, v, x, y=0: (k, v, x, y), 10, y=20)
+        marked = pairs | "marked" >> beam.MapTuple(lambda k, v, x, t=beam.DoFn.TimestampParam: (k, v, x, t), 10)
+        assert_that(plain, equal_to([("a", 1, 10, 20)]), label="check plain")
+        assert_that(marked, equal_to([("a", 1, 10, Timestamp(5))]), label="check marked")
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        (beam.Map(lambda x: x, 1), "can't be called with the element and the arguments given"),
+        (beam.Map(lambda x, y: x), "missing a required argument: 'y'"),
+        (beam.Map(lambda x, y, t=beam.DoFn.TimestampParam: x), "needs an argument for 'y', and none was given"),
+        (beam.Map(lambda x, t=beam.DoFn.TimestampParam: x, 1), "was given 1 more arguments than it takes"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_found_when_the_pipeline_is_built(transform: Any, message: str) -> None:
+    """The message names the transform."""
+    with pytest.raises(PipelineError, match=rf"mine: .*{message}"):
+        TestPipeline() | beam.Create([1]) | "mine" >> transform
+
+
+def test_a_marker_that_no_runner_knows_is_refused_by_name() -> None:
+    """When the pipeline is built."""
+    with pytest.raises(UnsupportedError, match=r"mine: DoFn.SideInputParam is not supported"):
+        TestPipeline() | beam.Create([1]) | "mine" >> beam.Map(lambda x, s=beam.DoFn.SideInputParam: x)
