@@ -8,7 +8,6 @@ from .context import get_pipeline_options, scoped_pipeline_options
 from .pipeline_options import PipelineOptions, describe_options
 from .views import (
     DebugOptions,
-    LocalOptions,
     ProfilingOptions,
     ProgressOptions,
     SetupOptions,
@@ -23,7 +22,6 @@ __all__ = [
     "TypeOptions",
     "SetupOptions",
     "DebugOptions",
-    "LocalOptions",
     "SparkOptions",
     "ProgressOptions",
     "ProfilingOptions",

@@ -68,16 +68,6 @@ class DebugOptions(PipelineOptions):
         return default
 
 
-class LocalOptions(PipelineOptions):
-    """The local streaming runner."""
-
-    @classmethod
-    def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--parallelism", type=int, default=1, help="How many subtasks each task has.")
-        parser.add_argument("--checkpoint_dir", help="Where snapshots are kept: a path, or any URL that fsspec knows.")
-        parser.add_argument("--checkpoint_interval", type=float, help="Seconds from one snapshot to the next.")
-
-
 class SparkOptions(PipelineOptions):
     """The Spark session that the Spark runners use.
 

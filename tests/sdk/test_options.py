@@ -9,7 +9,6 @@ import pytest
 from penstock.sdk.errors import OptionsError
 from penstock.sdk.options import (
     DebugOptions,
-    LocalOptions,
     PipelineOptions,
     ProfilingOptions,
     ProgressOptions,
@@ -261,11 +260,14 @@ def test_the_defaults_of_the_built_in_views():
     options = PipelineOptions([])
     assert (None, False) == (options.view_as(StandardOptions).runner, options.view_as(StandardOptions).streaming)
     assert False is options.view_as(SetupOptions).save_main_session
-    assert (1, None, None) == tuple(
-        getattr(options.view_as(LocalOptions), name)
-        for name in ("parallelism", "checkpoint_dir", "checkpoint_interval")
-    )
     assert False is options.view_as(ProfilingOptions).profile_cpu
+
+
+@pytest.mark.parametrize("flag", ["--parallelism=2", "--checkpoint_dir=/tmp/x", "--checkpoint_interval=1"])
+def test_a_flag_that_would_do_nothing_is_unknown(flag):
+    with pytest.raises(OptionsError) as error:
+        PipelineOptions([flag]).check_known()
+    assert str(error.value).startswith(f"unknown option {flag.partition('=')[0]}; ")
 
 
 def test_experiments_are_names_or_pairs():
