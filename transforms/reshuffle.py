@@ -8,7 +8,8 @@ from typing import Any
 from zlib import crc32
 
 from ..sdk import typehints
-from ..sdk.dofn import DoFn, ExpressionDoFn
+from ..sdk.dofn import DoFn, ExpressionDoFn, TimestampDoFn
+from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.windowed_value import WindowedValue
@@ -19,7 +20,7 @@ from .pardo import FlatMap, Map, ParDo
 
 
 class Reshuffle(PTransform):
-    """The same elements with the same timestamps, windows and panes, after a real shuffle.
+    """The same elements with the same timestamps and windows, after a real shuffle.
 
     What follows runs as parallel as the runner can, however few parts the input came
     in, and isn't fused with what comes before.
@@ -55,6 +56,10 @@ class Reshuffle(PTransform):
 class ReshufflePerKey(PTransform):
     """The same for pairs, with all of a key's values in one place.
 
+    Panes stay as well, unless the input was never windowed: then there is only one.
+
+    Raises `UnsupportedError` for an input that doesn't end: it would be held back until it does.
+
     >>> import penstock as beam
     >>> sorted([("a", 2), ("b", 3), ("a", 1)] | beam.ReshufflePerKey())
     [('a', 1), ('a', 2), ('b', 3)]
@@ -62,13 +67,28 @@ class ReshufflePerKey(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         pair_types(pcoll)
+        hint = pcoll.element_type
+        if not pcoll.is_bounded:
+            raise UnsupportedError(
+                f"{pcoll.pipeline.full_label}: its input, {pcoll.producer}, doesn't end, and no trigger emits "
+                "elements before the end yet; leave the Reshuffle out"
+            )
+        if pcoll.windowing.is_default():
+            return (  # type: ignore[no-any-return]
+                pcoll
+                | "Reify" >> Map(_with_micros).with_output_types(tuple[Any, Any])
+                | "Group" >> GroupByKey()
+                | "Ungroup" >> FlatMap(_ungrouped).with_output_types(tuple[Any, int])
+                | "Restore" >> ParDo(TimestampDoFn(_timestamp))
+                | "Values" >> ParDo(ExpressionDoFn("v[0]", "Values", plain=True)).with_output_types(hint)
+            )
         restored: PCollection[Any] = (
             pcoll
             | "Reify" >> Map(_reified).with_output_types(tuple[Any, Any])
             # Nothing waits for the end of a window, and nothing is late.
             | "Globally" >> WindowInto(GlobalWindows())
             | "Group" >> GroupByKey()
-            | "Restore" >> FlatMap(_restored).with_output_types(pcoll.element_type)
+            | "Restore" >> FlatMap(_restored).with_output_types(hint)
         )
         # The elements are in their old windows again, which the graph has to know of.
         restored.windowing = pcoll.windowing
@@ -103,6 +123,27 @@ def _start(element: Any) -> int:
         return crc32(pickle.dumps(element))
     except Exception:  # whatever pickle raises for what it can't pickle
         return 0
+
+
+# Where there is but the global window, its elements' timestamps are all there is to restore.  No
+# element then leaves the fused loop, as those do that have windows of their own.
+
+
+def _with_micros(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
+    key, value = element
+    return key, (value, timestamp.micros)
+
+
+def _ungrouped(element: Any) -> list[Any]:
+    key, values = element
+    return [((key, value), micros) for value, micros in values]
+
+
+def _timestamp(stamped: tuple[Any, int]) -> Timestamp:
+    return Timestamp.of_micros(stamped[1])
+
+
+# Elsewhere an element is kept with all that is known of it.
 
 
 def _reified(element: Any, whole: Any = DoFn.WindowedValueParam) -> Any:

@@ -8,6 +8,7 @@ import pytest
 
 import penstock as beam
 from penstock.sdk import graph
+from penstock.sdk.errors import UnsupportedError
 from penstock.sdk.windowed_value import WindowedValue
 from penstock.testing import TestPipeline, TestWindowedValue, assert_that, equal_to
 from penstock.transforms.reshuffle import _InTurn
@@ -63,7 +64,8 @@ def test_panes_stay() -> None:
     pane = PaneInfo(False, False, PaneInfoTiming.LATE, 3, 1)
     element = WindowedValue("a", 5, [IntervalWindow(0, 10)], pane)
     with TestPipeline() as p:
-        shuffled = p | beam.Create([1]) | beam.Map(lambda _: element) | beam.Reshuffle()
+        windowed = p | beam.Create(["a"]) | beam.WindowInto(FixedWindows(10))
+        shuffled = windowed | beam.Map(lambda _: element) | beam.Reshuffle()
         assert_that(shuffled, equal_to([TestWindowedValue("a", 5, [IntervalWindow(0, 10)], pane)]), reify_windows=True)
 
 
@@ -81,6 +83,14 @@ def test_how_many_buckets_there_are_is_a_positive_int(num_buckets: Any) -> None:
     """Or None, for the default."""
     with pytest.raises(ValueError, match="Reshuffle: num_buckets must be an int of at least 1"):
         beam.Reshuffle(num_buckets)
+
+
+def test_an_input_that_does_not_end_is_refused_by_name() -> None:
+    """It would be held back for ever."""
+    endless = TestPipeline() | beam.Create([1])
+    endless.is_bounded = False
+    with pytest.raises(UnsupportedError, match="mine/ReshufflePerKey: its input, mine/AddRandomKeys, doesn't end"):
+        endless | "mine" >> beam.Reshuffle()
 
 
 def keys_of_a_bundle(elements: list[Any], num_buckets: int) -> list[int]:
