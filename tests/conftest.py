@@ -37,15 +37,33 @@ def runner_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_pipeline(runner_name: str) -> Callable[..., Any]:
+def runner(runner_name: str, request: pytest.FixtureRequest) -> Any:
+    """Each runner in turn; those on Spark all use the one session."""
+    from penstock.sdk.runner import create_runner
+
+    if runner_name != "spark-batch":
+        return create_runner(runner_name)
+    from penstock.runners.spark import SparkBatchRunner
+
+    return SparkBatchRunner(spark_session=request.getfixturevalue("spark"))
+
+
+@pytest.fixture
+def make_pipeline(runner: Any) -> Callable[..., Any]:
     """`make_pipeline(**options)` is a `TestPipeline` of each runner in turn."""
 
     def make(**options: Any) -> Any:
         from penstock.testing import TestPipeline
 
-        return TestPipeline(runner=runner_name, **options)
+        return TestPipeline(runner=runner, **options)
 
     return make
+
+
+@pytest.fixture
+def pipeline(make_pipeline: Callable[..., Any]) -> Any:
+    """One `TestPipeline` of each runner in turn, for a test's `with` block."""
+    return make_pipeline()
 
 
 # --- Spark
@@ -62,14 +80,14 @@ def why_there_is_no_spark() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The one SparkSession of this process, `local[2]`, started for the first test that asks."""
     if reason := why_there_is_no_spark():
         pytest.skip(reason)
     import pyspark.cloudpickle
     from pyspark.sql import SparkSession
 
-    pickle_test_modules_by_value(pyspark.cloudpickle, request.session.items)
+    pickle_tests_by_value(pyspark.cloudpickle)
     # The setting `spark.pyspark.python` is heeded by spark-submit only; a context started here reads the variable.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
@@ -102,10 +120,12 @@ def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         yield url
 
 
-def pickle_test_modules_by_value(pickler: Any, items: list[pytest.Item]) -> None:
+def pickle_tests_by_value(pickler: Any) -> None:
     """Send functions of test files to workers whole: those can't import a test file by its name."""
-    for module in {item.module for item in items if isinstance(item, pytest.Function)}:
-        pickler.register_pickle_by_value(module)
+    here = str(pathlib.Path(__file__).parent) + os.sep
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(here) and module.__name__ == name:
+            pickler.register_pickle_by_value(module)
 
 
 # --- The run
@@ -123,7 +143,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
     # Last, so that no test forks a process that already talks to a JVM, and quick failures come quickly.
     items.sort(key=needs_spark)
-    pickle_test_modules_by_value(cloudpickle, items)
+    pickle_tests_by_value(cloudpickle)
 
 
 # In CI nothing may be skipped: a test that doesn't run there runs nowhere.
