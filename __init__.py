@@ -22,19 +22,38 @@ testing/      TestPipeline, assert_that
 runners/      local and Spark
 """
 
-from . import io, runners, testing, transforms, triggers, windowing
-from .io import Read, Write
-from .sdk import compat, metrics, options, typehints
-from .sdk.coders import RowCoder
-from .sdk.combine_fn import CombineFn
-from .sdk.dofn import DoFn
-from .sdk.pipeline import Pipeline, PipelineVisitor
-from .sdk.ptransform import PTransform, ptransform_fn
-from .sdk.pvalue import PCollection
-from .sdk.row import Row
-from .sdk.tagged_output import TaggedOutput
+from typing import TYPE_CHECKING, Any
+
+# `as` says to type checkers that a name is there for whoever imports this package.
+from . import runners as runners
+from . import transforms as transforms
+from . import triggers as triggers
+from . import windowing as windowing
+from .sdk import compat as compat
+from .sdk import metrics as metrics
+from .sdk import options as options
+from .sdk import typehints as typehints
+from .sdk.coders import RowCoder as RowCoder
+from .sdk.combine_fn import CombineFn as CombineFn
+from .sdk.dofn import DoFn as DoFn
+from .sdk.pipeline import Pipeline as Pipeline
+from .sdk.pipeline import PipelineVisitor as PipelineVisitor
+from .sdk.ptransform import PTransform as PTransform
+from .sdk.ptransform import ptransform_fn as ptransform_fn
+from .sdk.pvalue import PCollection as PCollection
+from .sdk.row import Row as Row
+from .sdk.tagged_output import TaggedOutput as TaggedOutput
 from .transforms import *  # noqa: F403 (everything that Beam has at its root; transforms/__init__.py lists it)
-from .transforms import combiners
+
+# Files and testing aren't needed by every program: they are imported when they are first asked for.
+_LATER = {"io": "io", "testing": "testing", "Write": "io"}
+# The root's Write is that of io, which makes shards as well.
+del globals()["Write"]
+
+if TYPE_CHECKING:
+    from . import io as io
+    from . import testing as testing
+    from .io import Write as Write
 
 # Beam's namespaces: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`.
 coders = compat.namespace("coders")
@@ -46,3 +65,18 @@ for _name in ("core", "ptransform", "sideinputs", "trigger", "util", "window"):
     setattr(transforms, _name, compat.namespace(f"transforms.{_name}"))
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f"{__name__}.{_LATER[name]}")
+    found = module if name == _LATER[name] else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

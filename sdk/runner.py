@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .errors import RunnerError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from .graph import Graph
     from .metrics import MetricResults
     from .options import PipelineOptions
@@ -100,6 +101,9 @@ _ALIASES = {
 @lru_cache(maxsize=1)
 def installed_runners() -> dict[str, EntryPoint]:
     """The runners that are installed, by name."""
+    # Not needed before a pipeline is made, and slow to import.
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
