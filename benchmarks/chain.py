@@ -9,7 +9,6 @@ from keeping_sink import KeepingSink
 from timing import Ratio, compare
 
 import penstock as beam
-from penstock.transforms.write import Write
 
 NUMBERS = list(range(2_000_000))
 
@@ -68,7 +67,7 @@ def pipeline(functions: Functions) -> list[Any]:
             | "4" >> beam.Filter(f4)
             | "5" >> beam.Map(f5)
             | "6" >> beam.Map(f6)
-            | Write(sink)
+            | beam.io.Write(sink)
         )
     return sink
 

@@ -13,6 +13,9 @@ WORD_FILE_BYTES = 100_000_000
 _VOCABULARY = 200_000
 _WORDS_A_LINE = 10
 
+# 2015-08-31, noon.
+_NOON = 1_441_022_400
+
 # An event: key, event time in seconds, value.
 Event = tuple[str, int, int]
 
@@ -23,7 +26,7 @@ def events(count: int = 1_000_000, keys: int = 10_000, minutes: int = 60) -> lis
     rng = random.Random(2015)
     span = minutes * 60
     return [
-        (f"user-{rng.randrange(keys)}", int(i * span / count - rng.expovariate(1 / 30)), rng.randrange(100))
+        (f"user-{rng.randrange(keys)}", _NOON + int(i * span / count - rng.expovariate(1 / 30)), rng.randrange(100))
         for i in range(count)
     ]
 

@@ -34,9 +34,7 @@ class KeepingSink(Sink[Any]):
     def by_key_and_window(self) -> dict[tuple[Any, Any], Any]:
         """Pairs as values by (key, window)."""
         return {
-            (value[0], windows[0]): value[1]
-            for bundle in self.bundles
-            for value, _, windows, _, _ in bundle.rows()
+            (value[0], windows[0]): value[1] for bundle in self.bundles for value, _, windows, _, _ in bundle.rows()
         }
 
 

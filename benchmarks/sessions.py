@@ -9,7 +9,6 @@ from keeping_sink import KeepingSink
 from timing import Ratio, compare
 
 import penstock as beam
-from penstock.transforms.write import Write
 
 GAP = 60
 
@@ -24,7 +23,7 @@ def pipeline(occurred: list[Event]) -> KeepingSink:
             | beam.Map(lambda event: (event[0], event[2]))
             | beam.WindowInto(beam.window.Sessions(GAP))
             | beam.CombinePerKey(sum)
-            | Write(sink)
+            | beam.io.Write(sink)
         )
     return sink
 
@@ -50,8 +49,7 @@ def by_hand(occurred: list[Event]) -> dict[tuple[str, int, int], int]:
 
 def comparable(sink: KeepingSink) -> dict[Any, Any]:
     return {
-        (key, int(window.start), int(window.end)): total
-        for (key, window), total in sink.by_key_and_window().items()
+        (key, int(window.start), int(window.end)): total for (key, window), total in sink.by_key_and_window().items()
     }
 
 

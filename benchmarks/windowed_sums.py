@@ -9,7 +9,6 @@ from keeping_sink import KeepingSink
 from timing import Ratio, compare
 
 import penstock as beam
-from penstock.transforms.write import Write
 
 
 def pipeline(occurred: list[Event]) -> KeepingSink:
@@ -22,7 +21,7 @@ def pipeline(occurred: list[Event]) -> KeepingSink:
             | beam.Map(lambda event: (event[0], event[2]))
             | beam.WindowInto(beam.window.FixedWindows(60))
             | beam.CombinePerKey(sum)
-            | Write(sink)
+            | beam.io.Write(sink)
         )
     return sink
 

@@ -9,7 +9,6 @@ from keeping_sink import KeepingSink
 from timing import Ratio, compare
 
 import penstock as beam
-from penstock.transforms.write import Write
 
 
 def pipeline(path: Path) -> KeepingSink:
@@ -20,7 +19,7 @@ def pipeline(path: Path) -> KeepingSink:
             | beam.io.ReadFromText(path)
             | beam.FlatMap(str.split)
             | beam.combiners.Count.PerElement()
-            | Write(sink)
+            | beam.io.Write(sink)
         )
     return sink
 

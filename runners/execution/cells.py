@@ -38,7 +38,7 @@ class Cells:
     Attributes:
       by_window: for windows that don't merge.
       pending: for windows that do: by key, the elements whose windows haven't been merged
-        yet, as (start, end, timestamp, value); start and end are both the window itself
+        yet, as (start, size, timestamp, value); start and size are both the window itself
         where windows don't merge by overlap.
       size: how many entries have come, about: keys for a combining grouping, elements
         for a plain one.

@@ -23,13 +23,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
 from ...sdk import graph
-from ...sdk.dofn import DoFn, ExpressionDoFn, FilterDoFn, FlatMapDoFn, MapDoFn, MapTupleDoFn, TimestampDoFn
-from ...sdk.dofn import FlatMapTupleDoFn
+from ...sdk.dofn import (
+    DoFn,
+    ExpressionDoFn,
+    FilterDoFn,
+    FlatMapDoFn,
+    FlatMapTupleDoFn,
+    MapDoFn,
+    MapTupleDoFn,
+    TimestampDoFn,
+)
 from ...sdk.process_signature import Argument
 from ...windowing import CalendarDays, CalendarMonths, CalendarYears, FixedWindows, GlobalWindows, Sessions, WindowFn
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
@@ -439,11 +447,11 @@ class _Generator:
         t = columns.t
         self._before("pending = cells.pending; pending_get = pending.get")
         if columns.gap is not None:
-            entry = f"({t}, {t} + {columns.gap}, {t}, x)"
+            entry = f"({t}, {columns.gap}, {t}, x)"
         else:
             out.line(f"for win in {columns.w}:")
             out.depth += 1
-            entry = f"(win[0], win[1], {t}, x)" if fold.window_fn.merges_by_overlap else f"(win, win, {t}, x)"
+            entry = f"(win[0], win[1] - win[0], {t}, x)" if fold.window_fn.merges_by_overlap else f"(win, win, {t}, x)"
         out.line("acc = pending_get(k)")
         out.line(f"if acc is None: pending[k] = [{entry}]")
         out.line(f"else: acc.append({entry})")

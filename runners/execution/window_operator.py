@@ -11,20 +11,27 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...sdk.bundle import BUNDLE_SIZE, Bundle, Windows
 from ...sdk.errors import PenstockError
 from ...triggers import ONLY_PANE
 from ...windowing import BoundedWindow, IntervalWindow, WindowFn
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ...windowing.timestamp_combiner import TimestampCombiner, at_fire, combined, for_element
+from ...windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from .cells import Cells, WindowCells
 from .fold import Fold
 from .user_code import Attribution, attributed, reraise
+
+# An element whose windows haven't been merged yet: see `Cells.pending`.
+Entry: TypeAlias = tuple[Any, Any, int, Any]
+
+# A key's window, what has been folded for it, and the microseconds that the timestamp
+# combiner keeps (None at the end of the window).
+MergedWindow: TypeAlias = tuple[BoundedWindow, Any, int | None]
 
 
 class WindowOperator:
@@ -42,7 +49,7 @@ class WindowOperator:
         self._windowing = fold.windowing
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
         # Windows that have merged, by key.
-        self._merged: dict[Any, list[_MergedWindow]] = {}
+        self._merged: dict[Any, list[MergedWindow]] = {}
 
     def advance(self, watermark: int) -> Iterator[Bundle]:
         """Move the input watermark on; what becomes due comes out.
@@ -112,81 +119,88 @@ class WindowOperator:
     # Windows that merge
 
     def _fire_merging(self) -> Iterator[Bundle]:
-        by_overlap = self._windowing.window_fn.merges_by_overlap
-        out = _Rows()
+        merge = self._merge_overlapping if self._windowing.window_fn.merges_by_overlap else self._merge_by_fn
+        extracted, watermark = self.fold.extracted, self.watermark
+        everything = watermark >= MAX_MICROS
         pending, self.cells.pending = self.cells.pending, {}
         held, self._merged = self._merged, {}
-        everything = self.watermark >= MAX_MICROS
-        extracted = self.fold.extracted
+        values: list[Any] = []
+        timestamps: list[int] = []
+        windows: list[Windows] = []
         for key in [*pending, *(key for key in held if key not in pending)]:
-            entries, windows = pending.pop(key, []), held.pop(key, [])
-            merged = self._merge_overlapping(entries, windows) if by_overlap else self._merge_by_fn(entries, windows)
             kept = []
-            for window in merged:
-                if everything or window.window.max_micros <= self.watermark:
-                    timestamp = at_fire(self._combiner, window.window, window.stamp)
-                    out.add((key, extracted(window.accumulator)), timestamp, window.window)
-                else:
-                    kept.append(window)
+            for found in merge(pending.pop(key, []), held.pop(key, [])):
+                window, accumulator, stamp = found
+                last = window.max_micros
+                if last > watermark and not everything:
+                    kept.append(found)
+                    continue
+                values.append((key, extracted(accumulator)))
+                timestamps.append(last if stamp is None else stamp)
+                windows.append((window,))
             if kept:
                 self._merged[key] = kept
-            if len(out.values) >= BUNDLE_SIZE:
-                yield out.taken()
-        if out.values:
-            yield out.taken()
+            if len(values) >= BUNDLE_SIZE:
+                yield Bundle(values, timestamps, windows, ONLY_PANE)
+                values, timestamps, windows = [], [], []
+        if values:
+            yield Bundle(values, timestamps, windows, ONLY_PANE)
 
-    def _merge_overlapping(
-        self, entries: list[tuple[Any, Any, int, Any]], windows: list[_MergedWindow]
-    ) -> list[_MergedWindow]:
+    def _merge_overlapping(self, entries: list[Entry], windows: list[MergedWindow]) -> list[MergedWindow]:
         """Windows that merge where they overlap: one scan in order of their beginnings."""
-        of, stamped = self.fold.of, self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
-        found: list[_MergedWindow] = []
         entries.sort(key=_first)
-        i, n = 0, len(entries)
-        while i < n:
-            start, end, _, value = entries[i]
-            first = i
-            values = [value]
-            i += 1
-            while i < n and entries[i][0] < end:
-                _, other, _, value = entries[i]
-                if other > end:
-                    end = other
+        runs: list[tuple[int, int, list[Any]]] = []
+        values: list[Any] = []
+        begin = end = MIN_MICROS
+        for start, size, _, value in entries:
+            own_end = start + size
+            if start < end:
                 values.append(value)
-                i += 1
-            window = IntervalWindow.of_micros(start, end)
-            stamp = self._stamp(window, entries[first:i]) if stamped else None
-            found.append(_MergedWindow(window, of(values), stamp))
-        if not windows:
-            return found
-        return self._joined(sorted([*found, *windows], key=lambda w: w.window))
+                if own_end > end:
+                    end = own_end
+            else:
+                if values:
+                    runs.append((begin, end, values))
+                begin, end, values = start, own_end, [value]
+        if values:
+            runs.append((begin, end, values))
+        of, window_of = self.fold.of, IntervalWindow.of_micros
+        if self._combiner is TimestampCombiner.OUTPUT_AT_EOW:
+            found = [(window_of(begin, end), of(values), None) for begin, end, values in runs]
+        else:
+            found = []
+            rest = iter(entries)
+            for begin, end, values in runs:
+                window = window_of(begin, end)
+                found.append((window, of(values), self._stamp(window, islice(rest, len(values)))))
+        return self._joined(sorted([*found, *windows], key=_first)) if windows else found
 
-    def _joined(self, windows: list[_MergedWindow]) -> list[_MergedWindow]:
-        joined: list[list[_MergedWindow]] = []
+    def _joined(self, windows: list[MergedWindow]) -> list[MergedWindow]:
+        joined: list[list[MergedWindow]] = []
         end = MIN_MICROS
-        for window in windows:
-            interval: Any = window.window
+        for merged in windows:
+            interval: Any = merged[0]
             if joined and interval[0] < end:
-                joined[-1].append(window)
+                joined[-1].append(merged)
                 end = max(end, interval[1])
             else:
-                joined.append([window])
+                joined.append([merged])
                 end = interval[1]
         return [self._join(group) for group in joined]
 
-    def _join(self, group: list[_MergedWindow], result: BoundedWindow | None = None) -> _MergedWindow:
-        if len(group) == 1 and result in (None, group[0].window):
+    def _join(self, group: list[MergedWindow], result: BoundedWindow | None = None) -> MergedWindow:
+        if len(group) == 1 and result in (None, group[0][0]):
             return group[0]
         if result is None:
-            intervals: list[Any] = [w.window for w in group]
+            intervals: list[Any] = [window for window, _, _ in group]
             result = IntervalWindow.of_micros(min(w[0] for w in intervals), max(w[1] for w in intervals))
         stamp = None
-        for window in group:
-            if window.stamp is not None:
-                stamp = window.stamp if stamp is None else combined(self._combiner, stamp, window.stamp)
-        return _MergedWindow(result, self.fold.merged([w.accumulator for w in group]), stamp)
+        for _, _, own in group:
+            if own is not None:
+                stamp = own if stamp is None else combined(self._combiner, stamp, own)
+        return result, self.fold.merged([accumulator for _, accumulator, _ in group]), stamp
 
-    def _stamp(self, window: BoundedWindow, entries: list[tuple[Any, Any, int, Any]]) -> int | None:
+    def _stamp(self, window: BoundedWindow, entries: Iterable[Entry]) -> int | None:
         stamp: int | None = None
         for _, _, micros, _ in entries:
             own = for_element(self._combiner, window, micros, self._windowing.window_fn)
@@ -194,16 +208,14 @@ class WindowOperator:
                 stamp = own if stamp is None else combined(self._combiner, stamp, own)
         return stamp
 
-    def _merge_by_fn(
-        self, entries: list[tuple[Any, Any, int, Any]], windows: list[_MergedWindow]
-    ) -> list[_MergedWindow]:
+    def _merge_by_fn(self, entries: list[Entry], windows: list[MergedWindow]) -> list[MergedWindow]:
         """Windows that merge as the user's `merge_windows` says."""
-        by_window: dict[BoundedWindow, list[tuple[Any, Any, int, Any]]] = {}
+        by_window: dict[BoundedWindow, list[Entry]] = {}
         for entry in entries:
             by_window.setdefault(entry[0], []).append(entry)
-        current: dict[BoundedWindow, list[_MergedWindow]] = {w.window: [w] for w in windows}
+        current: dict[BoundedWindow, list[MergedWindow]] = {merged[0]: [merged] for merged in windows}
         for window, own in by_window.items():
-            made = _MergedWindow(window, self.fold.of([e[3] for e in own]), self._stamp(window, own))
+            made = window, self.fold.of([value for _, _, _, value in own]), self._stamp(window, own)
             current.setdefault(window, []).append(made)
         merges: list[tuple[list[BoundedWindow], BoundedWindow]] = []
 
@@ -214,7 +226,7 @@ class WindowOperator:
         window_fn = self._windowing.window_fn
         window_fn.merge_windows(Context(current))
         for sources, result in merges:
-            group: list[_MergedWindow] = []
+            group: list[MergedWindow] = []
             for window in dict.fromkeys(sources):
                 if window not in current:
                     raise PenstockError(
@@ -224,36 +236,6 @@ class WindowOperator:
                 group.extend(current.pop(window))
             current.setdefault(result, []).append(self._join(group, result))
         return [self._join(group, window) for window, group in current.items()]
-
-
-class _MergedWindow:
-    """One key's window, and what has been folded for it."""
-
-    __slots__ = ("accumulator", "stamp", "window")
-
-    def __init__(self, window: BoundedWindow, accumulator: Any, stamp: int | None) -> None:
-        self.window = window
-        self.accumulator = accumulator
-        self.stamp = stamp
-
-
-class _Rows:
-    """Results of which each has a window of its own."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self.timestamps: list[int] = []
-        self.windows: list[Windows] = []
-
-    def add(self, value: Any, timestamp: int, window: BoundedWindow) -> None:
-        self.values.append(value)
-        self.timestamps.append(timestamp)
-        self.windows.append((window,))
-
-    def taken(self) -> Bundle:
-        bundle = Bundle(self.values, self.timestamps, self.windows, ONLY_PANE)
-        self.values, self.timestamps, self.windows = [], [], []
-        return bundle
 
 
 _first = itemgetter(0)
