@@ -99,6 +99,13 @@ class CombineFn(Generic[InT, AccT, OutT]):
     # `retract_input(accumulator, element) -> accumulator`.
     retract_input: ClassVar[Callable[..., Any] | None] = None
 
+    def retracts_exactly(self, element: InT) -> bool:
+        """Whether `retract_input` gives exactly what there was before this element.
+
+        For an element of which it isn't so, the inputs are kept.
+        """
+        return self.retract_input is not None
+
     def teardown(self, *args: Any, **kwargs: Any) -> None:
         """Called once in each worker, when it is done."""
 

@@ -43,6 +43,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "runners.runner": ("sdk.runner",),
     "testing": ("testing",),
     "testing.test_pipeline": ("testing",),
+    "testing.test_stream": ("testing",),
     "testing.util": ("testing.util",),
     "transforms": ("transforms", "sdk.ptransform"),
     "transforms.combiners": ("transforms.combiners", "transforms"),
@@ -97,7 +98,9 @@ class Namespace(ModuleType):
         return (namespace, (self._penstock_path,))
 
     def __dir__(self) -> list[str]:
-        names = {name for m in MODULES[self._penstock_path] for name in dir(import_module(f"{_PACKAGE}.{m}".rstrip(".")))}
+        names = {
+            name for m in MODULES[self._penstock_path] for name in dir(import_module(f"{_PACKAGE}.{m}".rstrip(".")))
+        }
         return sorted(name for name in names if not name.startswith("_"))
 
 

@@ -19,6 +19,7 @@ import attrs
 
 from .combine_fn import CombineFn
 from .dofn import DoFn
+from .script import Script
 from .serialization import Serialized
 from .side_inputs import View
 from .sink import Sink
@@ -65,7 +66,7 @@ class SideInputArgument:
 
 @attrs.frozen
 class Read:
-    source: BoundedSource[Any]
+    source: BoundedSource[Any] | Script
 
 
 @attrs.frozen
@@ -91,6 +92,8 @@ class GroupByKeyAndWindow:
 
     windowing: WindowingStrategy
     combine: Serialized[CombineFn[Any, Any, Any]] | None = None
+    # Whether its input may hold retractions.
+    retracted: bool = False
 
 
 @attrs.frozen

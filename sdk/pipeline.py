@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..triggers import AccumulationMode
 from . import graph, typehints
-from .errors import DuplicateLabelError, PipelineError, TypeHintError
+from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError
 from .options import PipelineOptions, StandardOptions, TypeOptions, get_pipeline_options
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
@@ -105,10 +106,14 @@ class Pipeline:
         label = self.full_label
         if is_bounded is None:
             is_bounded = all(pcoll.is_bounded for pcoll in inputs)
+        retracted_by = next((pcoll.retracted_by for pcoll in inputs if pcoll.retracted_by), "")
+        if isinstance(primitive, graph.GroupByKeyAndWindow):
+            primitive = attrs.evolve(primitive, retracted=bool(retracted_by))
+            retracted_by = _retracted_by_grouping(primitive.windowing, retracted_by, label)
         outputs: dict[str | None, PCollection[Any]] = {}
         for tag in tags:
             pcoll: PCollection[Any] = PCollection(
-                self, len(self._pcollections), label, tag, windowing, element_type, is_bounded
+                self, len(self._pcollections), label, tag, windowing, element_type, is_bounded, retracted_by
             )
             self._pcollections[pcoll.id] = pcoll
             outputs[tag] = pcoll
@@ -220,6 +225,16 @@ class PipelineVisitor:
 
     def visit_transform(self, transform: graph.Transform) -> None:
         """Called once for each."""
+
+
+def _retracted_by_grouping(windowing: WindowingStrategy, retracted_by: str, label: str) -> str:
+    """Who may retract a grouping's results: itself, or whoever retracts its input."""
+    if retracted_by and windowing.accumulation_mode is not AccumulationMode.RETRACTING:
+        raise UnsupportedError(
+            f"{label}: {retracted_by} may retract its input, but it is in {windowing.accumulation_mode.name} mode, "
+            "whose panes can't take anything back; use AccumulationMode.RETRACTING for its windows too"
+        )
+    return label if windowing.panes_replace else retracted_by
 
 
 def _pcollections_in(value: Any) -> list[PCollection[Any]]:

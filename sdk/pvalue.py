@@ -56,6 +56,7 @@ class PCollection(PValue, Generic[T]):
       windowing: how it is windowed.
       element_type: its elements' type hint; `Any` if nothing is known.
       is_bounded: whether it ends.
+      retracted_by: the full label of the grouping that may retract its elements; "" if none does.
     """
 
     def __init__(
@@ -67,8 +68,10 @@ class PCollection(PValue, Generic[T]):
         windowing: WindowingStrategy = DEFAULT_WINDOWING,
         element_type: Any = Any,
         is_bounded: bool = True,
+        retracted_by: str = "",
     ) -> None:
         super().__init__(pipeline)
+        self.retracted_by = retracted_by
         self.id = id
         self.producer = producer
         self.tag = tag

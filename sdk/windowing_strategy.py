@@ -23,6 +23,8 @@ class WindowingStrategy:
       accumulation_mode: how a window's results relate.
       timestamp_combiner: which timestamp a window's result gets.
       allowed_lateness: microseconds that a window is kept after the watermark passed its end.
+      emit_unchanged: whether, in RETRACTING mode, an on-time or closing pane that equals the
+        one before it is retracted and repeated all the same.
     """
 
     window_fn: WindowFn = attrs.field(factory=GlobalWindows)
@@ -30,8 +32,13 @@ class WindowingStrategy:
     accumulation_mode: AccumulationMode = AccumulationMode.DISCARDING
     timestamp_combiner: Any = TimestampCombiner.OUTPUT_AT_EOW
     allowed_lateness: int = attrs.field(default=0, converter=int)
-    # A merging window function has been used up by a grouping: grouping once more needs
-    # a new WindowInto only if it is to merge again (Dataflow Model, section 2.2).
+    emit_unchanged: bool = False
+
+    @property
+    def panes_replace(self) -> bool:
+        """Whether a result may replace, and so retract, an earlier one."""
+        once = isinstance(self.trigger, DefaultTrigger) and self.allowed_lateness == 0
+        return self.accumulation_mode is AccumulationMode.RETRACTING and not once
 
     @property
     def windowfn(self) -> WindowFn:

@@ -1,10 +1,12 @@
 """Testing pipelines.
 
 test_pipeline.py   TestPipeline: a pipeline that runs when its `with` block ends
+test_stream.py     TestStream: a source whose every move the test decides
 util.py            assert_that, and what to hold a PCollection against
 """
 
 from .test_pipeline import TestPipeline
+from .test_stream import TestStream
 from .util import (
     TestWindowedValue,
     assert_that,
@@ -20,6 +22,7 @@ from .util import (
 
 __all__ = [
     "TestPipeline",
+    "TestStream",
     "TestWindowedValue",
     "assert_that",
     "contains_in_any_order",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
 from ..sdk import graph
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
@@ -23,6 +21,8 @@ class AssignWindows(PTransform):
       accumulation_mode: how a window's panes relate.
       timestamp_combiner: which timestamp a result gets; the end of the window unless said otherwise.
       allowed_lateness: seconds that a window is kept after its end has passed.
+      emit_unchanged: whether, in RETRACTING mode, an on-time or closing pane that equals the
+        one before it is retracted and repeated all the same.
 
     Source: Dataflow Model, section 2.2.
 
@@ -47,6 +47,7 @@ class AssignWindows(PTransform):
         accumulation_mode: AccumulationMode | None = None,
         timestamp_combiner: Any = None,
         allowed_lateness: Any = 0,
+        emit_unchanged: bool = False,
     ) -> None:
         super().__init__()
         if isinstance(windowfn, AssignWindows):
@@ -66,6 +67,7 @@ class AssignWindows(PTransform):
             trigger=trigger or DefaultTrigger(),
             accumulation_mode=accumulation_mode or AccumulationMode.DISCARDING,
             allowed_lateness=lateness_micros(allowed_lateness),
+            emit_unchanged=emit_unchanged,
             **changes,
         )
 
@@ -73,9 +75,8 @@ class AssignWindows(PTransform):
         return "WindowInto"
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        windowing = attrs.evolve(self.windowing)
-        add = pcoll.pipeline.add
-        return add(graph.AssignWindows(windowing), [pcoll], windowing, pcoll.element_type)[None]
+        primitive = graph.AssignWindows(self.windowing)
+        return pcoll.pipeline.add(primitive, [pcoll], self.windowing, pcoll.element_type)[None]
 
 
 WindowInto = AssignWindows

@@ -207,6 +207,9 @@ class CurriedCombineFn(CombineFn[Any, Any, Any]):
         assert self.fn.retract_input is not None
         return self.fn.retract_input(accumulator, element, *self.args, **self.kwargs)
 
+    def retracts_exactly(self, element: Any) -> bool:
+        return self.fn.retracts_exactly(element)
+
     def teardown(self) -> None:
         self.fn.teardown(*self.args, **self.kwargs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..sdk import graph
+from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
 from ..sdk.sink import Sink
@@ -23,5 +24,11 @@ class Write(PTransform):
         return f"Write({type(self.sink).__name__})"
 
     def expand(self, pcoll: PCollection[Any]) -> PDone:
+        if pcoll.retracted_by and not self.sink.accepts_retractions:
+            raise UnsupportedError(
+                f"{pcoll.pipeline.full_label}: {type(self.sink).__name__} only appends, but {pcoll.retracted_by} may "
+                "retract what it is given; write to a sink that takes retractions, such as WriteToSQLite or "
+                "WriteToChangelog, or use AccumulationMode.ACCUMULATING"
+            )
         pcoll.pipeline.add(graph.ParDo(None, sink=self.sink), [pcoll], pcoll.windowing)
         return PDone(pcoll.pipeline)

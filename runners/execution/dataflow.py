@@ -31,8 +31,15 @@ class GroupingInput(Protocol):
     @property
     def cells(self) -> Cells: ...
 
+    @property
+    def takes_bundles(self) -> bool:
+        """Whether it takes bundles as they are, by `receive`, and nothing is to be folded."""
+
     def folded(self) -> None:
         """Called when a bundle has been folded into the cells."""
+
+    def receive(self, bundle: Bundle) -> None:
+        """Take in a bundle as it is."""
 
 
 class Dataflow:
@@ -67,11 +74,15 @@ class Dataflow:
                 self.attach(step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
                 (pcollection,) = step.transform.inputs
+                grouping = groupings[step.transform.label]
+                if grouping.takes_bundles:
+                    self.attach(pcollection, grouping.receive)
+                    continue
                 fold = StageExecutor(
                     Stage((), pcollection, step.transform),
                     _no_output,
                     None,
-                    *_folding(groupings[step.transform.label]),
+                    *_folding(grouping),
                 )
                 self._folds.append(fold)
                 self.attach(pcollection, fold.process)
@@ -130,6 +141,12 @@ class StageRun:
             return
         self._count.read += len(bundle)
         self.executor.process(bundle)
+
+    def hold(self) -> int | None:
+        """The earliest timestamp among what is kept; None if nothing is."""
+        if not self._kept:
+            return None
+        return min(min(b.timestamps) if type(b.timestamps) is list else b.timestamps for b in self._kept if len(b))
 
     def unblock(self) -> None:
         """The side inputs are complete."""

@@ -9,7 +9,7 @@ combining grouping alone, the grouping's fold belongs to the stage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -106,12 +106,21 @@ class Plan:
         return {s.pcollection for t in self.graph.transforms for s in t.side_inputs}
 
 
-def fuse(pipeline: graph.Graph, fold_everything: bool = True) -> Plan:
-    """The plan of a graph.
+def is_final(grouping: graph.GroupByKeyAndWindow) -> bool:
+    """Whether a bounded input gives each window one result, whatever order it comes in.
 
-    `fold_everything` says whether stages may end in the fold of any grouping, or only in one
-    that combines, and so shrinks what is held before a shuffle.
+    It does unless the trigger counts elements, or inputs are taken back.
     """
+    return not (grouping.windowing.trigger.element_wise or grouping.retracted)
+
+
+def shrinks(grouping: graph.GroupByKeyAndWindow) -> bool:
+    """Whether folding a bounded input before a shuffle makes less of it."""
+    return is_final(grouping) and grouping.combine is not None and not grouping.windowing.window_fn.is_merging
+
+
+def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], bool]) -> Plan:
+    """The plan of a graph; `may_fold` says in the folds of which groupings stages may end."""
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
     uses.update(s.pcollection for t in pipeline.transforms for s in t.side_inputs)
     chains: list[list[graph.Transform]] = []
@@ -128,8 +137,7 @@ def fuse(pipeline: graph.Graph, fold_everything: bool = True) -> Plan:
         elif isinstance(primitive, graph.ParDo) and primitive.sink is not None:
             order.append(Output(transform))
         elif isinstance(primitive, graph.GroupByKeyAndWindow):
-            shrinks = primitive.combine is not None and not primitive.windowing.window_fn.is_merging
-            chain = open_chains.pop(transform.inputs[0], None) if fold_everything or shrinks else None
+            chain = open_chains.pop(transform.inputs[0], None) if may_fold(primitive) else None
             if chain is not None:
                 folds[chain[-1].label] = transform
             order.append(Grouping(transform, fused=chain is not None))

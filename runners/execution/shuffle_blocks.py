@@ -57,7 +57,9 @@ def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
     """A bundle as blocks of five columns; a column that doesn't vary is one entry long in the last one."""
     n = len(bundle)
     varying = [c for c in (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs) if type(c) is list]
-    constants = [None if type(c) is list else c for c in (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)]
+    constants = [
+        None if type(c) is list else c for c in (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+    ]
     head = encode_column([constants])
     if n:
         for block in encode_blocks([bundle.values, *varying]):
@@ -86,6 +88,12 @@ class ShuffleWriter:
         self.cells = Cells()
         self._send = send
         fold.setup()
+
+    # It folds whatever comes.
+    takes_bundles = False
+
+    def receive(self, bundle: Bundle) -> None:
+        raise AssertionError("bundles are folded before a shuffle")
 
     def folded(self) -> None:
         """Send on what is held, if it is much."""

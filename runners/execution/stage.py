@@ -166,9 +166,7 @@ class StageExecutor:
                     if argument.value.index in operation.windowed_views:
                         arguments[name] = self._views.by_main_window(side_input)
                     else:
-                        arguments[name] = self._guarded(
-                            operation.label, lambda s=side_input: self._views.whole(s)
-                        )
+                        arguments[name] = self._guarded(operation.label, lambda s=side_input: self._views.whole(s))
         return arguments
 
 
@@ -191,7 +189,7 @@ class Chain:
         self._has_bundle_arguments = any(
             isinstance(op, ParDoOperation)
             and any(
-                isinstance(a.value, graph.SideInputArgument) or a.marker is not None and a.marker not in _ELEMENT_WISE
+                isinstance(a.value, graph.SideInputArgument) or (a.marker is not None and a.marker not in _ELEMENT_WISE)
                 for a in op.arguments
             )
             for op in operations

@@ -1,8 +1,10 @@
 """One run of a pipeline in the calling process.
 
-Sources are read one bundle at a time, and each bundle is pushed through everything that
-follows before the next one is read.  A stage with side inputs waits until they are complete;
-what comes for it before that is kept.  When everything is done the sinks commit.
+A source brings bundles, or a script of events.  Each bundle is pushed through everything that
+follows before the next one is taken.  After it the watermarks are moved on, step by step in
+the graph's order: a step's output watermark is the least of its inputs' and of what it holds,
+and never goes back.  A stage with side inputs waits until they are ready; what comes for it
+before that is kept, and holds the watermark.  When everything is done the sinks commit.
 """
 
 from __future__ import annotations
@@ -13,15 +15,19 @@ from contextlib import suppress
 from typing import Any
 
 from ...sdk import graph
-from ..execution.cells import Cells
+from ...sdk.bundle import Bundle
+from ...sdk.errors import UnsupportedError
+from ...sdk.metrics import MetricsContainer
+from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, SignalArrives, WatermarkMoves
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.counters import Counts
-from ..execution.dataflow import Dataflow, Receiver
-from ..execution.fold import Fold
-from ..execution.fusion import Grouping, Output, Plan, Source, Stage
+from ..execution.dataflow import Dataflow
+from ..execution.fusion import Grouping, Output, Plan, Source, Stage, Union
 from ..execution.output import OutputRun
 from ..execution.side_input_views import SideInputViews
 from ..execution.user_code import Attribution, attributed, reraise
-from ..execution.window_operator import WindowOperator
+from .clock import Clock
+from .grouping import GroupingRun
 
 
 class LocalExecution:
@@ -29,21 +35,28 @@ class LocalExecution:
 
     Attributes:
       counts: elements, by step.
+      metrics: what user code and the run itself report.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, metrics: MetricsContainer) -> None:
         self.plan = plan
         self.counts = Counts()
+        self.metrics = metrics
+        self._clock = Clock()
         self._views = SideInputViews()
-        self._done: set[int] = set()
-        self._finished: set[int] = set()
+        self._watermarks: dict[int, int] = dict.fromkeys(plan.graph.pcollections, MIN_MICROS)
         self._reach = {id(s): _reachable(plan, s) for s in plan.steps if isinstance(s, Source)}
         transaction = uuid.uuid4().hex[:12]
         steps = plan.steps
-        self._groupings = {s.transform.label: _GroupingRun(s) for s in steps if isinstance(s, Grouping)}
+        is_batch = plan.graph.is_bounded
+        self._groupings = {
+            s.transform.label: GroupingRun(s, self._clock, is_batch, metrics) for s in steps if isinstance(s, Grouping)
+        }
         self._outputs = [OutputRun(s.transform, transaction, self.counts) for s in steps if isinstance(s, Output)]
         receivers = {output.label: output.receive for output in self._outputs}
         self._dataflow = Dataflow(plan, steps, self._views, self._groupings, receivers, self.counts)
+        for run in self._groupings.values():
+            run.wire(self._dataflow)
         for pcollection in plan.side_input_ids():
             self._dataflow.attach(pcollection, lambda bundle, i=pcollection: self._views.add(i, bundle))
 
@@ -53,8 +66,11 @@ class LocalExecution:
             for output in self._outputs:
                 output.prepare()
             for source in self._sources():
-                self._read(source)
-                self._propagate()
+                for _ in self._events(source):
+                    self._propagate()
+            self._propagate()
+            for grouping in self._groupings.values():
+                grouping.teardown()
             self._dataflow.teardown()
             for output in self._outputs:
                 output.stage()
@@ -67,39 +83,77 @@ class LocalExecution:
         for output in self._outputs:
             output.commit()
 
+    # Sources
+
     def _sources(self) -> Iterator[Source]:
-        """The sources, in an order in which little has to be kept for stages that wait."""
+        """The sources, in an order in which little has to be kept for stages that wait; scripts last."""
         unread = [step for step in self.plan.steps if isinstance(step, Source)]
-        if not unread:
-            self._propagate()
+        scripts = [step for step in unread if _script(step) is not None]
+        if len(scripts) > 1:
+            raise UnsupportedError(
+                f"{scripts[1].transform.label}: the pipeline has another TestStream, {scripts[0].transform.label}, "
+                "and there is one clock; use one with several output_tags"
+            )
         while unread:
-            source = min(unread, key=lambda s: len(self._waiting(s)))
+            source = min(unread, key=lambda s: (_script(s) is not None, self._waiting(s)))
             unread.remove(source)
             yield source
 
-    def _waiting(self, source: Source) -> list[Stage]:
-        """Stages that would have to keep what this source brings."""
-        return [s for s in self._reach[id(source)] if not self._has_side_inputs(s)]
+    def _waiting(self, source: Source) -> int:
+        """How many stages would have to keep what this source brings."""
+        return sum(not self._has_side_inputs(s) for s in self._reach[id(source)])
 
     def _has_side_inputs(self, stage: Stage) -> bool:
-        return all(s.pcollection in self._done for s in stage.side_inputs)
+        return all(self._watermarks[s.pcollection] >= MAX_MICROS for s in stage.side_inputs)
+
+    def _events(self, step: Source) -> Iterator[None]:
+        """Push what a source brings, stopping where watermarks or clocks have moved."""
+        script = _script(step)
+        if script is None:
+            self._read(step)
+            yield
+            return
+        outputs = step.transform.outputs
+        for event in script.events:
+            if isinstance(event, ElementsArrive):
+                self._count(step, event.bundle)
+                self._dataflow.send_to(outputs[event.tag])(event.bundle)
+            elif isinstance(event, WatermarkMoves):
+                self._move(outputs[event.tag], event.micros)
+            elif isinstance(event, ClockMoves):
+                self._clock.advance(event.micros)
+            elif isinstance(event, SignalArrives):
+                for grouping in self._groupings.values():
+                    grouping.signal(event.name)
+            else:
+                assert isinstance(event, PercentileMoves)
+                for grouping in self._groupings.values():
+                    grouping.advance_percentile(event.percentile, event.micros)
+            yield
+        for output in outputs.values():
+            self._move(output, MAX_MICROS)
+        yield
 
     def _read(self, step: Source) -> None:
         primitive = step.transform.primitive
-        assert isinstance(primitive, graph.Read)
+        assert isinstance(primitive, graph.Read) and not isinstance(primitive.source, Script)
         (output,) = step.transform.outputs.values()
         send = self._dataflow.send_to(output)
-        count = self.counts.of(step.transform.label)
-        for split in self._guarded(step, lambda: primitive.source.split(1)):
-            bundles = iter(primitive.source.read_bundles(split))
+        source = primitive.source
+        for split in self._guarded(step, lambda: source.split(1)):
+            bundles = iter(source.read_bundles(split))
             while True:
                 bundle = self._guarded(step, lambda b=bundles: next(b, None))
                 if bundle is None:
                     break
-                count.read += len(bundle)
-                count.written += len(bundle)
+                self._count(step, bundle)
                 send(bundle)
-        self._done.add(output)
+        self._move(output, MAX_MICROS)
+
+    def _count(self, step: Source, bundle: Bundle) -> None:
+        count = self.counts.of(step.transform.label)
+        count.read += len(bundle)
+        count.written += len(bundle)
 
     def _guarded(self, step: Source, read: Callable[[], Any]) -> Any:
         try:
@@ -107,52 +161,41 @@ class LocalExecution:
         except Exception as error:
             reraise(attributed(error, Attribution(step.transform.label, None)))
 
+    # Watermarks and clocks
+
+    def _move(self, pcollection: int, watermark: int) -> None:
+        if watermark > self._watermarks[pcollection]:
+            self._watermarks[pcollection] = watermark
+
     def _propagate(self) -> None:
-        """Finish whatever has all of its inputs, in the graph's order."""
+        """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
         for step in self.plan.steps:
-            if id(step) in self._finished or isinstance(step, Source):
-                continue
             if isinstance(step, Stage):
-                if not self._has_side_inputs(step):
-                    continue
-                self._dataflow.stages[id(step)].unblock()
-                if step.input not in self._done:
-                    continue
-                self._done.update(step.operations[-1].outputs.values())
-            elif not all(i in self._done for i in step.transform.inputs):
-                continue
-            elif isinstance(step, Grouping):
+                watermark = self._watermarks[step.input]
+                run = self._dataflow.stages[id(step)]
+                if self._has_side_inputs(step):
+                    run.unblock()
+                kept = run.hold()
+                for output in step.operations[-1].outputs.values():
+                    self._move(output, watermark if kept is None else min(watermark, kept))
+            elif isinstance(step, Union):
                 (output,) = step.transform.outputs.values()
-                self._groupings[step.transform.label].finish(self._dataflow.send_to(output))
-                self._done.add(output)
-            else:
-                self._done.update(step.transform.outputs.values())
-            self._finished.add(id(step))
+                self._move(output, min((self._watermarks[i] for i in step.transform.inputs), default=MAX_MICROS))
+            elif isinstance(step, Grouping):
+                watermark = self._watermarks[step.transform.inputs[0]]
+                moved = self._groupings[step.transform.label].advance(watermark)
+                for output in step.transform.outputs.values():
+                    self._move(output, moved)
 
 
-class _GroupingRun:
-    """A grouping's window operator."""
-
-    def __init__(self, step: Grouping) -> None:
-        self.fold = Fold(step.transform)
-        self.fold.setup()
-        self.operator = WindowOperator(self.fold)
-
-    @property
-    def cells(self) -> Cells:
-        return self.operator.cells
-
-    def folded(self) -> None:
-        """Nothing is due before the watermark moves."""
-
-    def finish(self, send: Receiver) -> None:
-        for bundle in self.operator.flush():
-            send(bundle)
-        self.fold.teardown()
+def _script(step: Source) -> Script | None:
+    primitive = step.transform.primitive
+    assert isinstance(primitive, graph.Read)
+    return primitive.source if isinstance(primitive.source, Script) else None
 
 
 def _reachable(plan: Plan, source: Source) -> list[Stage]:
-    """Stages that a source's elements may reach."""
+    """Stages with side inputs that a source's elements may reach."""
     found: list[Stage] = []
     seen: set[int] = set()
     todo = list(source.transform.outputs.values())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...sdk.graph import Graph
+from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import PipelineOptions
 from ...sdk.runner import PipelineResult, PipelineState, Runner
-from ..execution.fusion import fuse
+from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
 from .execution import LocalExecution
 
@@ -21,8 +21,8 @@ class LocalStreamingRunner(Runner):
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> LocalResult:
         """Run to the end, and raise what made it fail."""
         container = MetricsContainer()
-        plan = fuse(graph)
-        execution = LocalExecution(plan)
+        plan = fuse(graph, is_final if graph.is_bounded else _never)
+        execution = LocalExecution(plan, container)
         with scoped(container), progress_of(execution.counts, plan, options):
             execution.run()
         return LocalResult(container)
@@ -36,6 +36,10 @@ class LocalStreamingRunner(Runner):
             "default trigger": "yes",
             "transactional file sinks": "yes",
         }
+
+
+def _never(grouping: GroupByKeyAndWindow) -> bool:
+    return False
 
 
 class LocalResult(PipelineResult):

@@ -9,7 +9,7 @@ from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, MetricsContainer
 from ...sdk.options import PipelineOptions, SparkOptions
 from ...sdk.runner import PipelineResult, PipelineState, Runner
-from ..execution.fusion import fuse
+from ..execution.fusion import fuse, shrinks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ class SparkBatchRunner(Runner):
         from .batch import SparkBatchExecution
         from .session import find_session
 
-        plan = fuse(graph, fold_everything=False)
+        plan = fuse(graph, shrinks)
         session, is_ours = (self._session, False) if self._session is not None else find_session(options)
         assert session is not None
         try:

@@ -26,7 +26,7 @@ from ..execution.user_code import Attribution, attributed, reraise
 from ..execution.window_operator import WindowOperator
 from .block_spool import BlockSpool
 from .remote_error import wrapped
-from .segments import Segment, Stored
+from .segments import Segment
 
 # What a row is: the output that it belongs to, and there a number and bytes.  An output is
 # ("grouping", label), ("stored", pcollection), ("side", pcollection), ("sink", label).
@@ -65,13 +65,21 @@ class SegmentTask:
                     for pcollection, contents in pickle.loads(self._side_inputs.value).items():
                         views.put(pcollection, contents)
                 unit = f"{partition}-{uuid.uuid4().hex[:8]}"
-                yield from _SegmentRun(plan, segment, views, self._transaction, unit, counts).rows(rows)
+                yield from SegmentRun(plan, segment, views, self._transaction, unit, counts).rows(rows)
         except Exception as error:
             raise wrapped(error) from None
         self._metrics.add({(self._number, partition): (container, counts)})
 
 
-class _SegmentRun:
+class SegmentRun:
+    """A segment at work on one partition.
+
+    Args:
+      views: its side inputs, complete.
+      unit: what its sinks call this attempt.
+      counts: what to count in.
+    """
+
     def __init__(
         self, plan: Plan, segment: Segment, views: SideInputViews, transaction: str, unit: str, counts: Counts
     ) -> None:

@@ -1,0 +1,132 @@
+"""A grouping in this process: its window operator, fed and advanced."""
+
+from __future__ import annotations
+
+from ...sdk import graph
+from ...sdk.bundle import Bundle
+from ...sdk.metrics import MetricName, MetricsContainer
+from ...windowing.timestamp import MAX_MICROS
+from ..execution.cells import Cells
+from ..execution.dataflow import Dataflow, Receiver
+from ..execution.fold import Fold
+from ..execution.fusion import Grouping, is_final
+from ..execution.triggered_windows import TriggeredWindows
+from ..execution.user_code import Attribution, attributed, reraise
+from ..execution.window_operator import WindowOperator
+from .clock import Clock
+
+# The output tag of what came too late, and the metric that counts it.
+LATE = "late"
+DROPPED_LATE = MetricName("penstock", "dropped_late")
+
+
+class GroupingRun:
+    """A grouping's window operator.
+
+    A bounded input whose windows have one result each goes through the operator's cells;
+    any other one through its triggered windows.
+    """
+
+    def __init__(self, step: Grouping, clock: Clock, is_batch: bool, metrics: MetricsContainer) -> None:
+        primitive = step.transform.primitive
+        assert isinstance(primitive, graph.GroupByKeyAndWindow)
+        self.label = step.transform.label
+        self.fold = Fold(step.transform)
+        self.fold.setup()
+        self.operator = WindowOperator(self.fold)
+        self.windows: TriggeredWindows | None = None
+        self._outputs = step.transform.outputs
+        self._clock = clock
+        self._counters = metrics.step(self.label).counters
+        self._is_done = False
+        if not (is_batch and is_final(primitive)):
+            self.windows = TriggeredWindows(self.fold, primitive.retracted, LATE in self._outputs)
+
+    def wire(self, dataflow: Dataflow) -> None:
+        """Have results sent on."""
+        self._send: Receiver = dataflow.send_to(self._outputs[None])
+        self._send_late: Receiver | None = None
+        if LATE in self._outputs:
+            self._send_late = dataflow.send_to(self._outputs[LATE])
+
+    # What stages fold into
+
+    @property
+    def cells(self) -> Cells:
+        return self.operator.cells
+
+    def folded(self) -> None:
+        """Nothing is due before the watermark moves."""
+
+    # What comes unfolded
+
+    @property
+    def takes_bundles(self) -> bool:
+        """Whether it wants bundles as they are."""
+        return self.windows is not None
+
+    def receive(self, bundle: Bundle) -> None:
+        """Take in a bundle, and send on what it makes fire."""
+        assert self.windows is not None
+        self._tick()
+        try:
+            self.windows.process(bundle)
+        except Exception as error:
+            reraise(attributed(error, Attribution(self.label, None)))
+        self._flush()
+
+    # Clocks
+
+    def advance(self, watermark: int) -> int:
+        """Move the input watermark and the clock on; the output watermark."""
+        if self.windows is None:
+            if watermark >= MAX_MICROS and not self._is_done:
+                self._is_done = True
+                for bundle in self.operator.flush():
+                    self._send(bundle)
+            return watermark
+        self._tick()
+        try:
+            self.windows.advance_watermark(watermark)
+        except Exception as error:
+            reraise(attributed(error, Attribution(self.label, None)))
+        self._flush()
+        hold = self.windows.hold()
+        return watermark if hold is None else min(watermark, hold)
+
+    def _tick(self) -> None:
+        assert self.windows is not None
+        try:
+            self.windows.advance_processing_time(self._clock.now)
+        except Exception as error:
+            reraise(attributed(error, Attribution(self.label, None)))
+        self._flush()
+
+    def advance_percentile(self, percentile: float, watermark: int) -> None:
+        """Move a percentile watermark on."""
+        if self.windows is not None:
+            self.windows.advance_percentile(percentile, watermark)
+            self._flush()
+
+    def signal(self, name: str) -> None:
+        """A signal has come."""
+        if self.windows is not None:
+            self.windows.signal(name)
+            self._flush()
+
+    def _flush(self) -> None:
+        assert self.windows is not None
+        windows = self.windows
+        if windows.dropped:
+            self._counters[DROPPED_LATE] += windows.dropped
+            windows.dropped = 0
+        late = windows.taken_late()
+        if late is not None and self._send_late is not None:
+            self._send_late(late)
+        bundle = windows.taken()
+        if bundle is not None:
+            self._send(bundle)
+
+    def teardown(self) -> None:
+        """The run is over."""
+        self.fold.teardown()

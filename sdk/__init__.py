@@ -1,0 +1,42 @@
+"""What is computed, as data that runners read.
+
+Putting pipelines together:
+
+pipeline.py            Pipeline: a graph of transforms under construction
+pvalue.py              PCollection, and what else stands between transforms
+ptransform.py          PTransform: a step, primitive or composed
+immediate.py           `[1, 2, 3] | transform`
+graph.py               the six primitives, and the graph as frozen data
+drawing.py             the graph as a picture
+layered_layout.py      where its boxes go
+
+What users write:
+
+dofn.py                DoFn, and what its methods may ask for
+process_signature.py   which parameter of a user's function gets what
+combine_fn.py          CombineFn: an aggregation computed in parts
+arithmetic_combine_fns.py  sum, min, max, count, any, all
+side_inputs.py         AsList, AsDict and the like
+tagged_output.py       TaggedOutput: a value for another output
+typehints/             element types, checked when the pipeline is built
+row.py                 Row: a record with named fields
+coders/                values as bytes; keys as bytes that are always the same
+shared.py              one object for all DoFns of a process
+
+Elements:
+
+windowed_value.py      one element, with all that the model knows of it
+bundle.py              many, as columns
+windowing_strategy.py  how a PCollection is windowed and triggered
+
+What runners are given:
+
+source.py, sink.py     where elements come from and go to
+script.py              a source that brings its own clock
+serialization.py       what users wrote, pickled
+options/               how it is to be run
+metrics.py             what is counted
+runner.py              Runner, PipelineResult, and finding runners by name
+errors.py              every error of our own
+compat.py              Beam's module paths
+"""

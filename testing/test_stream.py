@@ -1,0 +1,140 @@
+"""TestStream: an unbounded source whose every move a test decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..sdk import graph
+from ..sdk.bundle import Bundle
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.script import (
+    ClockMoves,
+    ElementsArrive,
+    Event,
+    PercentileMoves,
+    Script,
+    SignalArrives,
+    WatermarkMoves,
+)
+from ..sdk.windowed_value import WindowedValue, unwrapped
+from ..sdk.windowing_strategy import DEFAULT_WINDOWING
+from ..windowing import MAX_TIMESTAMP, TimestampedValue
+from ..windowing.timestamp import MIN_MICROS, Timestamp, micros_of
+
+
+class TestStream(PTransform):
+    """Elements, watermarks and the clock, as a test scripts them.
+
+    Whatever an event makes due has happened before the next one is looked at.  The clock
+    starts at zero and stands still but for `advance_processing_time`.
+
+    Args:
+      coder: Beam's, accepted; elements stay what they are.
+      events: a script to begin with, from another TestStream.
+      output_tags: names of several outputs, each with a watermark of its own; applying the
+        stream then gives a dictionary of PCollections.
+
+    >>> import penstock as beam
+    >>> from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
+    >>> with TestPipeline() as p:
+    ...     stream = (
+    ...         TestStream()
+    ...         .add_elements([beam.window.TimestampedValue(("a", 1), 5)])
+    ...         .advance_watermark_to(10)
+    ...         .add_elements([beam.window.TimestampedValue(("a", 2), 15)])
+    ...         .advance_watermark_to_infinity()
+    ...     )
+    ...     sums = p | stream | beam.WindowInto(beam.window.FixedWindows(10)) | beam.CombinePerKey(sum)
+    ...     assert_that(sums, equal_to([("a", 1), ("a", 2)]))
+    """
+
+    # pytest must not take it for a test.
+    __test__ = False
+
+    def __init__(
+        self,
+        coder: Any = None,
+        events: Iterable[Event] | None = None,
+        output_tags: Iterable[str] | None = None,
+        endpoint: str | None = None,
+    ) -> None:
+        super().__init__()
+        if endpoint is not None:
+            raise ValueError("TestStream: an endpoint to read events from isn't supported; add them to the stream")
+        self.events: list[Event] = list(events or [])
+        self.output_tags: list[str] = list(dict.fromkeys(output_tags or []))
+        self._watermarks: dict[str | None, int] = {}
+        for event in self.events:
+            if isinstance(event, WatermarkMoves):
+                self._watermarks[event.tag] = event.micros
+
+    def add_elements(self, elements: Iterable[Any], tag: str | None = None, event_timestamp: Any = None) -> TestStream:
+        """These elements arrive, as one bundle.
+
+        A `TimestampedValue` or `WindowedValue` says itself when it happened; other elements
+        happen at `event_timestamp`, or else at the watermark.
+        """
+        self._check_tag(tag)
+        default = self._watermarks.get(tag, MIN_MICROS)
+        if event_timestamp is not None:
+            default = Timestamp.of(event_timestamp).micros
+        if isinstance(elements, (str, bytes, TimestampedValue, WindowedValue)):
+            raise TypeError(f"TestStream.add_elements: expected a list of elements, got {elements!r}")
+        rows = [unwrapped(element, default) for element in elements]
+        columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], [], []]
+        self.events.append(ElementsArrive(tag, Bundle(*columns)))
+        return self
+
+    def advance_watermark_to(self, new_watermark: Any, tag: str | None = None) -> TestStream:
+        """The watermark moves to this time; it can't go back."""
+        self._check_tag(tag)
+        micros = Timestamp.of(new_watermark).micros
+        current = self._watermarks.get(tag, MIN_MICROS)
+        if micros < current:
+            raise ValueError(
+                f"TestStream.advance_watermark_to: the watermark is at {Timestamp.of_micros(current)} "
+                f"and can't go back to {Timestamp.of_micros(micros)}"
+            )
+        self._watermarks[tag] = micros
+        self.events.append(WatermarkMoves(tag, micros))
+        return self
+
+    def advance_watermark_to_infinity(self, tag: str | None = None) -> TestStream:
+        """The input is complete."""
+        return self.advance_watermark_to(MAX_TIMESTAMP, tag)
+
+    def advance_percentile_watermark_to(self, percentile: float, watermark: Any, tag: str | None = None) -> TestStream:
+        """The watermark for this share of the elements (0 to 100) moves to this time."""
+        self._check_tag(tag)
+        self.events.append(PercentileMoves(tag, percentile, Timestamp.of(watermark).micros))
+        return self
+
+    def advance_processing_time(self, advance_by: Any) -> TestStream:
+        """The clock moves on by this many seconds."""
+        micros = micros_of(advance_by)
+        if micros < 0:
+            raise ValueError(f"TestStream.advance_processing_time: the clock can't go back, got {advance_by!r}")
+        self.events.append(ClockMoves(micros))
+        return self
+
+    def signal(self, name: str) -> TestStream:
+        """A signal reaches the pipeline: see `AfterSignal`."""
+        self.events.append(SignalArrives(name))
+        return self
+
+    def _check_tag(self, tag: str | None) -> None:
+        if self.output_tags and tag not in self.output_tags:
+            raise ValueError(f"TestStream: there is no output {tag!r}; its output_tags are {self.output_tags}")
+        if not self.output_tags and tag is not None:
+            raise ValueError(f"TestStream: to use the tag {tag!r}, name it in output_tags")
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any] | dict[str, PCollection[Any]]:
+        tags: Sequence[str | None] = self.output_tags or (None,)
+        hint = self._output_hint if self._output_hint is not None else Any
+        script = Script(tuple(self.events), tuple(tags))
+        outputs = pbegin.pipeline.add(graph.Read(script), [], DEFAULT_WINDOWING, hint, tags, is_bounded=False)
+        if self.output_tags:
+            return {tag: pcoll for tag, pcoll in outputs.items() if tag is not None}
+        return outputs[None]
