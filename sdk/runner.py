@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .errors import RunnerError
@@ -97,6 +98,13 @@ _ALIASES = {
     "sparkmicrobatchrunner": "spark-microbatch",
 }
 
+# Our own, which are found without looking through all that is installed; that takes longer
+# than a small pipeline.
+OURS = {
+    "local": "penstock.runners.local:LocalStreamingRunner",
+    "spark-batch": "penstock.runners.spark:SparkBatchRunner",
+}
+
 
 @lru_cache(maxsize=1)
 def installed_runners() -> dict[str, EntryPoint]:
@@ -122,11 +130,14 @@ def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
         if not isinstance(made, Runner):
             raise RunnerError(f"expected a runner or its name, got {runner!r}")
         return made
+    names = (runner, runner.lower(), _ALIASES.get(runner.rsplit(".", 1)[-1].lower()))
+    if ours := next((OURS[name] for name in names if name in OURS), None):
+        module, _, attribute = ours.partition(":")
+        return getattr(import_module(module), attribute)()  # type: ignore[no-any-return]
     known = installed_runners()
-    short = runner.rsplit(".", 1)[-1].lower()
-    name = next((name for name in (runner, runner.lower(), _ALIASES.get(short)) if name in known), None)
+    name = next((name for name in names if name in known), None)
     if name is None:
         near = get_close_matches(runner.lower(), [*known, *_ALIASES], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise RunnerError(f"--runner={runner}: there is no such runner{hint} Installed: {', '.join(sorted(known))}")
     return known[name].load()()  # type: ignore[no-any-return]

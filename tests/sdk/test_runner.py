@@ -1,0 +1,58 @@
+"""How runners are found."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from penstock.runners.local import LocalStreamingRunner
+from penstock.runners.spark import SparkBatchRunner
+from penstock.sdk import runner
+from penstock.sdk.errors import RunnerError
+from penstock.sdk.runner import create_runner
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("local", LocalStreamingRunner),
+        ("Local", LocalStreamingRunner),
+        ("LocalStreamingRunner", LocalStreamingRunner),
+        ("DirectRunner", LocalStreamingRunner),
+        ("apache_beam.runners.direct.DirectRunner", LocalStreamingRunner),
+        ("spark-batch", SparkBatchRunner),
+        ("SparkRunner", SparkBatchRunner),
+        (LocalStreamingRunner, LocalStreamingRunner),
+        (LocalStreamingRunner(), LocalStreamingRunner),
+    ],
+)
+def test_a_runner_is_found_by_its_names_its_class_and_itself(name: object, expected: type) -> None:
+    """Beam's names are taken too."""
+    assert expected is type(create_runner(name))
+
+
+def test_our_own_runners_are_those_that_the_package_offers() -> None:
+    """The table that saves looking for them says what the installed package says."""
+    offered = {name: point.value for name, point in runner.installed_runners().items() if point.dist.name == "penstock"}
+
+    assert offered == runner.OURS
+
+
+def test_a_runner_of_another_package_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the group `penstock.runners`."""
+    other = EntryPoint("other", "penstock.runners.local:LocalStreamingRunner", runner.ENTRY_POINTS)
+    monkeypatch.setattr(runner, "installed_runners", lambda: {"other": other})
+
+    assert isinstance(create_runner("other"), LocalStreamingRunner)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("spark-bach", "; did you mean 'spark-batch'?"), ("flink-on-the-moon", ".")]
+)
+def test_an_unknown_runner_is_an_error_that_names_the_nearest(name: str, hint: str) -> None:
+    """And those that there are."""
+    with pytest.raises(RunnerError) as raised:
+        create_runner(name)
+
+    assert f"--runner={name}: there is no such runner{hint} Installed: local, spark-batch" == str(raised.value)
