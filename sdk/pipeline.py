@@ -11,7 +11,7 @@ import attrs
 
 from ..triggers import AccumulationMode
 from . import graph, typehints
-from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError
+from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
 from .options import PipelineOptions, StandardOptions, TypeOptions, get_pipeline_options
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
@@ -189,7 +189,11 @@ class Pipeline:
 
     def run(self) -> PipelineResult:
         """Start it; the result tells how it goes, and can be waited for."""
-        self.result = self.runner.run_pipeline(self.graph(), self.options)
+        try:
+            self.result = self.runner.run_pipeline(self.graph(), self.options)
+        except UserCodeError as error:
+            # Where it went wrong is in its cause; the runner's own frames would only hide it.
+            raise error.with_traceback(None) from error.__cause__
         return self.result
 
     def __enter__(self) -> Pipeline:

@@ -8,10 +8,11 @@ same everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
+from ...windowing import BoundedWindow
 from .cells import Cells
 from .counters import Counts
 from .fold import Fold
@@ -127,32 +128,67 @@ class Dataflow:
 
 
 class StageRun:
-    """A stage, and what has come for it before its side inputs are complete."""
+    """A stage, and what has come for it before its side inputs are ready.
+
+    Attributes:
+      is_ready: whether the side inputs are ready for elements of a window.
+    """
 
     def __init__(self, executor: StageExecutor, counts: Counts) -> None:
         self.executor = executor
+        self.is_ready: Callable[[BoundedWindow], bool] = _not_yet
         self._count = counts.of(executor.stage.label)
         self._kept: list[Bundle] | None = [] if executor.stage.side_inputs else None
 
     def receive(self, bundle: Bundle) -> None:
-        """Process a bundle, or keep it."""
+        """Process a bundle, or keep what of it the side inputs aren't ready for."""
         if self._kept is not None:
-            self._kept.append(bundle)
-            return
+            bundle, later = self._split(bundle)
+            if len(later):
+                self._kept.append(later)
+            if not len(bundle):
+                return
         self._count.read += len(bundle)
         self.executor.process(bundle)
+
+    def _split(self, bundle: Bundle) -> tuple[Bundle, Bundle]:
+        nothing = Bundle([])
+        if type(bundle.windows) is tuple and len(bundle.windows) == 1:
+            return (bundle, nothing) if self.is_ready(bundle.windows[0]) else (nothing, bundle)
+        now: list[Any] = []
+        later: list[Any] = []
+        for value, micros, windows, pane, sign in bundle.rows():
+            for window in windows:
+                part = now if self.is_ready(window) else later
+                part.append((value, micros, (window,), pane, sign))
+        return _of_rows(now), _of_rows(later)
 
     def hold(self) -> int | None:
         """The earliest timestamp among what is kept; None if nothing is."""
         if not self._kept:
             return None
-        return min(min(b.timestamps) if type(b.timestamps) is list else b.timestamps for b in self._kept if len(b))
+        return min(min(b.timestamps) if type(b.timestamps) is list else b.timestamps for b in self._kept)
+
+    def look(self) -> None:
+        """More of the side inputs has come, or their watermarks have moved."""
+        if self._kept:
+            kept, self._kept = self._kept, []
+            for bundle in kept:
+                self.receive(bundle)
 
     def unblock(self) -> None:
         """The side inputs are complete."""
         kept, self._kept = self._kept, None
         for bundle in kept or ():
             self.receive(bundle)
+
+
+def _not_yet(window: BoundedWindow) -> bool:
+    return False
+
+
+def _of_rows(rows: list[Any]) -> Bundle:
+    return Bundle(*map(list, zip(*rows, strict=True))) if rows else Bundle([])
 
 
 def _folding(grouping: GroupingInput | None) -> tuple[Cells | None, Fold | None, Callable[[], None] | None]:

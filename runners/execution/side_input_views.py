@@ -1,4 +1,8 @@
-"""Side inputs' contents, by window, and the views of them."""
+"""Side inputs' contents, by window, and the views of them.
+
+A view is kept up by signs: a retracted element is taken out again.  Of panes that
+accumulate, a singleton's view is the last.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +11,50 @@ from typing import Any
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
+from ...sdk.side_inputs import SingletonView
+from ...triggers import AccumulationMode
 from ...windowing import GLOBAL_WINDOW, BoundedWindow
+
+ByWindow = dict[BoundedWindow, list[Any]]
 
 
 class SideInputViews:
     """What the side inputs of a worker's stages hold.
 
-    A view is built once for each window that somebody looks at.
+    A view is built once for each window that somebody looks at, and again when more has come.
     """
 
     def __init__(self) -> None:
-        self._values: dict[int, dict[BoundedWindow, list[Any]]] = {}
-        self._views: dict[tuple[Any, ...], Any] = {}
+        self._values: dict[int, ByWindow] = {}
+        # By side input and window, the highest pane index so far and that pane's values.
+        self._last_panes: dict[int, dict[BoundedWindow, tuple[int, list[Any]]]] = {}
+        self._views: dict[int, dict[tuple[Any, BoundedWindow], Any]] = {}
 
     def add(self, pcollection: int, bundle: Bundle) -> None:
         """Take in elements of a side input."""
         by_window = self._values.setdefault(pcollection, {})
-        windows = bundle.windows
-        if type(windows) is tuple:
-            for window in windows:
+        self._views.pop(pcollection, None)
+        if type(bundle.windows) is tuple and bundle.signs == 1 and type(bundle.panes) is not list:
+            for window in bundle.windows:
                 by_window.setdefault(window, []).extend(bundle.values)
-        else:
-            for value, own in zip(bundle.values, windows, strict=True):
-                for window in own:
-                    by_window.setdefault(window, []).append(value)
+                self._add_pane(pcollection, window, bundle.panes.index, bundle.values)
+            return
+        for value, _, windows, pane, sign in bundle.rows():
+            for window in windows:
+                values = by_window.setdefault(window, [])
+                if sign > 0:
+                    values.append(value)
+                    self._add_pane(pcollection, window, pane.index, [value])
+                else:
+                    values.remove(value)
+
+    def _add_pane(self, pcollection: int, window: BoundedWindow, index: int, values: list[Any]) -> None:
+        panes = self._last_panes.setdefault(pcollection, {})
+        last = panes.get(window)
+        if last is None or index > last[0]:
+            panes[window] = (index, list(values))
+        elif index == last[0]:
+            last[1].extend(values)
 
     def whole(self, side_input: graph.SideInput) -> Any:
         """The view of a side input in the global window."""
@@ -50,18 +74,30 @@ class SideInputViews:
 
         return view
 
-    def _view(self, side_input: graph.SideInput, window: BoundedWindow) -> Any:
-        key = (side_input.pcollection, side_input.view.__class__, window)
-        cached = self._views.get(key)
-        if cached is None or cached[0] is not side_input.view:
-            values = self._values.get(side_input.pcollection, {}).get(window, [])
-            cached = self._views[key] = (side_input.view, side_input.view.of(values))
-        return cached[1]
+    def has_any(self, pcollection: int, window: BoundedWindow) -> bool:
+        """Whether anything has come for a window."""
+        return window in self._values.get(pcollection, {})
 
-    def values(self, pcollection: int) -> dict[BoundedWindow, list[Any]]:
+    def _view(self, side_input: graph.SideInput, window: BoundedWindow) -> Any:
+        views = self._views.setdefault(side_input.pcollection, {})
+        key = (id(side_input.view), window)
+        if key not in views:
+            views[key] = side_input.view.of(self._contents(side_input, window))
+        return views[key]
+
+    def _contents(self, side_input: graph.SideInput, window: BoundedWindow) -> list[Any]:
+        pcollection = side_input.pcollection
+        accumulates = side_input.windowing.accumulation_mode is AccumulationMode.ACCUMULATING
+        if accumulates and isinstance(side_input.view, SingletonView):
+            last = self._last_panes.get(pcollection, {}).get(window)
+            return [] if last is None else last[1]
+        return list(self._values.get(pcollection, {}).get(window, ()))
+
+    def values(self, pcollection: int) -> ByWindow:
         """Everything that was added of a side input, by window."""
         return self._values.get(pcollection, {})
 
-    def put(self, pcollection: int, by_window: dict[BoundedWindow, list[Any]]) -> None:
+    def put(self, pcollection: int, by_window: ByWindow) -> None:
         """Set the whole contents of a side input."""
         self._values[pcollection] = by_window
+        self._last_panes[pcollection] = {window: (0, values) for window, values in by_window.items()}

@@ -19,6 +19,7 @@ from ...sdk.bundle import Bundle
 from ...sdk.errors import UnsupportedError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, SignalArrives, WatermarkMoves
+from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.counters import Counts
 from ..execution.dataflow import Dataflow
@@ -55,8 +56,11 @@ class LocalExecution:
         self._outputs = [OutputRun(s.transform, transaction, self.counts) for s in steps if isinstance(s, Output)]
         receivers = {output.label: output.receive for output in self._outputs}
         self._dataflow = Dataflow(plan, steps, self._views, self._groupings, receivers, self.counts)
-        for run in self._groupings.values():
-            run.wire(self._dataflow)
+        for grouping in self._groupings.values():
+            grouping.wire(self._dataflow)
+        for run in self._dataflow.stages.values():
+            if not is_batch:
+                run.is_ready = self._readiness(run.executor.stage)
         for pcollection in plan.side_input_ids():
             self._dataflow.attach(pcollection, lambda bundle, i=pcollection: self._views.add(i, bundle))
 
@@ -105,6 +109,19 @@ class LocalExecution:
 
     def _has_side_inputs(self, stage: Stage) -> bool:
         return all(self._watermarks[s.pcollection] >= MAX_MICROS for s in stage.side_inputs)
+
+    def _readiness(self, stage: Stage) -> Callable[[BoundedWindow], bool]:
+        """Whether a stage's side inputs have something, or never will, for an element's window."""
+
+        def is_ready(window: BoundedWindow) -> bool:
+            for side_input in stage.side_inputs:
+                own = side_input.windowing.window_fn.side_input_window(window)
+                is_complete = self._watermarks[side_input.pcollection] >= own.max_micros
+                if not is_complete and not self._views.has_any(side_input.pcollection, own):
+                    return False
+            return True
+
+        return is_ready
 
     def _events(self, step: Source) -> Iterator[None]:
         """Push what a source brings, stopping where watermarks or clocks have moved."""
@@ -175,6 +192,8 @@ class LocalExecution:
                 run = self._dataflow.stages[id(step)]
                 if self._has_side_inputs(step):
                     run.unblock()
+                else:
+                    run.look()
                 kept = run.hold()
                 for output in step.operations[-1].outputs.values():
                     self._move(output, watermark if kept is None else min(watermark, kept))

@@ -178,12 +178,12 @@ def test_plain_functions_may_ask_as_well(pipeline: Any) -> None:
         )
 
 
-def test_an_element_of_several_windows_is_seen_in_each_of_them_if_the_window_is_asked_for(pipeline: Any) -> None:
-    """And once if it isn't."""
+def test_an_element_of_several_windows_is_seen_in_each_of_them(pipeline: Any) -> None:
+    """As if each window had an element of its own (Dataflow Model, figure 3)."""
     with pipeline as p:
         windowed = p | beam.Create([TimestampedValue("a", 7)]) | beam.WindowInto(SlidingWindows(10, 5))
         seen = windowed | beam.Map(lambda e, w=beam.DoFn.WindowParam: (e, w))
-        assert_that(seen, equal_to([("a", IntervalWindow(0, 10)), ("a", IntervalWindow(5, 15))]), "in each")
+        assert_that(seen, equal_to([("a", IntervalWindow(0, 10)), ("a", IntervalWindow(5, 15))]))
         assert_that(windowed | "once" >> beam.Map(lambda e: (e, len(e))), equal_to([("a", 1)]), "once")
 
 

@@ -1,0 +1,65 @@
+"""State and timers of a DoFn, for each key and window (MillWheel, section 4; Beam's userstate).
+
+A DoFn asks for them by name, as defaults of its parameters:
+
+>>> import penstock as beam
+>>> from penstock.sdk.userstate import CombiningValueStateSpec
+>>> class Number(beam.DoFn):
+...     SEEN = CombiningValueStateSpec("seen", sum)
+...     def process(self, element, seen=beam.DoFn.StateParam(SEEN)):
+...         seen.add(1)
+...         yield seen.read(), *element
+
+state_spec.py           StateSpec: a state's name and kind
+read_modify_write.py    ReadModifyWriteStateSpec: one value
+bag.py                  BagStateSpec: values, in the order in which they were added
+set.py                  SetStateSpec: distinct values
+combining_value.py      CombiningValueStateSpec: the accumulator of a combiner
+map.py                  MapStateSpec: values by name
+ordered_list.py         OrderedListStateSpec: values by timestamp
+store.py                where all of these are kept
+timer_spec.py           TimerSpec, TimeDomain, on_timer, on_window_expiration
+timer.py                RuntimeTimer: what a timer can be told
+stateful_dofn.py        which of them a DoFn uses, and whether it uses them rightly
+"""
+
+from .bag import BagRuntimeState, BagStateSpec
+from .combining_value import CombiningValueRuntimeState, CombiningValueStateSpec
+from .map import MapRuntimeState, MapStateSpec
+from .ordered_list import OrderedListRuntimeState, OrderedListStateSpec
+from .read_modify_write import ReadModifyWriteRuntimeState, ReadModifyWriteStateSpec
+from .set import SetRuntimeState, SetStateSpec
+from .state_spec import AccumulatingRuntimeState, RuntimeState, StateSpec
+from .stateful_dofn import get_dofn_specs, is_stateful_dofn, validate_stateful_dofn
+from .store import DictStore, StateStore
+from .timer import BaseTimer, RuntimeTimer
+from .timer_spec import TimeDomain, TimerSpec, on_timer, on_window_expiration
+
+__all__ = [
+    "StateSpec",
+    "ReadModifyWriteStateSpec",
+    "BagStateSpec",
+    "SetStateSpec",
+    "CombiningValueStateSpec",
+    "MapStateSpec",
+    "OrderedListStateSpec",
+    "RuntimeState",
+    "AccumulatingRuntimeState",
+    "ReadModifyWriteRuntimeState",
+    "BagRuntimeState",
+    "SetRuntimeState",
+    "CombiningValueRuntimeState",
+    "MapRuntimeState",
+    "OrderedListRuntimeState",
+    "StateStore",
+    "DictStore",
+    "TimeDomain",
+    "TimerSpec",
+    "on_timer",
+    "on_window_expiration",
+    "BaseTimer",
+    "RuntimeTimer",
+    "get_dofn_specs",
+    "is_stateful_dofn",
+    "validate_stateful_dofn",
+]

@@ -1,0 +1,80 @@
+"""MapStateSpec: values by name.  Beam's Java SDK has it; Beam's Python SDK does not.
+
+>>> from penstock.sdk.userstate import DictStore
+>>> prices = MapStateSpec("prices").of(DictStore())
+>>> prices.put("tea", 3), prices.put("jam", 4)
+(None, None)
+>>> prices.get("tea"), prices.get("bread", 0), dict(prices.items())
+(3, 0, {'tea': 3, 'jam': 4})
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..coders.coder import Coder
+from .state_spec import RuntimeState, StateSpec
+
+
+class MapRuntimeState(RuntimeState):
+    """The values of one key and window, by name.  A name needs a hash; names stand in the order of their coming."""
+
+    __slots__ = ()
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        """The value of a name, or the default.  It is not to be changed: put another one."""
+        return self._store.get(self._namespace, self._cell, _NOTHING).get(name, default)
+
+    def put(self, name: Any, value: Any) -> None:
+        """Give a name a value."""
+        self._store.changing(self._namespace, self._cell, dict)[name] = value
+
+    def put_if_absent(self, name: Any, value: Any) -> Any:
+        """Give a name a value if it has none; the value that it had."""
+        if not self.contains(name):
+            self.put(name, value)
+            return None
+        return self.get(name)
+
+    def remove(self, name: Any) -> None:
+        """Take a name out, if it is there."""
+        if self.contains(name):
+            values = self._store.changing(self._namespace, self._cell, dict)
+            del values[name]
+            if not values:
+                self.clear()
+
+    def contains(self, name: Any) -> bool:
+        """Whether a name has a value."""
+        return name in self._store.get(self._namespace, self._cell, _NOTHING)
+
+    def keys(self) -> list[Any]:
+        """The names."""
+        return list(self._store.get(self._namespace, self._cell, _NOTHING))
+
+    def values(self) -> list[Any]:
+        """The values."""
+        return list(self._store.get(self._namespace, self._cell, _NOTHING).values())
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """The names with their values."""
+        return list(self._store.get(self._namespace, self._cell, _NOTHING).items())
+
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return self._store.get(self._namespace, self._cell) is None
+
+
+class MapStateSpec(StateSpec):
+    """Values by name: `get`, `put`, `put_if_absent`, `remove`, `contains`, `keys`, `values`, `items`, `clear`."""
+
+    runtime = MapRuntimeState
+
+    def __init__(self, name: str, key_coder: Coder | None = None, value_coder: Coder | None = None) -> None:
+        super().__init__(name, key_coder)
+        if value_coder is not None and not isinstance(value_coder, Coder):
+            raise TypeError(f"MapStateSpec({name!r}): the value coder must be a Coder, got {value_coder!r}")
+        self.value_coder = value_coder
+
+
+_NOTHING: dict[Any, Any] = {}

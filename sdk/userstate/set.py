@@ -1,0 +1,53 @@
+"""SetStateSpec: distinct values.
+
+>>> from penstock.sdk.userstate import DictStore
+>>> seen = SetStateSpec("seen").of(DictStore())
+>>> seen.add("b"), seen.add("a"), seen.add("b")
+(None, None, None)
+>>> list(seen.read()), seen.contains("a"), seen.remove("a"), seen.contains("a")
+(['b', 'a'], True, None, False)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .state_spec import AccumulatingRuntimeState, StateSpec
+
+
+class SetRuntimeState(AccumulatingRuntimeState):
+    """The distinct values of one key and window."""
+
+    __slots__ = ()
+
+    def read(self) -> list[Any]:
+        """The values, in the order in which each was first added."""
+        return list(self._store.get(self._namespace, self._cell, ()))
+
+    def add(self, value: Any) -> None:
+        """Add a value, if it isn't there.  It needs a hash."""
+        if value not in self._store.get(self._namespace, self._cell, ()):
+            # A dictionary keeps the order of insertion, which a set does not.
+            self._store.changing(self._namespace, self._cell, dict)[value] = None
+
+    def contains(self, value: Any) -> bool:
+        """Whether a value is there."""
+        return value in self._store.get(self._namespace, self._cell, ())
+
+    def remove(self, value: Any) -> None:
+        """Take a value out, if it is there."""
+        if self.contains(value):
+            values = self._store.changing(self._namespace, self._cell, dict)
+            del values[value]
+            if not values:
+                self.clear()
+
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return self._store.get(self._namespace, self._cell) is None
+
+
+class SetStateSpec(StateSpec):
+    """Distinct values: `read`, `add`, `contains`, `remove`, `is_empty`, `clear`."""
+
+    runtime = SetRuntimeState

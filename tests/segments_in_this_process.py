@@ -1,0 +1,86 @@
+"""Segments run without Spark: what its runner does, with lists in the place of RDDs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.runners.execution.counters import Counts
+from penstock.runners.execution.fusion import Output, Plan, Source, fuse, shrinks
+from penstock.runners.execution.output import OutputRun
+from penstock.runners.execution.shuffle_blocks import decode_bundle
+from penstock.runners.execution.side_input_views import SideInputViews
+from penstock.runners.spark.segments import Segment, Stored, cut
+from penstock.runners.spark.task import SegmentRun
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.pipeline import Pipeline
+from penstock.sdk.sink import Sink, SinkWriter
+
+
+class MemorySink(Sink[Any]):
+    """Keeps the values that a run commits in `values`."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def prepare(self, transaction: str) -> None:
+        self.values = []
+
+    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+        return MemoryWriter()
+
+    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+        self.values = [value for values in staged for value in values]
+
+    def abort(self, transaction: str) -> None:
+        self.values = []
+
+
+class MemoryWriter(SinkWriter[Any]):
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def write(self, bundle: Bundle) -> None:
+        self.values += bundle.values
+
+    def stage(self) -> list[Any]:
+        return self.values
+
+    def discard(self) -> None:
+        self.values = []
+
+
+def spark_plan(pipeline: Pipeline) -> Plan:
+    """The plan that Spark's runner would make of a pipeline."""
+    return fuse(pipeline.graph(), shrinks)
+
+
+def run_in_this_process(pipeline: Pipeline, partitions: int = 2) -> None:
+    """Run a pipeline segment by segment, each in at most this many tasks."""
+    plan = spark_plan(pipeline)
+    views = SideInputViews()
+    rows: list[Any] = []
+    for segment in cut(plan):
+        for number, partition in enumerate(_partitions(segment, rows, partitions)):
+            # A generator, since what it gives must not come back in.
+            made = list(SegmentRun(plan, segment, views, "test", str(number), Counts()).rows(iter(partition)))
+            rows += made
+            for (kind, where), _, block in made:
+                if kind == "side":
+                    views.add(where, decode_bundle(block))
+    for step in plan.steps:
+        if isinstance(step, Output):
+            output = OutputRun(step.transform, "test", Counts())
+            output.commit([pickle.loads(block) for where, _, block in rows if where == ("sink", output.label)])
+
+
+def _partitions(segment: Segment, rows: list[Any], partitions: int) -> Iterator[list[Any]]:
+    root = segment.root
+    if isinstance(root, Source):
+        source: Any = root.transform.primitive
+        yield from ([pickle.dumps(split)] for split in source.source.split(partitions))
+        return
+    where = ("stored", root.pcollection) if isinstance(root, Stored) else ("grouping", root.transform.label)
+    for i in range(partitions):
+        yield [(number, block) for w, number, block in rows if w == where and number % partitions == i]
