@@ -159,9 +159,7 @@ def test_finish_bundle_must_say_where_its_outputs_belong(pipeline: Any) -> None:
             yield "plain"
 
     _ = pipeline | beam.Create([1]) | "the end" >> beam.ParDo(Plain())
-    with pytest.raises(
-        beam.sdk.errors.PipelineError, match="the end: finish_bundle must yield WindowedValues.*'plain'"
-    ):
+    with pytest.raises(PipelineError, match="the end: finish_bundle must yield WindowedValues.*'plain'"):
         pipeline.run()
 
 
