@@ -29,6 +29,10 @@ class StateParam(DoFnParam):
     """`DoFn.StateParam(spec)`: the state of this name, for the element's key and window."""
 
     def __init__(self, state_spec: Any) -> None:
+        from .userstate.state_spec import StateSpec
+
+        if not isinstance(state_spec, StateSpec):
+            raise ValueError(f"DoFn.StateParam takes a StateSpec, got {state_spec!r}")
         super().__init__("StateParam")
         self.state_spec = state_spec
 
@@ -40,6 +44,10 @@ class TimerParam(DoFnParam):
     """`DoFn.TimerParam(spec)`: the timer of this name, for the element's key and window."""
 
     def __init__(self, timer_spec: Any) -> None:
+        from .userstate.timer_spec import TimerSpec
+
+        if not isinstance(timer_spec, TimerSpec):
+            raise ValueError(f"DoFn.TimerParam takes a TimerSpec, got {timer_spec!r}")
         super().__init__("TimerParam")
         self.timer_spec = timer_spec
 
@@ -122,6 +130,7 @@ class DoFn:
     PaneInfoParam: ClassVar[Any] = DoFnParam("PaneInfoParam")
     KeyParam: ClassVar[Any] = DoFnParam("KeyParam")
     SignParam: ClassVar[Any] = DoFnParam("SignParam")
+    DynamicTimerTagParam: ClassVar[Any] = DoFnParam("DynamicTimerTagParam")
     BundleFinalizerParam: ClassVar[Any] = DoFnParam("BundleFinalizerParam")
     StateParam: ClassVar[Any] = StateParam
     TimerParam: ClassVar[Any] = TimerParam
@@ -131,6 +140,9 @@ class DoFn:
     # Whether the same element always gives the same outputs (Dataflow Model, section 2.3:
     # what a retraction has to repeat).
     deterministic: ClassVar[bool] = True
+    # Whether it takes outputs back (`Retracted`) though nothing of its input is taken back: a
+    # stateful DoFn that corrects what it has said before.
+    retracts: ClassVar[bool] = False
 
     def setup(self) -> None:
         """Called once in each worker, before anything else."""

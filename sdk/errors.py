@@ -30,6 +30,10 @@ class TypeHintError(PipelineError):
     """What one transform produces is not what the next one takes."""
 
 
+class StatefulDoFnError(PipelineError, ValueError):
+    """A DoFn's states and timers don't fit together, or can't be had where it is applied."""
+
+
 class UnsupportedError(PipelineError):
     """The chosen runner can't do what the pipeline asks for, so it refuses."""
 

@@ -70,15 +70,32 @@ class Read:
 
 
 @attrs.frozen
+class KeyedParDo:
+    """What a ParDo with state and timers needs besides.
+
+    Attributes:
+      windowing: its input's; a window's state is kept for the allowed lateness.
+      may_retract: whether it may put out retractions.
+    """
+
+    windowing: WindowingStrategy
+    may_retract: bool = False
+
+
+@attrs.frozen
 class ParDo:
     """A DoFn and its arguments, as they were when the transform was applied; or a sink, and no DoFn.
 
-    Among the arguments a `SideInputArgument` stands for each side input.
+    Among the arguments a `SideInputArgument` stands for each side input.  `keyed` is there
+    if the DoFn keeps state or sets timers.
     """
 
     fn: Serialized[tuple[DoFn, tuple[Any, ...], Mapping[str, Any]]] | None
     side_inputs: tuple[SideInput, ...] = ()
     sink: Sink[Any] | None = None
+    keyed: KeyedParDo | None = None
+    # Whether its input may hold retractions.
+    retracted: bool = False
 
 
 @attrs.frozen

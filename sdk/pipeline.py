@@ -107,8 +107,9 @@ class Pipeline:
         if is_bounded is None:
             is_bounded = all(pcoll.is_bounded for pcoll in inputs)
         retracted_by = next((pcoll.retracted_by for pcoll in inputs if pcoll.retracted_by), "")
+        if retracted_by and isinstance(primitive, (graph.GroupByKeyAndWindow, graph.ParDo)):
+            primitive = attrs.evolve(primitive, retracted=True)
         if isinstance(primitive, graph.GroupByKeyAndWindow):
-            primitive = attrs.evolve(primitive, retracted=bool(retracted_by))
             retracted_by = _retracted_by_grouping(primitive.windowing, retracted_by, label)
         outputs: dict[str | None, PCollection[Any]] = {}
         for tag in tags:
@@ -126,7 +127,7 @@ class Pipeline:
         index = next(i for i, t in enumerate(self._transforms) if main.id in t.outputs.values())
         transform = self._transforms[index]
         pcoll: PCollection[Any] = PCollection(
-            self, len(self._pcollections), main.producer, tag, main.windowing, Any, main.is_bounded
+            self, len(self._pcollections), main.producer, tag, main.windowing, Any, main.is_bounded, main.retracted_by
         )
         self._pcollections[pcoll.id] = pcoll
         self._transforms[index] = attrs.evolve(transform, outputs={**transform.outputs, tag: pcoll.id})

@@ -14,7 +14,8 @@ from typing import Any
 import attrs
 
 from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn
-from .errors import PipelineError, UnsupportedError
+from .errors import PipelineError, StatefulDoFnError, UnsupportedError
+from .userstate.stateful_dofn import StatefulSignature, signature_of, validate_stateful_dofn
 
 
 @attrs.frozen
@@ -45,7 +46,22 @@ _ELEMENT_WISE = {
     "BundleFinalizerParam",
     "BundleContextParam",
     "SetupContextParam",
+    "StateParam",
+    "TimerParam",
 }
+# What the methods that timers and windows call may ask for.
+_OF_A_TIMER = {
+    "TimestampParam",
+    "WindowParam",
+    "PaneInfoParam",
+    "KeyParam",
+    "SignParam",
+    "StateParam",
+    "TimerParam",
+    "DynamicTimerTagParam",
+}
+# A timer that is set when the window expires could never fire.
+_OF_AN_EXPIRY = _OF_A_TIMER - {"TimerParam", "DynamicTimerTagParam"}
 
 
 def user_function(fn: DoFn) -> Callable[..., Any]:
@@ -109,8 +125,53 @@ def check_signature(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
     """Raise what can be told about a DoFn before it runs."""
     for argument in bind(fn, args, kwargs, label):
         marker = argument.marker
-        if marker is not None and marker.name not in _ELEMENT_WISE:
-            raise UnsupportedError(f"{label}: DoFn.{marker.name} is not supported by any runner yet")
+        if marker is None:
+            continue
+        if marker is DoFn.DynamicTimerTagParam:
+            raise PipelineError(f"{label}: {marker!r} is for on_timer methods; an element has no timer's tag")
+        if marker.name not in _ELEMENT_WISE:
+            raise UnsupportedError(f"{label}: {marker!r} is not supported by any runner yet")
+        if marker.name in ("StateParam", "TimerParam") and isinstance(fn, CallableDoFn):
+            raise StatefulDoFnError(f"{label}: {marker!r} is for the methods of a DoFn, and {_name(fn.fn)} is a function")
+
+
+def check_stateful(fn: DoFn, label: str) -> StatefulSignature:
+    """What a DoFn uses of state and timers.
+
+    Raises `StatefulDoFnError` where that doesn't fit together.
+    """
+    signature = signature_of(fn)
+    if not signature.is_stateful:
+        return signature
+    try:
+        validate_stateful_dofn(fn)
+    except StatefulDoFnError as error:
+        raise StatefulDoFnError(f"{label}: {error}") from None
+    for name in signature.on_timer.values():
+        bind_callback(fn, name, label)
+    if signature.on_window_expiration is not None:
+        bind_callback(fn, signature.on_window_expiration, label, is_expiry=True)
+    return signature
+
+
+def bind_callback(fn: DoFn, method: str, label: str, is_expiry: bool = False) -> tuple[Argument, ...]:
+    """The arguments that a method is called with by a timer, or by the expiry of a window."""
+    bound = []
+    allowed = _OF_AN_EXPIRY if is_expiry else _OF_A_TIMER
+    what = "on_window_expiration" if is_expiry else "on_timer"
+    for p in inspect.signature(getattr(fn, method)).parameters.values():
+        if isinstance(p.default, DoFnParam):
+            if p.default.name not in allowed:
+                raise StatefulDoFnError(
+                    f"{label}: the {what} method {method} asks for {p.default!r}, which it can't be given"
+                )
+            bound.append(Argument(p.default, keyword=p.name))
+        elif p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise StatefulDoFnError(
+                f"{label}: the {what} method {method} has the parameter {p.name!r}, for which there is nothing: "
+                "it is called for no element; give it a default, such as DoFn.KeyParam"
+            )
+    return tuple(bound)
 
 
 def _given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Argument]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Tuple  # noqa: UP035
 
-from ..sdk import graph
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn import ExpressionDoFn, label_of
 from ..sdk.ptransform import PTransform
@@ -14,7 +13,7 @@ from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton
 from ..windowing import GlobalWindows
 from .create import Create
-from .group_by_key import GroupByKey, pair_types
+from .group_by_key import GroupByKey, add_grouping, pair_types
 from .hot_key_fanout import WithHotKeyFanout
 from .pardo import Map, MapTuple, ParDo
 
@@ -29,6 +28,8 @@ class CombinePerKey(PTransform):
     >>> [("a", 1), ("b", 2), ("a", 3)] | beam.CombinePerKey(sum)
     [('a', 4), ('b', 2)]
     """
+
+    late_tag: str | None = None
 
     def __init__(self, fn: CombineFn[Any, Any, Any] | Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -47,7 +48,13 @@ class CombinePerKey(PTransform):
         """
         return WithHotKeyFanout(_curried(self.combine_fn, self.args, self.kwargs), fanout, self.label)
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def with_late_data(self, tag: str = "late") -> PTransform:
+        """The same with a second output: the elements that came when their window had expired."""
+        changed = object.__new__(type(self))
+        changed.__dict__.update(self.__dict__, late_tag=tag)
+        return changed
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
         key, _ = pair_types(pcoll)
         hint = Tuple[key, self.output_type()]  # type: ignore[misc]  # noqa: UP006
         if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):
@@ -56,8 +63,7 @@ class CombinePerKey(PTransform):
             return pcoll | "Group" >> GroupByKey() | "Combine" >> combine
         label = pcoll.pipeline.full_label
         fn = Serialized(_curried(self.combine_fn, self.args, self.kwargs), label)
-        primitive = graph.GroupByKeyAndWindow(pcoll.windowing, fn)
-        return pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint)[None]
+        return add_grouping(pcoll, fn, hint, self.late_tag)
 
     def output_type(self) -> Any:
         """The type of a combined value, as far as it is known."""

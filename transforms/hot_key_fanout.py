@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..sdk import graph
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn import DoFn, ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.serialization import Serialized
+from .group_by_key import add_grouping
 from .pardo import ParDo
 
 
@@ -40,9 +40,9 @@ class _Combine(PTransform):
         super().__init__()
         self.fn = fn
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, pcoll: PCollection[Any]) -> Any:
         fn = Serialized(self.fn, pcoll.pipeline.full_label)
-        return pcoll.pipeline.add(graph.GroupByKeyAndWindow(pcoll.windowing, fn), [pcoll], pcoll.windowing)[None]
+        return add_grouping(pcoll, fn, Any)
 
 
 class _Spread(DoFn):

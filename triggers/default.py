@@ -1,7 +1,7 @@
 """DefaultTrigger: logically, repeatedly "the watermark has passed the end of the window".
 
 It fires once when the watermark passes, and then for every late element that is still
-within the allowed lateness.
+within the allowed lateness: `Repeatedly(AfterWatermark())` under a shorter name.
 
 >>> from penstock.triggers import DefaultTrigger
 >>> DefaultTrigger()
@@ -12,13 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .trigger import Trigger, TriggerContext
+from .lifetime import Lifetime
+from .trigger import TriggerContext
 
 
-class DefaultTrigger(Trigger):
+class DefaultTrigger(Lifetime):
     """Fires when the watermark passes the end of the window, and for what is late."""
 
     # Its state is whether something has come since it fired.
+    def begun(self, context: TriggerContext) -> bool:
+        return context.watermark < context.end_of_window
+
     def on_element(self, state: bool | None, element: object, context: TriggerContext) -> bool:
         return True
 
@@ -32,7 +36,7 @@ class DefaultTrigger(Trigger):
         return False, False
 
     def next_event_time(self, state: bool | None, context: TriggerContext) -> int | None:
-        return context.end_of_window
+        return context.end_of_window if state else None
 
     def __repr__(self) -> str:
         return "DefaultTrigger()"

@@ -19,6 +19,7 @@ from . import fusion
 from .cells import Cells
 from .fold import MISSING, Fold
 from .key_check import not_a_pair, pair_type, unhashable
+from .output_memory import OutputMemory
 from .side_input_views import SideInputViews
 from .stage_source import Generated, Operation, ParDoOperation, Shape, WindowOperation, generate
 from .user_code import Attribution, attributed, reraise, shortened
@@ -61,6 +62,7 @@ class StageExecutor:
         self._finalizer = BundleFinalizer()
         self._dofns = [op.fn for op in self._operations if isinstance(op, ParDoOperation)]
         self._contexts: dict[str, Any] = {}
+        self._memories: dict[int, OutputMemory] = {}
         self._is_set_up = False
         self._starts = _overriding(self._operations, "start_bundle")
         self._finishes = _overriding(self._operations, "finish_bundle")
@@ -148,6 +150,10 @@ class StageExecutor:
                     self._guarded(operation.label, lambda c=context: c.__exit__(None, None, None))
 
     # For the chains
+
+    def memory(self, index: int) -> OutputMemory:
+        """What an operation that isn't deterministic has emitted."""
+        return self._memories.setdefault(index, OutputMemory())
 
     def bundle_arguments(self) -> dict[str, Any]:
         """The arguments that may change from bundle to bundle, by name."""
@@ -243,6 +249,8 @@ class Chain:
                 names.update(_window_names(i, op.window_fn))
             else:
                 names[f"f{i}"] = user_function(op.fn)
+                if op.remembers:
+                    names[f"memory{i}"] = self._executor.memory(i)
                 names.update({f"a{i}_{j}": a.value for j, a in enumerate(op.arguments)})
         code = compile(generated.source, f"<penstock stage {executor.stage.label}>", "exec")
         exec(code, names)
@@ -319,7 +327,8 @@ def _operation(transform: graph.Transform) -> Operation:
     windowed = frozenset(
         i for i, s in enumerate(primitive.side_inputs) if not isinstance(s.windowing.window_fn, GlobalWindows)
     )
-    return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed)
+    remembers = primitive.retracted and not fn.deterministic
+    return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed, remembers)
 
 
 def _overriding(operations: tuple[Operation, ...], method: str) -> list[tuple[int, ParDoOperation]]:

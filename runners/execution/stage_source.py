@@ -74,12 +74,14 @@ class ParDoOperation:
       fn: the worker's own copy of the DoFn.
       arguments: what its function is called with.
       windowed_views: indices of the side inputs whose view depends on the element's window.
+      remembers: whether its outputs are kept, to be retracted as they were.
     """
 
     label: str
     fn: DoFn
     arguments: tuple[Argument, ...]
     windowed_views: frozenset[int] = frozenset()
+    remembers: bool = False
 
     @property
     def observes_window(self) -> bool:
@@ -273,6 +275,8 @@ class _Generator:
             return self._expression(i, fn, value, last)
         star = "*" if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else ""
         call = f"{self._bind(f'f{i}')}({self._arguments(i, operation, value, star)})"
+        if operation.remembers:
+            return self._remembered(i, fn, call, value)
         if isinstance(fn, FilterDoFn):
             out.line(f"if not {call}: continue")
             return value
@@ -295,6 +299,18 @@ class _Generator:
         out.depth += 1
         if not (isinstance(fn, FlatMapDoFn) and fn.fn in (str.split, str.splitlines)):
             self._look_at(i, result)
+        return result
+
+    def _remembered(self, i: int, fn: DoFn, call: str, value: str) -> str:
+        out, columns, result = self.out, self.columns, f"v{i + 1}"
+        self.flat = True
+        if isinstance(fn, FilterDoFn):
+            call = f"({value},) if {call} else ()"
+        elif isinstance(fn, MapDoFn):
+            call = f"({call},)"
+        out.line(f"for {result} in memory{i}({columns.s}, {value}, {columns.t}, {columns.w}, lambda: {call}):")
+        out.depth += 1
+        self._look_at(i, result)
         return result
 
     def _expression(self, i: int, fn: ExpressionDoFn, value: str, last: bool) -> str:

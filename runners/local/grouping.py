@@ -15,8 +15,7 @@ from ..execution.user_code import Attribution, attributed, reraise
 from ..execution.window_operator import WindowOperator
 from .clock import Clock
 
-# The output tag of what came too late, and the metric that counts it.
-LATE = "late"
+# The metric that counts what came too late.
 DROPPED_LATE = MetricName("penstock", "dropped_late")
 
 
@@ -39,15 +38,16 @@ class GroupingRun:
         self._clock = clock
         self._counters = metrics.step(self.label).counters
         self._is_done = False
+        self._late = next((output for tag, output in self._outputs.items() if tag is not None), None)
         if not (is_batch and is_final(primitive)):
-            self.windows = TriggeredWindows(self.fold, primitive.retracted, LATE in self._outputs)
+            self.windows = TriggeredWindows(self.fold, primitive.retracted, self._late is not None)
 
     def wire(self, dataflow: Dataflow) -> None:
         """Have results sent on."""
         self._send: Receiver = dataflow.send_to(self._outputs[None])
         self._send_late: Receiver | None = None
-        if LATE in self._outputs:
-            self._send_late = dataflow.send_to(self._outputs[LATE])
+        if self._late is not None:
+            self._send_late = dataflow.send_to(self._late)
 
     # What stages fold into
 

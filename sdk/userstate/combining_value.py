@@ -8,11 +8,33 @@
 
 from __future__ import annotations
 
+from copy import copy, deepcopy
 from typing import Any
 
 from ..coders.coder import Coder
 from ..combine_fn import CombineFn
 from .state_spec import AccumulatingRuntimeState, StateSpec
+
+
+class Accumulator:
+    """An accumulator, which a combiner may change in place."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def copy(self) -> Accumulator:
+        """Another one; adding to it leaves this one as it is."""
+        return Accumulator(deepcopy(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Accumulator and bool(self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Accumulator({self.value!r})"
 
 
 class CombiningValueRuntimeState(AccumulatingRuntimeState):
@@ -21,16 +43,47 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
     __slots__ = ()
 
     def read(self) -> Any:
-        """The combiner's result; for what has had no inputs, that of an empty accumulator."""
-        # A combiner may change an accumulator even to extract from it, and this one may be
-        # part of a snapshot: so what is kept is encapsulated, and copied when it has to be.
-        return self._spec.combine_fn.extract_output(self._accumulator().value)
+        """The combiner's result; for a state without inputs, that of an empty accumulator."""
+        fn = self._spec.combine_fn
+        held = self._store.get(self._namespace, self._cell)
+        if held is None:
+            return fn.extract_output(fn.create_accumulator())
+        result = fn.extract_output(held.value)
+        # A combiner that gives its accumulator itself must not have it changed by the caller.
+        return copy(result) if result is held.value and type(result) in (list, dict, set) else result
 
     def add(self, value: Any) -> None:
         """Add an input."""
-        held = self._accumulator()
-        held.value = self._spec.combine_fn.add_input(held.value, value)
-
-    def _accumulator(self) -> Accumulator:
         fn = self._spec.combine_fn
-        return self._store.changing(self._namespace, self._cell, lambda: Accumulator(fn.create_accumulator()))
+        held = self._store.changing(self._namespace, self._cell, self._spec.new_accumulator)
+        held.value = fn.add_input(held.value, value)
+
+    def is_empty(self) -> bool:
+        """Whether nothing has been added."""
+        return self._store.get(self._namespace, self._cell) is None
+
+
+class CombiningValueStateSpec(StateSpec):
+    """The accumulator of a combiner: `read`, `add`, `is_empty`, `clear`.
+
+    Args:
+      name: unique among the states of the DoFn.
+      coder: Beam's, for accumulators; it may be left out, in which case the combiner stands here.
+      combine_fn: a CombineFn, or a callable such as `sum`.
+    """
+
+    runtime = CombiningValueRuntimeState
+
+    def __init__(self, name: str, coder: Any = None, combine_fn: Any = None) -> None:
+        if combine_fn is None:
+            if coder is None:
+                raise ValueError(f"CombiningValueStateSpec({name!r}): combine_fn must be provided")
+            coder, combine_fn = None, coder
+        if isinstance(combine_fn, Coder):
+            raise TypeError(f"CombiningValueStateSpec({name!r}): expected a combiner, got the coder {combine_fn!r}")
+        super().__init__(name, coder)
+        self.combine_fn: CombineFn[Any, Any, Any] = CombineFn.maybe_from_callable(combine_fn)
+
+    def new_accumulator(self) -> Accumulator:
+        """An accumulator of nothing."""
+        return Accumulator(self.combine_fn.create_accumulator())

@@ -1,0 +1,204 @@
+"""SqlDatabase: where a database is, and how to talk to it in transactions.
+
+A file of SQLite, a URL as SQLAlchemy reads it, or a user's own function that gives a
+connection (PEP 249).  All are picklable, and connect wherever they are used.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ..sdk.errors import missing_extra
+from .optional_package import optional_package
+from .sql_dialect import SqlDialect, dialect_of
+
+
+class SqlDatabase(ABC):
+    """Where a database is.  Its `str` has no password in it."""
+
+    # The dialect's name, where it isn't known from the class of the connections.
+    dialect: str | None = None
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """A new DB-API connection."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """What errors call it."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    def without_secrets(self, text: str) -> str:
+        """A driver's message as it may be shown."""
+        return text
+
+    @contextmanager
+    def session(self) -> Iterator[SqlSession]:
+        """A connection, closed at the end."""
+        session = SqlSession(self.connect(), self.dialect)
+        try:
+            yield session
+        finally:
+            session.close()
+
+
+class SqlSession:
+    """One connection."""
+
+    def __init__(self, connection: Any, dialect: str | None = None) -> None:
+        self._connection = connection
+        self.dialect: SqlDialect = dialect_of(connection, dialect)
+        if isinstance(connection, sqlite3.Connection):
+            # The driver's own idea of when a transaction begins leaves out what defines tables.
+            connection.isolation_level = None
+        elif getattr(connection, "autocommit", False) is True:
+            connection.autocommit = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside happens, or nothing of it."""
+        if isinstance(self._connection, sqlite3.Connection):
+            self.run("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.commit()
+        except BaseException:
+            with suppress(Exception):
+                self._connection.rollback()
+            raise
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Run a statement; the rows that it gives."""
+        cursor = self._connection.cursor()
+        try:
+            sql = self.dialect.with_marks(sql)
+            if parameters:
+                cursor.execute(sql, self.dialect.parameters(parameters))
+            else:
+                # Drivers that replace percent signs do so only if there are parameters.
+                cursor.execute(sql.replace("%%", "%") if self.dialect.paramstyle in ("format", "pyformat") else sql)
+            return list(cursor.fetchall()) if cursor.description else []
+        finally:
+            cursor.close()
+
+    def run_for_each(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once for each row of parameters."""
+        cursor = self._connection.cursor()
+        try:
+            cursor.executemany(self.dialect.with_marks(sql), [self.dialect.parameters(row) for row in rows])
+        finally:
+            cursor.close()
+
+    def columns_of(self, table: str) -> tuple[str, ...]:
+        """The names of a table's columns; raises the driver's error if it isn't there."""
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(f"SELECT * FROM {self.dialect.quoted(table)} WHERE 1 = 0")
+            return tuple(column[0] for column in cursor.description)
+        finally:
+            cursor.close()
+
+    def close(self) -> None:
+        """Close the connection; what wasn't committed is gone."""
+        with suppress(Exception):
+            self._connection.close()
+
+
+class SqliteFile(SqlDatabase):
+    """A database file of SQLite, which is made when it isn't there.
+
+    Args:
+      path: the file; workers on the same host write into the same one.
+      timeout: how many seconds to wait for another process that is writing.
+    """
+
+    dialect = "sqlite"
+
+    def __init__(self, path: str, timeout: float) -> None:
+        self.path = os.path.abspath(path)
+        self.timeout = timeout
+
+    def connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=self.timeout)
+
+    def __str__(self) -> str:
+        return repr(self.path)
+
+
+class SqlAlchemyUrl(SqlDatabase):
+    """A database by its URL, such as 'postgresql://user:password@host/database'.
+
+    SQLAlchemy finds the driver and connects; it is not imported before.  Raises
+    `MissingExtraError` when it, or the driver, isn't installed.
+    """
+
+    def __init__(self, url: Any, needed_for: str) -> None:
+        self.needed_for = needed_for
+        try:
+            parsed = self._engine_package().engine.make_url(url)
+        except ValueError:
+            raise
+        except Exception as error:
+            if isinstance(error, ImportError):
+                raise
+            # The text may hold a password.
+            raise ValueError(
+                f"{needed_for}: expected a URL such as 'postgresql://user:password@host/database', "
+                f"got one that SQLAlchemy can't read ({type(error).__name__})"
+            ) from None
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        self._url: str = parsed.render_as_string(hide_password=False)
+        self._shown: str = parsed.set(query={}).render_as_string(hide_password=True)
+        self._secrets = [str(parsed.password)] if parsed.password else []
+        self._secrets += [str(value) for name, value in parsed.query.items() if "pass" in name]
+        self.dialect = parsed.get_backend_name()
+        self._engine()
+
+    def _engine_package(self) -> Any:
+        return optional_package("sqlalchemy", extra="sql", needed_for=self.needed_for)
+
+    def _engine(self) -> Any:
+        sqlalchemy = self._engine_package()
+        try:
+            return sqlalchemy.create_engine(self._url, poolclass=sqlalchemy.pool.NullPool, hide_parameters=True)
+        except ModuleNotFoundError as error:
+            extra = "postgres" if self.dialect == "postgresql" else "sql"
+            raise missing_extra(error.name or "a driver", extra, f"{self.needed_for} to {self}") from error
+        except sqlalchemy.exc.NoSuchModuleError as error:
+            raise ValueError(f"{self.needed_for}: SQLAlchemy knows no driver for {self}: {error}") from error
+
+    def connect(self) -> Any:
+        fairy = self._engine().raw_connection()
+        connection = fairy.driver_connection
+        fairy.detach()
+        return connection
+
+    def without_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def __str__(self) -> str:
+        return repr(self._shown)
+
+
+class SqlConnector(SqlDatabase):
+    """A database by a function that gives a new connection to it."""
+
+    def __init__(self, connector: Callable[[], Any], dialect: str | None) -> None:
+        self._connector = connector
+        self.dialect = dialect
+
+    def connect(self) -> Any:
+        return self._connector()
+
+    def __str__(self) -> str:
+        return f"the connection of {getattr(self._connector, '__qualname__', type(self._connector).__qualname__)}()"

@@ -1,0 +1,150 @@
+"""SqlDialect: what databases write differently."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+# Where a parameter goes, in statements for all drivers: a character that no name can have.
+MARK = "\0"
+
+# What the types of Python are called in a column that a sink makes.
+_STANDARD_TYPES: dict[Any, str] = {
+    str: "TEXT",
+    int: "BIGINT",
+    float: "DOUBLE PRECISION",
+    bool: "BOOLEAN",
+    bytes: "BLOB",
+    datetime.datetime: "TIMESTAMP",
+    datetime.date: "DATE",
+    decimal.Decimal: "NUMERIC",
+}
+_SQLITE_TYPES = _STANDARD_TYPES | {
+    int: "INTEGER",
+    float: "REAL",
+    datetime.datetime: "TEXT",
+    datetime.date: "TEXT",
+    decimal.Decimal: "TEXT",
+}
+_POSTGRESQL_TYPES = _STANDARD_TYPES | {bytes: "BYTEA", datetime.datetime: "TIMESTAMP WITH TIME ZONE"}
+
+# The dialect that the connections of a DB-API module speak.
+_DIALECTS_OF_MODULES = {
+    "sqlite3": "sqlite",
+    "psycopg": "postgresql",
+    "psycopg2": "postgresql",
+    "pg8000": "postgresql",
+    "pymysql": "mysql",
+    "MySQLdb": "mysql",
+}
+
+
+@attrs.frozen
+class SqlDialect:
+    """How one database writes SQL.
+
+    Attributes:
+      name: as SQLAlchemy calls it, such as 'sqlite', 'postgresql', 'mysql'.
+      paramstyle: how a parameter is marked (PEP 249).
+
+    >>> SqlDialect("postgresql", "format").with_marks(f'INSERT INTO "10%" VALUES ({MARK}, {MARK})')
+    'INSERT INTO "10%%" VALUES (%s, %s)'
+    """
+
+    name: str
+    paramstyle: str = "qmark"
+
+    @property
+    def has_upsert(self) -> bool:
+        """Whether INSERT takes ON CONFLICT; elsewhere a row is deleted and inserted anew."""
+        return self.name in ("sqlite", "postgresql")
+
+    @property
+    def needs_types(self) -> bool:
+        """Whether a column has to have a type."""
+        return self.name != "sqlite"
+
+    @property
+    def name_type(self) -> str:
+        """The type of a column of names, which may be a key."""
+        return "TEXT" if self.has_upsert else "VARCHAR(255)"
+
+    def quoted(self, name: str) -> str:
+        """The name of a column, or of a table with or without its schema."""
+        quote = "`" if self.name in ("mysql", "mariadb") else '"'
+        return ".".join(quote + part.replace(quote, quote * 2) + quote for part in name.split("."))
+
+    def column_type(self, kind: Any) -> str | None:
+        """The type of a column for values of a Python type; SQL's own names of types are kept.
+
+        >>> SqlDialect("sqlite").column_type(int), SqlDialect("sqlite").column_type("VARCHAR(7)")
+        ('INTEGER', 'VARCHAR(7)')
+        """
+        if isinstance(kind, str):
+            return kind
+        types = {"sqlite": _SQLITE_TYPES, "postgresql": _POSTGRESQL_TYPES}.get(self.name, _STANDARD_TYPES)
+        return types.get(kind)
+
+    def with_marks(self, sql: str) -> str:
+        """A statement whose parameters are marked by `MARK`, marked as the driver wants them."""
+        if self.paramstyle == "qmark":
+            return sql.replace(MARK, "?")
+        if self.paramstyle in ("format", "pyformat"):
+            return sql.replace("%", "%%").replace(MARK, "%s")
+        first, *rest = sql.split(MARK)
+        mark = ":" if self.paramstyle == "numeric" else ":p"
+        return first + "".join(f"{mark}{number}{part}" for number, part in enumerate(rest, 1))
+
+    def parameters(self, values: Sequence[Any]) -> Any:
+        """The values as the driver wants them."""
+        if self.paramstyle == "named":
+            return {f"p{number}": value for number, value in enumerate(values, 1)}
+        return values
+
+    def adapted(self, value: Any) -> Any:
+        """A value as the driver takes it: NumPy's scalars as Python's; for SQLite, dates as text."""
+        if hasattr(value, "dtype") and hasattr(value, "item"):
+            value = value.item()
+        if self.name == "sqlite":
+            if isinstance(value, (datetime.date, datetime.time)):
+                return value.isoformat()
+            if isinstance(value, decimal.Decimal):
+                return str(value)
+        return value
+
+    def one_at_a_time(self, table: str) -> list[str]:
+        """What a transaction says first, so that no other changes the table meanwhile; readers go on reading."""
+        if self.name == "postgresql":
+            return [f"LOCK TABLE {self.quoted(table)} IN SHARE ROW EXCLUSIVE MODE"]
+        return []
+
+    def one_definition_at_a_time(self) -> list[str]:
+        """The same for a transaction that makes tables, which needn't be there yet."""
+        if self.name == "postgresql":
+            return ["SELECT pg_advisory_xact_lock(7236286223)"]
+        return []
+
+
+def dialect_of(connection: Any, name: str | None = None) -> SqlDialect:
+    """The dialect of a DB-API connection, by the module that its class, or a base of it, comes from.
+
+    >>> import sqlite3
+    >>> dialect_of(sqlite3.connect(":memory:"))
+    SqlDialect(name='sqlite', paramstyle='qmark')
+    """
+    for kind in type(connection).__mro__:
+        module = kind.__module__.partition(".")[0]
+        paramstyle = getattr(sys.modules.get(module), "paramstyle", None)
+        if paramstyle is not None:
+            return SqlDialect(name or _DIALECTS_OF_MODULES.get(module, module), paramstyle)
+    return SqlDialect(name or "unknown")
+
+
+def is_database_error(error: BaseException) -> bool:
+    """Whether it is one of the errors of PEP 249, whichever driver raised it."""
+    return any(kind.__name__ in ("Error", "InterfaceError", "DatabaseError") for kind in type(error).__mro__)

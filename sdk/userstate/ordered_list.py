@@ -1,0 +1,112 @@
+"""OrderedListStateSpec: values by timestamp.
+
+>>> from penstock.sdk.userstate import DictStore
+>>> log = OrderedListStateSpec("log").of(DictStore())
+>>> log.add((8, "c")), log.add((1, "a")), log.add((2, "b"))
+(None, None, None)
+>>> log.read_range(1, 8)
+[(Timestamp(1), 'a'), (Timestamp(2), 'b')]
+>>> log.clear_range(0, 2), log.read()
+(None, [(Timestamp(2), 'b'), (Timestamp(8), 'c')])
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Any
+
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes
+from .state_spec import AccumulatingRuntimeState, StateSpec
+
+
+class Timeline:
+    """Values in the order of their timestamps, and of their coming where these are equal."""
+
+    __slots__ = ("times", "values")
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+        self.values: list[Any] = []
+
+    def add(self, micros: int, value: Any) -> None:
+        """Add a value."""
+        place = bisect_right(self.times, micros)
+        self.times.insert(place, micros)
+        self.values.insert(place, value)
+
+    def within(self, least: int, limit: int) -> slice:
+        """Where the timestamps from `least` on are that come before `limit`."""
+        return slice(bisect_left(self.times, least), bisect_left(self.times, limit))
+
+    def copy(self) -> Timeline:
+        """The same values; changing it leaves this one as it is."""
+        made = Timeline()
+        made.times, made.values = self.times[:], self.values[:]
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Timeline and self.times == other.times and self.values == other.values
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Timeline({list(zip(self.times, self.values, strict=True))!r})"
+
+
+class OrderedListRuntimeState(AccumulatingRuntimeState):
+    """The values of one key and window, by timestamp."""
+
+    __slots__ = ()
+
+    def read(self) -> list[tuple[Timestamp, Any]]:
+        """Everything, in order of time: as `(timestamp, value)`."""
+        return self._read(MIN_MICROS, MAX_MICROS + 1)
+
+    def read_range(
+        self, min_time_stamp: TimestampTypes, limit_time_stamp: TimestampTypes
+    ) -> list[tuple[Timestamp, Any]]:
+        """What has a timestamp from the first one on and before the second one."""
+        return self._read(Timestamp.of(min_time_stamp).micros, Timestamp.of(limit_time_stamp).micros)
+
+    def add(self, value: tuple[TimestampTypes, Any]) -> None:
+        """Add `(timestamp, value)`."""
+        try:
+            timestamp, own = value
+        except (TypeError, ValueError):
+            raise TypeError(f"{self._spec!r}.add takes a pair of a timestamp and a value, got {value!r}") from None
+        micros = Timestamp.of(timestamp).micros
+        self._store.changing(self._namespace, self._cell, Timeline).add(micros, own)
+
+    def clear_range(self, min_time_stamp: TimestampTypes, limit_time_stamp: TimestampTypes) -> None:
+        """Take out what has a timestamp from the first one on and before the second one."""
+        held: Timeline | None = self._store.get(self._namespace, self._cell)
+        if held is None:
+            return
+        found = held.within(Timestamp.of(min_time_stamp).micros, Timestamp.of(limit_time_stamp).micros)
+        if found.start >= found.stop:
+            return
+        if found.stop - found.start == len(held.times):
+            self.clear()
+            return
+        held = self._store.changing(self._namespace, self._cell, Timeline)
+        del held.times[found], held.values[found]
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing."""
+        return self._store.get(self._namespace, self._cell) is None
+
+    def _read(self, least: int, limit: int) -> list[tuple[Timestamp, Any]]:
+        held: Timeline | None = self._store.get(self._namespace, self._cell)
+        if held is None:
+            return []
+        found = held.within(least, limit)
+        return [
+            (Timestamp.of_micros(micros), value)
+            for micros, value in zip(held.times[found], held.values[found], strict=True)
+        ]
+
+
+class OrderedListStateSpec(StateSpec):
+    """Values by timestamp: `read`, `read_range`, `add`, `clear_range`, `is_empty`, `clear`."""
+
+    runtime = OrderedListRuntimeState

@@ -1,0 +1,138 @@
+"""Which states and timers a DoFn uses, and whether it uses them rightly.
+
+>>> import penstock as beam
+>>> from penstock.sdk.userstate import BagStateSpec
+>>> class Buffer(beam.DoFn):
+...     def process(self, element, buffer=beam.DoFn.StateParam(BagStateSpec("buffer"))):
+...         buffer.add(element[1])
+>>> is_stateful_dofn(Buffer()), signature_of(Buffer()).states
+(True, (BagStateSpec(buffer),))
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..errors import StatefulDoFnError
+from .state_spec import StateSpec
+from .timer_spec import TimerSpec
+
+if TYPE_CHECKING:
+    from ..dofn import DoFn
+
+
+@attrs.frozen
+class StatefulSignature:
+    """What a DoFn uses.
+
+    Attributes:
+      states, timers: the specs, in the order in which its methods name them.
+      on_timer: by timer, the name of the method that it calls.
+      on_window_expiration: the name of the method that a window's expiry calls, if there is one.
+      takes_sign: whether it looks at signs, and so decides on those of its outputs.
+    """
+
+    states: tuple[StateSpec, ...]
+    timers: tuple[TimerSpec, ...]
+    on_timer: Mapping[str, str]
+    on_window_expiration: str | None
+    takes_sign: bool
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether it has any state of its keys to keep."""
+        return bool(self.states or self.timers or self.on_window_expiration)
+
+
+def signature_of(dofn: DoFn) -> StatefulSignature:
+    """What a DoFn uses.  Raises `StatefulDoFnError` where one method asks twice for the same."""
+    from ..dofn import DoFn, StateParam, TimerParam
+
+    states: dict[int, StateSpec] = {}
+    timers: dict[int, TimerSpec] = {}
+    takes_sign = False
+    expiration = None
+    for name, method in _methods(dofn):
+        if getattr(method, "__on_window_expiration__", False):
+            if expiration is not None:
+                raise StatefulDoFnError(f"DoFn {dofn!r} has two on_window_expiration methods: {expiration} and {name}")
+            expiration = name
+        asked: set[int] = set()
+        for marker in _markers(method):
+            spec: Any = None
+            if isinstance(marker, StateParam):
+                spec = marker.state_spec
+                states[id(spec)] = spec
+            elif isinstance(marker, TimerParam):
+                spec = marker.timer_spec
+                timers[id(spec)] = spec
+            elif marker is DoFn.SignParam:
+                takes_sign = True
+            if spec is not None:
+                if id(spec) in asked:
+                    raise StatefulDoFnError(f"DoFn {dofn!r} has duplicate {name} method parameters: {spec!r}")
+                asked.add(id(spec))
+    callbacks = {spec.name: spec.callback_name for spec in timers.values()}
+    return StatefulSignature(tuple(states.values()), tuple(timers.values()), callbacks, expiration, takes_sign)
+
+
+def get_dofn_specs(dofn: DoFn) -> tuple[set[StateSpec], set[TimerSpec]]:
+    """The states and timers that a DoFn's methods ask for."""
+    signature = signature_of(dofn)
+    return set(signature.states), set(signature.timers)
+
+
+def is_stateful_dofn(dofn: DoFn) -> bool:
+    """Whether a DoFn uses state or timers."""
+    return signature_of(dofn).is_stateful
+
+
+def validate_stateful_dofn(dofn: DoFn) -> None:
+    """Raises `StatefulDoFnError`, a `ValueError`, where what a DoFn declares doesn't fit together.
+
+    Names have to be unique, and each timer needs its method.
+    """
+    signature = signature_of(dofn)
+    _check_names(dofn, "StateSpecs", signature.states)
+    _check_names(dofn, "TimerSpecs", signature.timers)
+    for spec in signature.timers:
+        if not spec.callback_name:
+            raise StatefulDoFnError(f"DoFn {dofn!r} has a TimerSpec without an associated on_timer callback: {spec!r}.")
+        method = getattr(dofn, spec.callback_name, None)
+        if getattr(method, "__func__", None) is not spec.callback:
+            raise StatefulDoFnError(
+                f"The on_timer callback for {spec!r} is not the specified .{spec.callback_name} method "
+                f"for DoFn {dofn!r} (perhaps it was overwritten?)."
+            )
+
+
+def _check_names(dofn: DoFn, what: str, specs: tuple[Any, ...]) -> None:
+    names = [spec.name for spec in specs]
+    for spec in specs:
+        if names.count(spec.name) > 1:
+            raise StatefulDoFnError(
+                f"DoFn {dofn!r} has multiple {what} with the same name: {[s for s in specs if s.name == spec.name]}."
+            )
+
+
+def _methods(dofn: DoFn) -> Iterator[tuple[str, Callable[..., Any]]]:
+    from ..dofn import DoFn
+
+    base = vars(DoFn)
+    names = dict.fromkeys(name for kind in reversed(type(dofn).__mro__) for name in vars(kind))
+    for name in names:
+        method = getattr(type(dofn), name, None)
+        if inspect.isfunction(method) and method is not base.get(name):
+            yield name, method
+
+
+def _markers(method: Callable[..., Any]) -> list[Any]:
+    from ..dofn import DoFnParam
+
+    # Not by inspect.signature, which takes some microseconds that every ParDo of a pipeline would pay.
+    defaults = (*(method.__defaults__ or ()), *(method.__kwdefaults__ or {}).values())  # type: ignore[attr-defined]
+    return [default for default in defaults if isinstance(default, DoFnParam)]

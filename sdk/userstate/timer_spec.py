@@ -1,0 +1,102 @@
+"""TimerSpec: a timer's name and time domain, which a DoFn declares; and the methods that timers call.
+
+>>> import penstock as beam
+>>> from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer
+>>> class Collect(beam.DoFn):
+...     BUFFER = BagStateSpec("buffer")
+...     END = TimerSpec("end", beam.TimeDomain.WATERMARK)
+...     def process(self, element, buffer=beam.DoFn.StateParam(BUFFER), window=beam.DoFn.WindowParam,
+...                 end=beam.DoFn.TimerParam(END)):
+...         buffer.add(element[1])
+...         end.set(window.max_timestamp())
+...     @on_timer(END)
+...     def at_end(self, key=beam.DoFn.KeyParam, buffer=beam.DoFn.StateParam(BUFFER)):
+...         yield key, list(buffer.read())
+>>> [("a", 1), ("b", 2), ("a", 3)] | beam.ParDo(Collect())
+[('a', [1, 3]), ('b', [2])]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, TypeVar
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+class TimeDomain(StrEnum):
+    """What a timer's time is measured by."""
+
+    # Event time: the low watermark of the input.
+    WATERMARK = "WATERMARK"
+    # Processing time: the clock of whoever runs the pipeline.
+    REAL_TIME = "REAL_TIME"
+
+
+class TimerSpec:
+    """A timer's name and time domain.
+
+    With `dynamic_timer_tag`s it is a family of timers.
+
+    Args:
+      name: unique among the timers of the DoFn.
+      time_domain: `TimeDomain.WATERMARK` or `TimeDomain.REAL_TIME`; raises `ValueError` for others.
+    """
+
+    def __init__(self, name: str, time_domain: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"TimerSpec: the name must be a str, got {name!r}")
+        if time_domain not in list(TimeDomain):
+            raise ValueError(
+                f"TimerSpec({name!r}): the time domain must be one of {[str(d) for d in TimeDomain]}, got {time_domain!r}"
+            )
+        self.name = name
+        self.time_domain = TimeDomain(time_domain)
+        # The method that it calls, as `on_timer` was given it; a copy in a worker knows its name only.
+        self.callback: Callable[..., Any] | None = None
+        self.callback_name = ""
+
+    def __repr__(self) -> str:
+        return f"TimerSpec({self.name})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "callback": None}
+
+
+def on_timer(timer_spec: TimerSpec) -> Callable[[M], M]:
+    """Marks the method of a DoFn that is called when the timer fires.
+
+    Its parameters are filled by `DoFn` markers alone.  `DoFn.TimestampParam` is the time that the
+    timer was set to, `DoFn.DynamicTimerTagParam` its tag.  Raises `ValueError` if another method
+    is marked with the same timer.
+    """
+    if not isinstance(timer_spec, TimerSpec):
+        raise ValueError(f"on_timer takes a TimerSpec, got {timer_spec!r}")
+
+    def marked(method: M) -> M:
+        if not callable(method):
+            raise ValueError(f"on_timer({timer_spec!r}) marks a method, got {method!r}")
+        if timer_spec.callback_name:
+            raise ValueError(
+                f"Multiple on_timer callbacks registered for {timer_spec!r}: "
+                f"{timer_spec.callback_name} and {method.__name__}"
+            )
+        timer_spec.callback = method
+        timer_spec.callback_name = method.__name__
+        return method
+
+    return marked
+
+
+def on_window_expiration(method: M) -> M:
+    """Marks the method of a DoFn that is called for each key when its window expires.
+
+    The window expires when the watermark has reached its end plus the allowed lateness.  After
+    the call, which is the last one for this key and window, the states are gone.  What it puts out has
+    the timestamp of the window's end, which holds the watermark back until then.
+    """
+    if not callable(method):
+        raise ValueError(f"on_window_expiration marks a method, got {method!r}")
+    method.__on_window_expiration__ = True  # type: ignore[attr-defined]
+    return method

@@ -1,0 +1,206 @@
+"""One PCollection as several and several as one: tagged outputs, Partition, Flatten, Tee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import penstock as beam
+from penstock.sdk.errors import PipelineError
+from penstock.sdk.tagged_output import TaggedOutput
+from penstock.sdk.windowed_value import WindowedValue
+from penstock.testing import TestWindowedValue, assert_that, equal_to
+from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
+
+
+class Sort(beam.DoFn):
+    def process(self, n: int) -> Iterator[Any]:
+        if n < 0:
+            yield TaggedOutput("negative", n)
+        elif n > 100:
+            yield TaggedOutput("large", n)
+        else:
+            yield n
+
+
+# --- Tagged outputs
+
+
+def test_outputs_are_had_by_tag_by_attribute_and_in_order(pipeline: Any) -> None:
+    """The main one by its name, or by None."""
+    with pipeline as p:
+        numbers = p | beam.Create([1, -1, 101])
+        outputs = numbers | beam.ParDo(Sort()).with_outputs("negative", "large", main="rest")
+        assert_that(outputs.negative, equal_to([-1]), "attribute")
+        assert_that(outputs["large"], equal_to([101]), "item")
+        assert_that(outputs.rest, equal_to([1]), "main")
+        rest, negative, large = outputs
+        assert_that((rest, negative, large) | beam.Flatten(), equal_to([1, -1, 101]), "in order")
+        unnamed = numbers | "unnamed" >> beam.ParDo(Sort()).with_outputs("negative", "large")
+        assert_that(unnamed[None], equal_to([1]), "None")
+
+
+def test_functions_may_tag_their_outputs_too(pipeline: Any) -> None:
+    """What Map and FlatMap return."""
+
+    def sorted_(n: int) -> Any:
+        return n if n >= 0 else TaggedOutput("negative", n)
+
+    with pipeline as p:
+        rest, negative = p | beam.Create([1, -1]) | beam.Map(sorted_).with_outputs("negative", main="rest")
+        assert_that(rest, equal_to([1]), "rest")
+        assert_that(negative, equal_to([-1]), "negative")
+
+
+def test_outputs_that_nobody_takes_are_dropped(pipeline: Any) -> None:
+    """Those that were declared; and an output may be taken by several."""
+    with pipeline as p:
+        outputs = p | beam.Create([1, -1, 101]) | beam.ParDo(Sort()).with_outputs("negative", "large")
+        assert_that(outputs.negative | "1" >> beam.Map(abs), equal_to([1]), "one")
+        assert_that(outputs.negative | "2" >> beam.Map(str), equal_to(["-1"]), "other")
+
+
+def test_with_no_tags_declared_any_may_be_asked_for(pipeline: Any) -> None:
+    """An output exists once it is."""
+    with pipeline as p:
+        outputs = p | beam.Create([1, -1]) | beam.ParDo(Sort()).with_outputs()
+        assert_that(outputs.negative, equal_to([-1]), "negative")
+        assert_that(outputs.large, equal_to([]), "large")
+        assert_that(outputs[None], equal_to([1]), "main")
+
+
+class Moves(beam.DoFn):
+    """Outputs with times and windows of their own inside of tags."""
+
+    def process(self, element: str) -> Iterator[Any]:
+        yield TaggedOutput("plain", element)
+        yield TaggedOutput("stamped", TimestampedValue(element, 8))
+        yield TaggedOutput("windowed", WindowedValue(element, 1, [IntervalWindow(0, 2)]))
+        yield TimestampedValue(element, 9)
+
+
+def test_a_tagged_output_may_have_a_timestamp_and_windows_of_its_own(pipeline: Any) -> None:
+    """The TimestampedValue stands inside of the TaggedOutput."""
+    with pipeline as p:
+        element = p | beam.Create([TimestampedValue("a", 7)]) | beam.WindowInto(FixedWindows(5))
+        outputs = element | beam.ParDo(Moves()).with_outputs("plain", "stamped", "windowed", main="main")
+        window = [IntervalWindow(5, 10)]
+        expected = {
+            "plain": TestWindowedValue("a", 7, window),
+            "stamped": TestWindowedValue("a", 8, window),
+            "windowed": TestWindowedValue("a", 1, [IntervalWindow(0, 2)]),
+            "main": TestWindowedValue("a", 9, window),
+        }
+        for tag, value in expected.items():
+            assert_that(outputs[tag], equal_to([value]), tag, reify_windows=True)
+
+
+def test_an_output_with_an_undeclared_tag_is_an_error_naming_those_that_were(pipeline: Any) -> None:
+    """Nothing is lost silently."""
+    _ = pipeline | beam.Create([-1]) | "sort them" >> beam.ParDo(Sort()).with_outputs("large")
+    with pytest.raises(PipelineError, match=r"sort them: got an output tagged 'negative', but .* are \['large'\]"):
+        pipeline.run()
+
+
+def test_a_tagged_output_without_with_outputs_is_an_error(pipeline: Any) -> None:
+    """Also where more steps follow."""
+    _ = pipeline | beam.Create([-1]) | "sort them" >> beam.ParDo(Sort()) | beam.Map(str)
+    with pytest.raises(PipelineError, match="sort them: got an output tagged 'negative'"):
+        pipeline.run()
+
+
+# --- Partition
+
+
+def test_each_element_is_in_one_of_the_partitions(pipeline: Any) -> None:
+    """By a function of the element and their number, with further arguments and side inputs."""
+
+    def by_remainder(x: int, n: int, plus: int, times: int) -> int:
+        return (x * times + plus) % n
+
+    with pipeline as p:
+        times = p | "times" >> beam.Create([1])
+        parts = p | beam.Create(range(7)) | beam.Partition(by_remainder, 3, 1, beam.pvalue.AsSingleton(times))
+        for i, expected in enumerate([[2, 5], [0, 3, 6], [1, 4]]):
+            assert_that(parts[i], equal_to(expected), f"part {i}")
+
+
+def test_a_partition_may_be_empty(pipeline: Any) -> None:
+    """Nothing has to go into it."""
+    with pipeline as p:
+        parts = p | beam.Create([1]) | beam.Partition(lambda x, n: 0, 2)
+        assert_that(parts[0], equal_to([1]), "some")
+        assert_that(parts[1] | beam.combiners.Count.Globally(), equal_to([0]), "none")
+
+
+# --- Flatten
+
+
+def test_several_pcollections_become_one(pipeline: Any) -> None:
+    """Whatever their number, one of them twice, with what was computed of each."""
+    with pipeline as p:
+        a, b, empty = p | "a" >> beam.Create([1, 2]), p | "b" >> beam.Create([3]), p | "c" >> beam.Create([])
+        assert_that((a, b, empty) | "all" >> beam.Flatten(), equal_to([1, 2, 3]), "all")
+        assert_that((a, a) | "twice" >> beam.Flatten(), equal_to([1, 2, 1, 2]), "twice")
+        assert_that([b] | "one" >> beam.Flatten(), equal_to([3]), "one")
+        assert_that(() | "none" >> beam.Flatten(pipeline=p), equal_to([]), "none")
+        mapped = (a | beam.Map(lambda x: 10 * x), b) | "mapped" >> beam.Flatten() | beam.Map(lambda x: x + 1)
+        assert_that(mapped, equal_to([11, 21, 4]), "mapped")
+        with_others = a | beam.FlattenWith(b, "d" >> beam.Create([4]))
+        assert_that(with_others, equal_to([1, 2, 3, 4]), "FlattenWith")
+
+
+def test_flattened_elements_keep_their_timestamps_and_windows(pipeline: Any) -> None:
+    """And are grouped with those of the other inputs."""
+    with pipeline as p:
+        parts = [
+            p
+            | f"create {i}" >> beam.Create([TimestampedValue(("k", i), t) for t in (1, 11)])
+            | f"window {i}" >> beam.WindowInto(FixedWindows(10))
+            for i in (1, 100)
+        ]
+        summed = parts | beam.Flatten() | beam.CombinePerKey(sum)
+        ends = [IntervalWindow(0, 10), IntervalWindow(10, 20)]
+        expected = [TestWindowedValue(("k", 101), w.max_timestamp(), [w]) for w in ends]
+        assert_that(summed, equal_to(expected), reify_windows=True)
+
+
+def test_groupings_of_a_flatten_of_groupings(pipeline: Any) -> None:
+    """Results of shuffles flow together into another one."""
+    with pipeline as p:
+        pairs = p | beam.Create([("a", 1), ("b", 2), ("a", 3)])
+        sums, counts = pairs | beam.CombinePerKey(sum), pairs | beam.combiners.Count.PerKey()
+        both = (sums, counts, pairs) | beam.Flatten() | beam.GroupByKey()
+        in_order = both | beam.MapTuple(lambda k, values: (k, sorted(values)))
+        assert_that(in_order, equal_to([("a", [1, 2, 3, 4]), ("b", [1, 2, 2])]))
+
+
+# --- Tee
+
+
+def test_a_tee_gives_its_input_to_consumers_and_on(pipeline: Any) -> None:
+    """Transforms, or functions of a PCollection."""
+    with pipeline as p:
+        doubled = p | beam.Create([1, 2]) | beam.Tee(_Check([10, 20]), lambda pcoll: None) | beam.Map(lambda x: 2 * x)
+        assert_that(doubled, equal_to([2, 4]))
+
+
+class _Check(beam.PTransform):
+    def __init__(self, expected: list[int]) -> None:
+        super().__init__()
+        self.expected = expected
+
+    def expand(self, pcoll: Any) -> Any:
+        tens = pcoll | beam.Map(lambda x: 10 * x)
+        assert_that(tens, equal_to(self.expected))
+        return tens
+
+
+def test_the_results_of_nothing_are_those_of_an_empty_global_window(pipeline: Any) -> None:
+    """Flatten of no inputs is windowed globally."""
+    with pipeline as p:
+        none = () | beam.Flatten(pipeline=p)
+        assert GlobalWindow() in none.windowing.window_fn.assign_micros(0)
+        assert_that(none | beam.CombineGlobally(sum), equal_to([0]))

@@ -1,0 +1,51 @@
+"""AfterAll: logically, an AND of its triggers.
+
+>>> from penstock.triggers import AfterAll, AfterCount, AfterWatermark
+>>> AfterAll(AfterCount(10), AfterWatermark())
+AfterAll(AfterCount(10), AfterWatermark())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .composite import Composite, earliest
+from .data_loss import DataLossReason
+from .lifetime import is_finished
+from .trigger import Trigger, TriggerContext
+
+
+class AfterAll(Composite):
+    """Fires when all of its triggers would; finishes when all of them have.
+
+    One that has finished before the others is not waited for any more.
+    """
+
+    def is_over(self, parts: Sequence[Any]) -> bool:
+        return all(is_finished(part, own) for part, own in zip(self.triggers, parts))
+
+    def should_fire(self, state: Any, context: TriggerContext) -> bool:
+        return not self.is_finished(state) and all(self.ready(state, context))
+
+    def next_event_time(self, state: Any, context: TriggerContext) -> int | None:
+        return earliest([part.next_event_time(own, context) for part, own in self._awaited(state, context)])
+
+    def next_processing_time(self, state: Any, context: TriggerContext) -> int | None:
+        return earliest([part.next_processing_time(own, context) for part, own in self._awaited(state, context)])
+
+    # To ask again at a time that one part waited for makes no difference while others keep
+    # this one from firing.
+    def _awaited(self, state: Any, context: TriggerContext) -> list[tuple[Trigger, Any]]:
+        if self.should_fire(state, context):
+            return self.pairs(state)
+        return [(part, own) for part, own in self.pairs(state) if not part.should_fire(own, context)]
+
+    def continuation(self) -> Trigger:
+        return AfterAll(*(part.continuation() for part in self.triggers))
+
+    def may_lose_data(self, windowing: Any) -> DataLossReason:
+        reasons = [part.may_lose_data(windowing) for part in self.triggers]
+        if all(DataLossReason.MAY_FINISH in reason for reason in reasons):
+            return DataLossReason.MAY_FINISH
+        return DataLossReason.NO_POTENTIAL_LOSS

@@ -1,0 +1,38 @@
+"""AfterAny: logically, an OR of its triggers.
+
+>>> from penstock.triggers import AfterAny, AfterCount, AfterProcessingTime, Repeatedly
+>>> Repeatedly(AfterAny(AfterCount(100), AfterProcessingTime(10)))
+Repeatedly(AfterAny(AfterCount(100), AfterProcessingTime(delay=10)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .composite import Composite
+from .data_loss import DataLossReason
+from .lifetime import is_finished
+from .trigger import Trigger, TriggerContext
+
+
+class AfterAny(Composite):
+    """Fires whenever one of its triggers does; finishes when one of them does.
+
+    Those that don't fire go on as though nothing had happened.
+    """
+
+    def is_over(self, parts: Sequence[Any]) -> bool:
+        return any(is_finished(part, own) for part, own in zip(self.triggers, parts))
+
+    def should_fire(self, state: Any, context: TriggerContext) -> bool:
+        return not self.is_finished(state) and any(self.ready(state, context))
+
+    def continuation(self) -> Trigger:
+        return AfterAny(*(part.continuation() for part in self.triggers))
+
+    def may_lose_data(self, windowing: Any) -> DataLossReason:
+        reasons = DataLossReason.NO_POTENTIAL_LOSS
+        for part in self.triggers:
+            reasons |= part.may_lose_data(windowing)
+        return reasons

@@ -1,0 +1,49 @@
+"""AfterCount: logically, "at least so many elements have come".
+
+>>> from penstock.triggers import AfterCount, Repeatedly
+>>> Repeatedly(AfterCount(100))
+Repeatedly(AfterCount(100))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+from .data_loss import DataLossReason
+from .lifetime import Once
+from .trigger import Trigger, TriggerContext
+
+
+class AfterCount(Once):
+    """Fires once a pane has `count` elements.  The counts of windows that merge are added.
+
+    Raises `ValueError` when the count isn't a positive whole number.
+    """
+
+    element_wise = True
+
+    def __init__(self, count: int) -> None:
+        if not isinstance(count, Integral) or count < 1:
+            raise ValueError(f"AfterCount: count must be a positive whole number, got {count!r}")
+        self.count = int(count)
+
+    # Its state is how many have come.
+    def seen(self, state: int | None, element: object, context: TriggerContext) -> int:
+        return (state or 0) + 1
+
+    def joined(self, states: Sequence[int], context: TriggerContext) -> int:
+        return sum(states)
+
+    def ready(self, state: int, context: TriggerContext) -> bool:
+        return state >= self.count
+
+    def continuation(self) -> Trigger:
+        return AfterCount(1)
+
+    def may_lose_data(self, windowing: Any) -> DataLossReason:
+        return DataLossReason.MAY_FINISH
+
+    def __repr__(self) -> str:
+        return f"AfterCount({self.count})"

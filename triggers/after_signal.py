@@ -1,0 +1,54 @@
+"""AfterSignal: logically, "the signal has come since the pane's first element".
+
+A signal comes from outside of the data: an operator's command, the end of a game, a
+finished upload.
+
+>>> from penstock.triggers import AfterSignal, Repeatedly
+>>> Repeatedly(AfterSignal("flush"))
+Repeatedly(AfterSignal('flush'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .after_count import AfterCount
+from .data_loss import DataLossReason
+from .lifetime import Once
+from .trigger import Trigger, TriggerContext
+
+
+class AfterSignal(Once):
+    """Fires once the signal of this name has reached the pipeline after an element.
+
+    A signal that came before the pane's first element doesn't count.  Of windows that merge,
+    any one whose signal has come fires.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"AfterSignal: expected the name of a signal, got {name!r}")
+        self.name = name
+
+    # Its state is how many had come before the first element.
+    def seen(self, state: int | None, element: object, context: TriggerContext) -> int:
+        return context.signalled(self.name) if state is None else state
+
+    def joined(self, states: Sequence[int], context: TriggerContext) -> int:
+        return min(states)
+
+    def ready(self, state: int, context: TriggerContext) -> bool:
+        return context.signalled(self.name) > state
+
+    def signals(self) -> frozenset[str]:
+        return frozenset([self.name])
+
+    def continuation(self) -> Trigger:
+        return AfterCount(1)
+
+    def may_lose_data(self, windowing: Any) -> DataLossReason:
+        return DataLossReason.MAY_FINISH
+
+    def __repr__(self) -> str:
+        return f"AfterSignal({self.name!r})"

@@ -1,0 +1,51 @@
+"""AfterSize: logically, "at least so many bytes have come".
+
+>>> from penstock.triggers import AfterSize, Repeatedly
+>>> Repeatedly(AfterSize(64 * 1024))
+Repeatedly(AfterSize(65536))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+from .after_count import AfterCount
+from .data_loss import DataLossReason
+from .lifetime import Once
+from .trigger import Trigger, TriggerContext
+
+
+class AfterSize(Once):
+    """Fires once a pane's elements, encoded as they would travel, have `size` bytes.
+
+    The sizes of windows that merge are added.  Raises `ValueError` when the size isn't a
+    positive whole number.
+    """
+
+    element_wise = True
+
+    def __init__(self, size: int) -> None:
+        if not isinstance(size, Integral) or size < 1:
+            raise ValueError(f"AfterSize: size must be a positive whole number of bytes, got {size!r}")
+        self.size = int(size)
+
+    # Its state is how many bytes have come.
+    def seen(self, state: int | None, element: object, context: TriggerContext) -> int:
+        return (state or 0) + context.size_of(element)
+
+    def joined(self, states: Sequence[int], context: TriggerContext) -> int:
+        return sum(states)
+
+    def ready(self, state: int, context: TriggerContext) -> bool:
+        return state >= self.size
+
+    def continuation(self) -> Trigger:
+        return AfterCount(1)
+
+    def may_lose_data(self, windowing: Any) -> DataLossReason:
+        return DataLossReason.MAY_FINISH
+
+    def __repr__(self) -> str:
+        return f"AfterSize({self.size})"

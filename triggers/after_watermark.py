@@ -1,0 +1,134 @@
+"""AfterWatermark: logically, "the watermark has passed the end of the window".
+
+With early results every minute before that, and one for every late element after it:
+
+>>> from penstock.triggers import AfterCount, AfterProcessingTime, AfterWatermark
+>>> AfterWatermark(early=AfterProcessingTime(align_to=60), late=AfterCount(1))
+AfterWatermark(early=AfterProcessingTime(align_to=60), late=AfterCount(1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .composite import check_trigger, earliest
+from .data_loss import DataLossReason
+from .lifetime import FINISHED, Lifetime, begun
+from .repeatedly import Repeatedly
+from .trigger import Trigger, TriggerContext
+
+
+class Phase(NamedTuple):
+    """Before or after the firing on time, and the state of the trigger that goes with it."""
+
+    is_late: bool
+    own: Any = None
+
+
+class AfterWatermark(Lifetime):
+    """Fires when the watermark passes the end of the window; before and after that if told so.
+
+    It fires on time even if nothing has come since the last early firing.  When windows
+    merge, the merged window's end decides: while the watermark has not passed it, everything
+    is early again, though one of the windows may have fired on time already.
+
+    Args:
+      early: fires before that, repeatedly.
+      late: fires after that, repeatedly; without it, this has finished then.
+
+    Source: Dataflow Model, section 2.3 (AtWatermark).
+    """
+
+    def __init__(self, early: Trigger | None = None, late: Trigger | None = None) -> None:
+        self.early = _repeated("early", early)
+        self.late = _repeated("late", late)
+        self.element_wise = any(part.element_wise for part in self._parts())
+
+    def begun(self, context: TriggerContext) -> Phase | None:
+        if context.watermark >= context.end_of_window:
+            return None
+        return Phase(False, self.early and begun(self.early, context))
+
+    def on_element(self, state: Any, element: Any, context: TriggerContext) -> Any:
+        if state is FINISHED:
+            return FINISHED
+        phase = state or Phase(False)
+        part = self._part(phase)
+        return phase if part is None else Phase(phase.is_late, part.on_element(phase.own, element, context))
+
+    def on_merge(self, states: Sequence[Any], context: TriggerContext) -> Any:
+        if not any(states):
+            return None
+        phases = [state for state in states if isinstance(state, Phase)]
+        if context.watermark < context.end_of_window:
+            return self._joined(False, phases, context)
+        if FINISHED in states:
+            return FINISHED
+        return self._joined(any(phase.is_late for phase in phases), phases, context)
+
+    # Of the other phase nothing is kept: what its trigger waited for will come out in this one.
+    def _joined(self, is_late: bool, phases: list[Phase], context: TriggerContext) -> Phase:
+        part = self.late if is_late else self.early
+        own = [phase.own for phase in phases if phase.is_late == is_late]
+        return Phase(is_late, part.on_merge(own, context) if part and own else part and begun(part, context))
+
+    def should_fire(self, state: Any, context: TriggerContext) -> bool:
+        if state is None or state is FINISHED:
+            return False
+        if not state.is_late and context.watermark >= context.end_of_window:
+            return True
+        part = self._part(state)
+        return part is not None and part.should_fire(state.own, context)
+
+    def on_fire(self, state: Any, context: TriggerContext) -> tuple[Any, bool]:
+        if not state.is_late and context.watermark >= context.end_of_window:
+            if self.late is None:
+                return FINISHED, True
+            return Phase(True, begun(self.late, context)), False
+        part = self._part(state)
+        assert part is not None
+        return Phase(state.is_late, part.on_fire(state.own, context)[0]), False
+
+    def next_event_time(self, state: Any, context: TriggerContext) -> int | None:
+        if state is None or state is FINISHED:
+            return None
+        part = self._part(state)
+        own = None if part is None else part.next_event_time(state.own, context)
+        return own if state.is_late else earliest([own, context.end_of_window])
+
+    def next_processing_time(self, state: Any, context: TriggerContext) -> int | None:
+        part = None if state is None or state is FINISHED else self._part(state)
+        return None if part is None else part.next_processing_time(state.own, context)
+
+    def signals(self) -> frozenset[str]:
+        return frozenset[str]().union(*(part.signals() for part in self._parts()))
+
+    def percentiles(self) -> frozenset[float]:
+        return frozenset[float]().union(*(part.percentiles() for part in self._parts()))
+
+    def continuation(self) -> Trigger:
+        return AfterWatermark(self.early and self.early.continuation(), self.late and self.late.continuation())
+
+    def may_lose_data(self, windowing: Any) -> DataLossReason:
+        if self.late is None and windowing.allowed_lateness > 0:
+            return DataLossReason.MAY_FINISH
+        return DataLossReason.NO_POTENTIAL_LOSS
+
+    def _part(self, phase: Phase) -> Repeatedly | None:
+        return self.late if phase.is_late else self.early
+
+    def _parts(self) -> list[Repeatedly]:
+        return [part for part in (self.early, self.late) if part is not None]
+
+    def __repr__(self) -> str:
+        parts = {"early": self.early, "late": self.late}
+        given = [f"{name}={part.underlying!r}" for name, part in parts.items() if part is not None]
+        return f"AfterWatermark({', '.join(given)})"
+
+
+def _repeated(name: str, trigger: Trigger | None) -> Repeatedly | None:
+    if trigger is None:
+        return None
+    check_trigger("AfterWatermark", trigger, f"a trigger for `{name}`")
+    return trigger if isinstance(trigger, Repeatedly) else Repeatedly(trigger)
