@@ -1,0 +1,94 @@
+"""What README.md and docs/ say is so."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from package.unpack_wheel import ROOT
+
+from penstock.sdk.runner import OURS, create_runner
+
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def code_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The cells of each table, by rows, without the line below the head."""
+    found = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    return [
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if "---" not in line]
+        for table in found
+    ]
+
+
+def test_the_first_pipeline_prints_what_is_shown_below_it(tmp_path: pathlib.Path) -> None:
+    """Run as it is shown, too."""
+    (tmp_path / "clicks.py").write_text(code_blocks()[0])
+    command = [sys.executable, "-m", "penstock", "run", "clicks.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    shown = re.search(r"\$ penstock run clicks.py\n((?: {4}.*\n)+)", README)
+    assert shown is not None
+    assert ran.returncode == 0, ran.stderr
+    assert shown[1].replace("    ", "") == ran.stdout
+
+
+def test_the_test_that_is_shown_passes() -> None:
+    """With `beam` as above it."""
+    (code,) = [block for block in code_blocks() if "def test_" in block]
+    names: dict[str, object] = {"beam": __import__("penstock")}
+    exec(code, names)
+
+    test = names["test_words_are_counted"]
+    assert callable(test)
+    test()
+
+
+def test_the_table_of_capabilities_is_what_the_runners_say_of_themselves() -> None:
+    """Change the table with the runners."""
+    (table,) = [table for table in tables(README) if table[0][0] == "" and table[0][1] in OURS]
+    runners = [create_runner(name).capabilities() for name in OURS]
+    capabilities = list(dict.fromkeys(capability for runner in runners for capability in runner))
+
+    expected = [["", *OURS], *([c, *(runner.get(c, "no") for runner in runners)] for c in capabilities)]
+    assert expected == table
+
+
+def test_the_extras_are_those_of_the_package() -> None:
+    """In the table, all of them and no others."""
+    (table,) = [table for table in tables(README) if table[0][0] == "extra"]
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        expected = set(tomllib.load(file)["project"]["optional-dependencies"])
+
+    assert expected == {name for row in table[1:] for name in re.findall("`(.*?)`", row[0])}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_a_document_points_at_is_there(document: pathlib.Path) -> None:
+    """Links to files, and the paths of modules and packages in backquotes."""
+    text = document.read_text()
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    paths = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", text)
+
+    assert [] == [link for link in links if not (document.parent / link).exists()]
+    assert [] == [path for path in paths if not (ROOT / path).exists()]
+
+
+def test_every_decision_is_in_the_index() -> None:
+    """Under its number and its title."""
+    decisions = {
+        f"decisions/{path.name}": path.read_text().splitlines()[0].removeprefix("# ")
+        for path in (ROOT / "docs" / "decisions").glob("*.md")
+    }
+    index = (ROOT / "docs" / "index.md").read_text()
+
+    assert decisions == {link: title for title, link in re.findall(r"- \[(.*)\]\((decisions/.*)\)", index)}
