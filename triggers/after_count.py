@@ -25,7 +25,7 @@ class AfterCount(Once):
     element_wise = True
 
     def __init__(self, count: int) -> None:
-        if not isinstance(count, Integral) or count < 1:
+        if not is_positive(count):
             raise ValueError(f"AfterCount: count must be a positive whole number, got {count!r}")
         self.count = int(count)
 
@@ -47,3 +47,8 @@ class AfterCount(Once):
 
     def __repr__(self) -> str:
         return f"AfterCount({self.count})"
+
+
+def is_positive(number: object) -> bool:
+    """Whether it is a whole number above 0, one of NumPy's included."""
+    return isinstance(number, Integral) and int(number) > 0

@@ -8,10 +8,9 @@ Repeatedly(AfterSize(65536))
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
-from .after_count import AfterCount
+from .after_count import AfterCount, is_positive
 from .data_loss import DataLossReason
 from .lifetime import Once
 from .trigger import Trigger, TriggerContext
@@ -27,7 +26,7 @@ class AfterSize(Once):
     element_wise = True
 
     def __init__(self, size: int) -> None:
-        if not isinstance(size, Integral) or size < 1:
+        if not is_positive(size):
             raise ValueError(f"AfterSize: size must be a positive whole number of bytes, got {size!r}")
         self.size = int(size)
 

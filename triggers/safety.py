@@ -1,27 +1,44 @@
-"""Unsafe triggers: those that might leave data behind until the window closes, or for good."""
+"""Whether a grouping may have its trigger: one that may finish early has to be asked for twice.
+
+What comes after a trigger has finished is not lost, but it comes out when the window expires
+and not before: in the global window, at the end of the stream.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
-from .data_loss import DataLossReason
+from .data_loss import DataLossReason, UnsafeTriggerError
 
-
-class UnsafeTriggerError(ValueError):
-    """A grouping's trigger might leave data behind, and nobody said that it may."""
+_LOGGER = logging.getLogger(__name__)
 
 
 def check_safe(windowing: Any, allow_unsafe: bool, label: str) -> None:
-    """Raise `UnsafeTriggerError`, naming the grouping, if its trigger might leave data behind.
+    """Raises `UnsafeTriggerError` for a trigger that may leave data behind, or warns if that is allowed.
 
-    `windowing` has a `trigger` and an `allowed_lateness`, in microseconds.
+    Args:
+      windowing: the grouping's `WindowingStrategy`.
+      allow_unsafe: the option `allow_unsafe_triggers`.
+      label: the grouping's full label.
+
+    >>> from penstock.sdk.windowing_strategy import WindowingStrategy
+    >>> from penstock.triggers import AfterCount
+    >>> check_safe(WindowingStrategy(trigger=AfterCount(2)), False, "Sum")
+    Traceback (most recent call last):
+    penstock.triggers.data_loss.UnsafeTriggerError: Sum: Unsafe trigger: `AfterCount(2)` may lose data. \
+Reason: MAY_FINISH. Wrap it in Repeatedly(...), or allow it with the --allow_unsafe_triggers flag.
     """
-    if allow_unsafe:
-        return
     reason = windowing.trigger.may_lose_data(windowing)
-    if reason != DataLossReason.NO_POTENTIAL_LOSS:
-        names = " and ".join(r.name or "" for r in DataLossReason if r and r in reason)
+    if reason == DataLossReason.NO_POTENTIAL_LOSS:
+        return
+    found = f"{label}: Unsafe trigger: `{windowing.trigger!r}` may lose data. Reason: {_names(reason)}."
+    if not allow_unsafe:
         raise UnsafeTriggerError(
-            f"{label}: unsafe trigger {windowing.trigger!r} might leave data behind ({names}); "
-            "wrap it in Repeatedly, or run with --allow_unsafe_triggers"
+            f"{found} Wrap it in Repeatedly(...), or allow it with the --allow_unsafe_triggers flag."
         )
+    _LOGGER.warning("%s This is allowed by --allow_unsafe_triggers.", found)
+
+
+def _names(reason: DataLossReason) -> str:
+    return "|".join(flag.name or "" for flag in DataLossReason if flag and flag in reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from .data_loss import DataLossReason
 
@@ -49,7 +49,7 @@ class Trigger(ABC):
     # Whether each single element matters, and not only that there were some: the operator
     # then calls `on_element` and `should_fire` for each; otherwise once for each bundle and
     # window that it touches, with None for the element.
-    element_wise: ClassVar[bool] | bool = False
+    element_wise: bool = False
 
     @abstractmethod
     def on_element(self, state: Any, element: Any, context: TriggerContext) -> Any:

@@ -1,0 +1,139 @@
+"""DataDrivenTrigger: logically, whatever the user says, looking at the elements themselves.
+
+One that fires on a punctuation, an element that says "that was all":
+
+>>> from penstock.triggers import DataDrivenTrigger, Repeatedly
+>>> class AfterFullStop(DataDrivenTrigger):
+...     def update(self, own, element, pane):
+...         return own or element.endswith(".")
+...     def is_ready(self, own, pane):
+...         return bool(own)
+...     def merge(self, owns, pane):
+...         return any(owns)
+>>> Repeatedly(AfterFullStop())
+Repeatedly(AfterFullStop())
+
+One that fires on a spike, an element far above the mean of what came before it in the pane:
+
+>>> class AfterSpike(DataDrivenTrigger):
+...     def __init__(self, factor):
+...         self.factor = factor
+...     def update(self, own, element, pane):
+...         total, spiked = own or (0, False)
+...         mean = total / max(pane.count - 1, 1)
+...         return total + element, spiked or (pane.count > 1 and element > self.factor * mean)
+...     def is_ready(self, own, pane):
+...         return own is not None and own[1]
+...     def merge(self, owns, pane):
+...         return sum(total for total, _ in owns), any(spiked for _, spiked in owns)
+>>> AfterSpike(3).element_wise
+True
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from ..windowing.timestamp import Timestamp
+from .after_count import AfterCount
+from .data_loss import DataLossReason
+from .lifetime import Once
+from .trigger import Trigger, TriggerContext
+
+
+@attrs.frozen
+class PaneSoFar:
+    """What a data-driven trigger may look at besides the element and its own state.
+
+    Attributes:
+      count: how many elements have come, the present one included.
+      bytes: how large they are, encoded as they would travel; 0 unless the trigger `measures`.
+      watermark: the input watermark.
+      processing_time: the clock.
+      end_of_window: the last instant that belongs to the window.
+    """
+
+    count: int
+    bytes: int
+    watermark: Timestamp
+    processing_time: Timestamp
+    end_of_window: Timestamp
+
+
+@attrs.frozen
+class Seen:
+    """The state of a data-driven trigger: how much has come, and what the user's methods keep."""
+
+    count: int
+    bytes: int
+    own: Any
+
+
+class DataDrivenTrigger(Once):
+    """The base of triggers that look at the elements.
+
+    A subclass says what it remembers (`update`), when that is enough (`is_ready`) and what is
+    remembered of windows that merge (`merge`).  What it remembers is immutable and picklable,
+    and None before a pane's first element.  Like all others it fires once and has finished;
+    `Repeatedly` begins it anew.
+
+    Attributes:
+      measures: whether `PaneSoFar.bytes` is wanted, for which each element is encoded.
+    """
+
+    element_wise = True
+    measures: bool = False
+
+    def update(self, own: Any, element: Any, pane: PaneSoFar) -> Any:
+        """What is remembered after one more element; of a pair, the value."""
+        return own
+
+    @abstractmethod
+    def is_ready(self, own: Any, pane: PaneSoFar) -> bool:
+        """Whether a pane is due."""
+
+    def merge(self, owns: Sequence[Any], pane: PaneSoFar) -> Any:
+        """What is remembered of windows that have merged; each of `owns` has seen an element."""
+        if all(own == owns[0] for own in owns):
+            return owns[0]
+        raise NotImplementedError(
+            f"{type(self).__name__}.merge: windows merge here, and this trigger remembers {owns[0]!r} of one and "
+            f"{owns[-1]!r} of another; override merge(owns, pane) to say what it remembers of both"
+        )
+
+    def seen(self, state: Seen | None, element: Any, context: TriggerContext) -> Seen:
+        before = state or Seen(0, 0, None)
+        size = context.size_of(element) if self.measures else 0
+        now = attrs.evolve(before, count=before.count + 1, bytes=before.bytes + size)
+        return attrs.evolve(now, own=self.update(before.own, element, _pane(now, context)))
+
+    def joined(self, states: Sequence[Seen], context: TriggerContext) -> Seen:
+        sums = Seen(sum(state.count for state in states), sum(state.bytes for state in states), None)
+        owns = [state.own for state in states]
+        return attrs.evolve(sums, own=owns[0] if len(owns) == 1 else self.merge(owns, _pane(sums, context)))
+
+    def ready(self, state: Seen, context: TriggerContext) -> bool:
+        return self.is_ready(state.own, _pane(state, context))
+
+    def continuation(self) -> Trigger:
+        return AfterCount(1)
+
+    def may_lose_data(self, windowing: Any) -> DataLossReason:
+        return DataLossReason.MAY_FINISH
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+def _pane(state: Seen, context: TriggerContext) -> PaneSoFar:
+    return PaneSoFar(
+        count=state.count,
+        bytes=state.bytes,
+        watermark=Timestamp.of_micros(context.watermark),
+        processing_time=Timestamp.of_micros(context.processing_time),
+        end_of_window=Timestamp.of_micros(context.end_of_window),
+    )
