@@ -15,7 +15,7 @@ from typing import Any
 
 from ..sdk.errors import missing_extra
 from .optional_package import optional_package
-from .sql_dialect import SqlDialect, dialect_of
+from .sql_dialect import MARK, SqlDialect, dialect_of
 
 
 class SqlDatabase(ABC):
@@ -78,12 +78,11 @@ class SqlSession:
         """Run a statement; the rows that it gives."""
         cursor = self._connection.cursor()
         try:
-            sql = self.dialect.with_marks(sql)
             if parameters:
-                cursor.execute(sql, self.dialect.parameters(parameters))
+                cursor.execute(self.dialect.with_marks(sql), self.dialect.parameters(parameters))
             else:
-                # Drivers that replace percent signs do so only if there are parameters.
-                cursor.execute(sql.replace("%%", "%") if self.dialect.paramstyle in ("format", "pyformat") else sql)
+                # As it is: drivers look for marks, which would be escaped, only where there are parameters.
+                cursor.execute(sql)
             return list(cursor.fetchall()) if cursor.description else []
         finally:
             cursor.close()
@@ -95,6 +94,17 @@ class SqlSession:
             cursor.executemany(self.dialect.with_marks(sql), [self.dialect.parameters(row) for row in rows])
         finally:
             cursor.close()
+
+    def has_table(self, table: str) -> bool:
+        """Whether there is such a table, or a view."""
+        schema, _dot, name = table.rpartition(".")
+        if self.dialect.name == "sqlite":
+            master = f"{self.dialect.quoted(schema)}.sqlite_master" if schema else "sqlite_master"
+            return bool(self.run(f"SELECT 1 FROM {master} WHERE name = {MARK} COLLATE NOCASE", (name,)))
+        if self.dialect.name == "postgresql":
+            return self.run(f"SELECT to_regclass({MARK}) IS NOT NULL", (self.dialect.quoted(table),)) == [(True,)]
+        sql = f"SELECT 1 FROM information_schema.tables WHERE table_name = {MARK}"
+        return bool(self.run(f"{sql} AND table_schema = {MARK}", (name, schema)) if schema else self.run(sql, (name,)))
 
     def columns_of(self, table: str) -> tuple[str, ...]:
         """The names of a table's columns; raises the driver's error if it isn't there."""

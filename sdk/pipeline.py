@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -79,7 +80,7 @@ class Pipeline:
 
         Raises `DuplicateLabelError` and `TypeHintError`.
         """
-        if isinstance(transform, type) and issubclass(transform, PTransform):
+        if inspect.isclass(transform):
             raise TypeError(f"got the class {transform.__name__}; did you forget to call it: {transform.__name__}()?")
         if not isinstance(transform, PTransform):
             raise TypeError(f"expected a PTransform, got {transform!r}; did you forget to wrap it in Map or ParDo?")
@@ -132,6 +133,14 @@ class Pipeline:
         self._pcollections[pcoll.id] = pcoll
         self._transforms[index] = attrs.evolve(transform, outputs={**transform.outputs, tag: pcoll.id})
         return pcoll
+
+    def producer(self, pcoll: PCollection[Any]) -> graph.Transform:
+        """The primitive that makes a PCollection."""
+        return next(t for t in self._transforms if pcoll.id in t.outputs.values())
+
+    def pcollection(self, id: int) -> PCollection[Any]:
+        """The PCollection with this number."""
+        return self._pcollections[id]
 
     @property
     def full_label(self) -> str:

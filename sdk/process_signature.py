@@ -132,7 +132,9 @@ def check_signature(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
         if marker.name not in _ELEMENT_WISE:
             raise UnsupportedError(f"{label}: {marker!r} is not supported by any runner yet")
         if marker.name in ("StateParam", "TimerParam") and isinstance(fn, CallableDoFn):
-            raise StatefulDoFnError(f"{label}: {marker!r} is for the methods of a DoFn, and {_name(fn.fn)} is a function")
+            raise StatefulDoFnError(
+                f"{label}: {marker!r} is for the methods of a DoFn, and {_name(fn.fn)} is a function"
+            )
 
 
 def check_stateful(fn: DoFn, label: str) -> StatefulSignature:

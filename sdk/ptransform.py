@@ -27,6 +27,8 @@ class PTransform:
     _label: str | None = None
     _input_hint: Any = None
     _output_hint: Any = None
+    # Of a transform that was told its pipeline, for when there is no input to tell it.
+    pipeline: Any = None
 
     def __init__(self, label: str | None = None) -> None:
         self._label = label
@@ -88,9 +90,12 @@ class PTransform:
 
     def __ror__(self, left: Any) -> Any:
         pipeline = _pipeline_of(left)
-        if pipeline is None:
-            return _run_on_values(left, self)
-        return pipeline.apply(self, left)
+        if pipeline is not None:
+            return pipeline.apply(self, left)
+        told = unnamed(self)[0].pipeline
+        if told is not None and isinstance(left, (dict, tuple, list)) and not left:
+            return told.apply(self)
+        return _run_on_values(left, self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}(PTransform) label=[{self.label}]>"
@@ -216,7 +221,7 @@ def _pipeline_of(value: Any) -> Any:
     return None
 
 
-def _run_on_values(values: Any, transform: PTransform) -> list[Any]:
+def _run_on_values(values: Any, transform: PTransform) -> Any:
     """`[1, 2, 3] | transform`: run it in this process on the values, and give the results."""
     from .immediate import run_on_values
 

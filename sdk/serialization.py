@@ -34,7 +34,7 @@ class Serialized(Generic[T]):
 
     def load(self) -> T:
         """A new copy; in another process, the one that came with it."""
-        return cloudpickle.loads(self.data) if self.data else self.object  # type: ignore[no-any-return]
+        return cloudpickle.loads(self.data) if self.data else self.object
 
     def __repr__(self) -> str:
         return f"Serialized({self.object!r})"
@@ -56,7 +56,8 @@ def dumps(obj: Any, label: str) -> bytes:
     Raises `SerializationError`, naming the transform and what in it can't be pickled.
     """
     try:
-        return cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+        data: bytes = cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+        return data
     except Exception as error:
         culprit = _culprit(obj)
         raise SerializationError(

@@ -103,7 +103,7 @@ View: TypeAlias = SingletonView | IterableView | ListView | DictView | MultiMapV
 class AsSideInput:
     """A PCollection with the view that a function is to have of it."""
 
-    def __init__(self, pcoll: PCollection) -> None:
+    def __init__(self, pcoll: PCollection[Any]) -> None:
         if not isinstance(pcoll, PCollection):
             raise TypeError(f"{type(self).__name__}: expected a PCollection, got {pcoll!r}")
         self.pvalue = pcoll
@@ -123,7 +123,7 @@ class AsSingleton(AsSideInput):
     More than one is a `SideInputError`.
     """
 
-    def __init__(self, pcoll: PCollection, default_value: Any = NO_DEFAULT) -> None:
+    def __init__(self, pcoll: PCollection[Any], default_value: Any = NO_DEFAULT) -> None:
         super().__init__(pcoll)
         self.default_value = default_value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..sdk.dofn import DoFn
 from ..sdk.errors import PenstockError
@@ -22,29 +22,35 @@ class PenstockAssertionError(PenstockError, AssertionError):
     """A PCollection does not hold what `assert_that` was told."""
 
 
-class TestWindowedValue(NamedTuple):
-    """An element as `assert_that(..., reify_windows=True)` hands it to the matcher."""
+class TestWindowedValue:
+    """An element as `assert_that(..., reify_windows=True)` hands it to the matcher.
 
-    value: Any
-    timestamp: Any
-    windows: Sequence[Any]
-    pane_info: PaneInfo | None = None
+    Two are equal if all that is said of them is: a pane that is None may be any.
+    """
 
     # pytest must not take it for a test.
     __test__ = False
 
+    def __init__(self, value: Any, timestamp: Any, windows: Sequence[Any], pane_info: PaneInfo | None = None) -> None:
+        self.value = value
+        self.timestamp = Timestamp.of(timestamp)
+        self.windows = list(windows)
+        self.pane_info = pane_info
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TestWindowedValue):
             return NotImplemented
-        # A pane that the test says nothing of may be any.
-        panes_differ = None not in (self.pane_info, other.pane_info) and self.pane_info != other.pane_info
-        mine, theirs = (self.value, list(self.windows)), (other.value, list(other.windows))
-        return not panes_differ and mine == theirs and self.timestamp == other.timestamp
+        if None not in (self.pane_info, other.pane_info) and self.pane_info != other.pane_info:
+            return False
+        mine, theirs = (self.value, self.timestamp, self.windows), (other.value, other.timestamp, other.windows)
+        return mine == theirs
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
+    # What may be equal to different things has no hash.
     __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        pane = "" if self.pane_info is None else f", {self.pane_info}"
+        return f"TestWindowedValue({self.value!r}, {self.timestamp}, {self.windows!r}{pane})"
 
 
 def assert_that(

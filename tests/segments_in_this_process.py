@@ -60,27 +60,31 @@ def run_in_this_process(pipeline: Pipeline, partitions: int = 2) -> None:
     """Run a pipeline segment by segment, each in at most this many tasks."""
     plan = spark_plan(pipeline)
     views = SideInputViews()
-    rows: list[Any] = []
+    rows: list[tuple[Segment, Any]] = []
     for segment in cut(plan):
         for number, partition in enumerate(_partitions(segment, rows, partitions)):
-            # A generator, since what it gives must not come back in.
             made = list(SegmentRun(plan, segment, views, "test", str(number), Counts()).rows(iter(partition)))
-            rows += made
+            rows += [(segment, row) for row in made]
             for (kind, where), _, block in made:
                 if kind == "side":
                     views.add(where, decode_bundle(block))
     for step in plan.steps:
         if isinstance(step, Output):
             output = OutputRun(step.transform, "test", Counts())
-            output.commit([pickle.loads(block) for where, _, block in rows if where == ("sink", output.label)])
+            output.commit([pickle.loads(block) for _, (where, _, block) in rows if where == ("sink", output.label)])
 
 
-def _partitions(segment: Segment, rows: list[Any], partitions: int) -> Iterator[list[Any]]:
+def _partitions(segment: Segment, rows: list[tuple[Segment, Any]], partitions: int) -> Iterator[list[Any]]:
     root = segment.root
     if isinstance(root, Source):
         source: Any = root.transform.primitive
         yield from ([pickle.dumps(split)] for split in source.source.split(partitions))
         return
-    where = ("stored", root.pcollection) if isinstance(root, Stored) else ("grouping", root.transform.label)
+    if isinstance(root, Stored):
+        where: Any = ("stored", root.pcollection)
+        chosen = [row for maker, row in rows if row[0] == where and root.stage.label in maker.left]
+    else:
+        where = ("grouping", root.transform.label)
+        chosen = [row for _, row in rows if row[0] == where]
     for i in range(partitions):
-        yield [(number, block) for w, number, block in rows if w == where and number % partitions == i]
+        yield [(number, block) for _, number, block in chosen if number % partitions == i]

@@ -50,6 +50,7 @@ class AssignWindows(PTransform):
         emit_unchanged: bool = False,
     ) -> None:
         super().__init__()
+        self.windowing: WindowingStrategy
         if isinstance(windowfn, AssignWindows):
             self.windowing = windowfn.windowing
             return

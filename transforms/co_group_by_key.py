@@ -43,11 +43,6 @@ class CoGroupByKey(PTransform):
         super().__init__()
         self.pipeline = pipeline
 
-    def __ror__(self, left: Any) -> Any:
-        if self.pipeline is not None and isinstance(left, (dict, tuple, list)) and not left:
-            return self.pipeline.apply(self)
-        return super().__ror__(left)
-
     def expand(self, pcolls: Mapping[Any, PCollection[Any]] | Iterable[PCollection[Any]]) -> PCollection[Any]:
         if isinstance(pcolls, PBegin):
             return pcolls | Create([])  # type: ignore[no-any-return]

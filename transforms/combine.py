@@ -56,7 +56,8 @@ class CombinePerKey(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         key, _ = pair_types(pcoll)
-        hint = Tuple[key, self.output_type()]  # type: ignore[misc]  # noqa: UP006
+        value = self.output_type()
+        hint = Tuple[key, value]  # type: ignore[valid-type]  # noqa: UP006
         if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):
             # What a side input holds is known only after the shuffle.
             combine = CombineValues(self.combine_fn, *self.args, **self.kwargs)

@@ -40,7 +40,8 @@ class Create(PTransform):
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         hint = self._output_hint if self._output_hint is not None else self.infer_output_type()
-        return pbegin | "Values" >> Read(ValuesSource(self.values)).with_output_types(hint)
+        values: PCollection[Any] = pbegin | "Values" >> Read(ValuesSource(self.values)).with_output_types(hint)
+        return values
 
 
 class Impulse(PTransform):
@@ -53,4 +54,5 @@ class Impulse(PTransform):
     """
 
     def expand(self, pbegin: PBegin) -> PCollection[bytes]:
-        return pbegin | "Values" >> Read(ValuesSource([b""])).with_output_types(bytes)
+        values: PCollection[bytes] = pbegin | "Values" >> Read(ValuesSource([b""])).with_output_types(bytes)
+        return values

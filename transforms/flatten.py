@@ -51,11 +51,6 @@ class Flatten(PTransform):
             hint = Any
         return pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]  # type: ignore[no-any-return]
 
-    def __ror__(self, left: Any) -> Any:
-        if self.pipeline is not None and isinstance(left, (tuple, list)) and not left:
-            return self.pipeline.apply(self)
-        return super().__ror__(left)
-
 
 class FlattenWith(PTransform):
     """This PCollection, and the others, as one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..sdk import graph, typehints
@@ -15,7 +15,8 @@ from ..sdk.dofn import (
     MapDoFn,
     MapTupleDoFn,
 )
-from ..sdk.process_signature import check_signature
+from ..sdk.errors import StatefulDoFnError
+from ..sdk.process_signature import check_signature, check_stateful
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized
@@ -94,11 +95,36 @@ class ParDo(PTransform):
         args = tuple(argument(value) for value in self.args)
         kwargs = {name: argument(value) for name, value in self.kwargs.items()}
         check_signature(self.fn, args, kwargs, label)
-        serialized = Serialized((self.fn, args, kwargs), label)
-        primitive = graph.ParDo(serialized, tuple(side_inputs))
+        keyed = self._keyed(pcoll, label)
+        call: tuple[DoFn, tuple[Any, ...], Mapping[str, Any]] = (self.fn, args, kwargs)
+        serialized = Serialized(call, label)
+        primitive = graph.ParDo(serialized, tuple(side_inputs), keyed=keyed)
         hint = self.get_type_hints()[1]
         hint = self.infer_output_type(pcoll.element_type) if hint is None else hint
-        return pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint, tags)
+        outputs = pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint, tags)
+        if keyed is not None and keyed.may_retract:
+            for output in outputs.values():
+                output.retracted_by = output.retracted_by or label
+        return outputs
+
+    def _keyed(self, pcoll: PCollection[Any], label: str) -> graph.KeyedParDo | None:
+        """What is needed for state and timers, if it has any.  Raises `StatefulDoFnError`."""
+        signature = check_stateful(self.fn, label)
+        if not signature.is_stateful:
+            return None
+        if typehints.is_definitely_not_pair(pcoll.element_type):
+            raise StatefulDoFnError(
+                f"{label}: the input elements of a stateful DoFn must be key-value pairs, but {pcoll.producer} "
+                f"produces {typehints.describe(pcoll.element_type)}; did you forget WithKeys, or a Map to a pair?"
+            )
+        if pcoll.windowing.window_fn.is_merging and not _has_merged(pcoll):
+            raise StatefulDoFnError(
+                f"{label}: state is kept for each window, and {pcoll.windowing.window_fn!r} merges windows; "
+                "group by key first, which merges them, or use a window function that doesn't merge"
+            )
+        return graph.KeyedParDo(
+            pcoll.windowing, may_retract=self.fn.retracts or (signature.takes_sign and bool(pcoll.retracted_by))
+        )
 
     def infer_output_type(self, input_type: Any) -> Any:
         """The type of its output's elements, as far as it is known without a hint."""
@@ -106,6 +132,16 @@ class ParDo(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         return self.add_to(pcoll)[None]
+
+
+def _has_merged(pcoll: PCollection[Any]) -> bool:
+    """Whether windows have been merged by a grouping since they were assigned."""
+    transform = pcoll.pipeline.producer(pcoll)
+    if isinstance(transform.primitive, graph.GroupByKeyAndWindow):
+        return True
+    if isinstance(transform.primitive, (graph.ParDo, graph.Flatten)):
+        return all(_has_merged(pcoll.pipeline.pcollection(i)) for i in transform.inputs)
+    return False
 
 
 class _MultiParDo(PTransform):

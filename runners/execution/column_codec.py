@@ -51,7 +51,8 @@ def _pickled(values: list[Any]) -> bytes:
         return pickle.dumps(values, protocol=5)
     except (AttributeError, pickle.PicklingError, TypeError):
         # Of a class or function that has no importable name.
-        return cloudpickle.dumps(values, protocol=5)
+        data: bytes = cloudpickle.dumps(values, protocol=5)
+        return data
 
 
 def decode_column(data: bytes | memoryview) -> list[Any]:

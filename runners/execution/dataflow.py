@@ -167,7 +167,7 @@ class StageRun:
         """The earliest timestamp among what is kept; None if nothing is."""
         if not self._kept:
             return None
-        return min(min(b.timestamps) if type(b.timestamps) is list else b.timestamps for b in self._kept)
+        return min(min(b.timestamps) if isinstance(b.timestamps, list) else b.timestamps for b in self._kept)
 
     def look(self) -> None:
         """More of the side inputs has come, or their watermarks have moved."""

@@ -28,7 +28,7 @@ class SpillFile:
     """Chunks of values on disk; gone when nobody refers to it any more."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="penstock-spill-")
+        self._file = tempfile.TemporaryFile(prefix="penstock-spill-")  # noqa: SIM115 (it lives as long as this)
         self._end = 0
 
     def write(self, values: list[Any]) -> tuple[int, int]:

@@ -23,7 +23,8 @@ class OutputRun:
 
     def __init__(self, transform: graph.Transform, transaction: str, counts: Counts, unit: str = "0") -> None:
         primitive = transform.primitive
-        assert isinstance(primitive, graph.ParDo) and primitive.sink is not None
+        assert isinstance(primitive, graph.ParDo)
+        assert primitive.sink is not None
         self.label = transform.label
         self.staged: list[Any] = []
         self._sink: Sink[Any] = primitive.sink

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable
+from itertools import pairwise
 from types import FunctionType
 from typing import Any
 
@@ -58,7 +59,7 @@ def _every_return(fn: Callable[..., Any], holds: Callable[[dis.Instruction], boo
         return False
     instructions = list(dis.get_instructions(fn))
     returns = 0
-    for before, instruction in zip(instructions, instructions[1:], strict=False):
+    for before, instruction in pairwise(instructions):
         if instruction.opname == "RETURN_CONST":
             return False
         if instruction.opname == "RETURN_VALUE":

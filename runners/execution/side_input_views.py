@@ -12,7 +12,7 @@ from typing import Any
 from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.side_inputs import SingletonView
-from ...triggers import AccumulationMode
+from ...triggers import AccumulationMode, PaneInfo
 from ...windowing import GLOBAL_WINDOW, BoundedWindow
 
 ByWindow = dict[BoundedWindow, list[Any]]
@@ -34,7 +34,7 @@ class SideInputViews:
         """Take in elements of a side input."""
         by_window = self._values.setdefault(pcollection, {})
         self._views.pop(pcollection, None)
-        if type(bundle.windows) is tuple and bundle.signs == 1 and type(bundle.panes) is not list:
+        if type(bundle.windows) is tuple and bundle.signs == 1 and isinstance(bundle.panes, PaneInfo):
             for window in bundle.windows:
                 by_window.setdefault(window, []).extend(bundle.values)
                 self._add_pane(pcollection, window, bundle.panes.index, bundle.values)

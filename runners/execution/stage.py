@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ...sdk import graph
@@ -137,7 +138,7 @@ class StageExecutor:
             for j, argument in enumerate(operation.arguments):
                 marker = argument.marker
                 if isinstance(marker, BundleContextParam) and marker.scope == scope:
-                    context = self._guarded(operation.label, lambda m=marker: m.constructor(*m.args, **m.kwargs))
+                    context = self._guarded(operation.label, partial(marker.constructor, *marker.args, **marker.kwargs))
                     self._contexts[f"a{i}_{j}"] = (context, self._guarded(operation.label, context.__enter__))
 
     def _leave(self, scope: str) -> None:
@@ -147,7 +148,7 @@ class StageExecutor:
             for j, argument in enumerate(operation.arguments):
                 if isinstance(argument.marker, BundleContextParam) and argument.marker.scope == scope:
                     context, _ = self._contexts.pop(f"a{i}_{j}")
-                    self._guarded(operation.label, lambda c=context: c.__exit__(None, None, None))
+                    self._guarded(operation.label, partial(context.__exit__, None, None, None))
 
     # For the chains
 
@@ -172,7 +173,7 @@ class StageExecutor:
                     if argument.value.index in operation.windowed_views:
                         arguments[name] = self._views.by_main_window(side_input)
                     else:
-                        arguments[name] = self._guarded(operation.label, lambda s=side_input: self._views.whole(s))
+                        arguments[name] = self._guarded(operation.label, partial(self._views.whole, side_input))
         return arguments
 
 

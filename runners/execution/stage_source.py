@@ -222,7 +222,8 @@ class _Generator:
         self.inputs = [name for name, varies in names.items() if varies]
         current = {name: f"{name}0" if varies else name for name, varies in names.items()}
         varying = {current[name] for name in self.inputs}
-        self.columns = _Columns(**current, varying=varying, one_window=shape.one_window)
+        t, w, p, s = current.values()
+        self.columns = _Columns(t, w, p, s, varying, shape.one_window)
         self.pends: list[int] = []
         # What the loop calls: parameters with a default, since a local variable is read faster.
         self.bound: dict[str, None] = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ...sdk import graph
@@ -62,7 +63,7 @@ class LocalExecution:
             if not is_batch:
                 run.is_ready = self._readiness(run.executor.stage)
         for pcollection in plan.side_input_ids():
-            self._dataflow.attach(pcollection, lambda bundle, i=pcollection: self._views.add(i, bundle))
+            self._dataflow.attach(pcollection, partial(self._views.add, pcollection))
 
     def run(self) -> None:
         """Run to the end; on failure nothing that was written is left."""
@@ -153,14 +154,15 @@ class LocalExecution:
 
     def _read(self, step: Source) -> None:
         primitive = step.transform.primitive
-        assert isinstance(primitive, graph.Read) and not isinstance(primitive.source, Script)
+        assert isinstance(primitive, graph.Read)
+        assert not isinstance(primitive.source, Script)
         (output,) = step.transform.outputs.values()
         send = self._dataflow.send_to(output)
         source = primitive.source
         for split in self._guarded(step, lambda: source.split(1)):
             bundles = iter(source.read_bundles(split))
             while True:
-                bundle = self._guarded(step, lambda b=bundles: next(b, None))
+                bundle = self._guarded(step, partial(next, bundles, None))
                 if bundle is None:
                     break
                 self._count(step, bundle)

@@ -21,6 +21,7 @@ from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.metrics import MetricsContainer
 from ...sdk.serialization import local_modules_by_value
+from ...sdk.source import BoundedSource
 from ..execution.counters import Counts
 from ..execution.fusion import Grouping, Output, Plan, Source
 from ..execution.output import OutputRun
@@ -156,7 +157,8 @@ class SparkBatchExecution:
             partitions = self._partitions
             return blocks.partitionBy(partitions, lambda group: group % partitions)
         assert isinstance(root, Stored)
-        return self._rows(("stored", root.pcollection), [r for s, r in self._rdds if root.pcollection in s.stores])
+        storing = [rdd for s, rdd in self._rdds if root.stage.label in s.left]
+        return self._rows(("stored", root.pcollection), storing)
 
     def _rows(self, output: tuple[str, Any], rdds: list[RDD[Any]]) -> RDD[Any]:
         def select(rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
@@ -171,6 +173,7 @@ class SparkBatchExecution:
         primitive = root.transform.primitive
         assert isinstance(primitive, graph.Read)
         source = primitive.source
+        assert isinstance(source, BoundedSource)
         try:
             desired = max(self._context.defaultParallelism, (source.estimate_size() or 0) // SPLIT_BYTES)
             return list(source.split(desired))
@@ -184,4 +187,5 @@ def _comes_back(row: Any) -> bool:
 
 def _dumps(value: Any) -> bytes:
     with local_modules_by_value():
-        return cloudpickle.dumps(value, protocol=5)
+        data: bytes = cloudpickle.dumps(value, protocol=5)
+    return data

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ...sdk.errors import UnsupportedError
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, MetricsContainer
 from ...sdk.options import PipelineOptions, SparkOptions
@@ -33,6 +34,12 @@ class SparkBatchRunner(Runner):
         from .batch import SparkBatchExecution
         from .session import find_session
 
+        for transform in graph.transforms:
+            if any(not graph.pcollections[i].is_bounded for i in transform.outputs.values()):
+                raise UnsupportedError(
+                    f"{transform.label}: its output has no end, and --runner=spark-batch runs bounded pipelines only; "
+                    "--runner=local runs it"
+                )
         plan = fuse(graph, shrinks)
         session, is_ours = (self._session, False) if self._session is not None else find_session(options)
         assert session is not None

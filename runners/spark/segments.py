@@ -42,6 +42,8 @@ class Segment:
       steps: the steps that run in it.
       groupings: labels of the groupings that it sends to.
       stores: PCollections that it stores.
+      left: labels of the stages that it stores them for.  Where a PCollection is made by several
+        segments, a stage may run in one of them and be left to wait by another.
       side_outputs: PCollections that it makes which are side inputs of others.
       sinks: labels of the sinks that it writes to.
       has_ends: whether it has steps whose output nobody takes: they run for their effects.
@@ -51,6 +53,7 @@ class Segment:
     steps: tuple[Step, ...]
     groupings: tuple[str, ...]
     stores: tuple[int, ...]
+    left: tuple[str, ...]
     side_outputs: tuple[int, ...]
     sinks: tuple[str, ...]
     has_ends: bool
@@ -106,6 +109,7 @@ class _Cutter:
         """The segment of a root, and those of the stages that have to wait in it."""
         steps: list[Step] = []
         stores: list[int] = []
+        left: list[str] = []
         side_outputs: list[int] = []
         has_ends = False
         seen: set[int] = set()
@@ -129,6 +133,7 @@ class _Cutter:
             for step in consumers:
                 if isinstance(step, Stage) and _needs(step, self._ranks) > deadline:
                     stores.append(pcollection)
+                    left.append(step.label)
                     if step not in self._waiting:
                         self._waiting.append(step)
                         self.add(Stored(pcollection, step))
@@ -143,6 +148,7 @@ class _Cutter:
             tuple(steps),
             tuple(groupings),
             tuple(dict.fromkeys(stores)),
+            tuple(left),
             tuple(side_outputs),
             tuple(step.transform.label for step in steps if isinstance(step, Output)),
             has_ends,
@@ -181,6 +187,6 @@ def _before(first: Segment, second: Segment) -> bool:
     root = second.root
     if isinstance(root, Grouping) and root.transform.label in first.groupings:
         return True
-    if isinstance(root, Stored) and root.pcollection in first.stores:
+    if isinstance(root, Stored) and root.stage.label in first.left:
         return True
     return not second.side_inputs.isdisjoint(first.side_outputs)

@@ -6,6 +6,7 @@ import pickle
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -13,6 +14,7 @@ import cloudpickle
 from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.metrics import MetricsContainer, scoped
+from ...sdk.source import BoundedSource
 from ...windowing import BoundedWindow
 from ..execution.counters import Counts
 from ..execution.dataflow import Dataflow
@@ -96,9 +98,9 @@ class SegmentRun:
         receivers = {output.label: output.receive for output in self.outputs}
         self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts)
         for pcollection in segment.stores:
-            self.dataflow.attach(pcollection, lambda b, i=pcollection: self._keep(("stored", i), b))
+            self.dataflow.attach(pcollection, partial(self._keep, ("stored", pcollection)))
         for pcollection in segment.side_outputs:
-            self.dataflow.attach(pcollection, lambda b, i=pcollection: self._keep(("side", i), b))
+            self.dataflow.attach(pcollection, partial(self._keep, ("side", pcollection)))
         for run in self.dataflow.stages.values():
             run.unblock()
 
@@ -156,6 +158,7 @@ class SegmentRun:
     def _read(self, root: Source, rows: Iterable[bytes]) -> Iterator[None]:
         primitive = root.transform.primitive
         assert isinstance(primitive, graph.Read)
+        assert isinstance(primitive.source, BoundedSource)
         (output,) = root.transform.outputs.values()
         send = self.dataflow.send_to(output)
         label = root.transform.label

@@ -10,43 +10,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .state_spec import AccumulatingRuntimeState, StateSpec
+
+# Beyond this many chunks they are made one.
+_MANY_CHUNKS = 64
 
 
 class Chunks:
     """An append-only run of values.
 
-    It is kept in chunks.  A copy shares the chunks that are there and begins one of its own, so
-    that what is new since a copy was made is what lies behind the chunks that both have.
+    A copy shares the values that are there, and keeps its own behind them.
+
+    Attributes:
+      shared: how many values it had when it was made as a copy.
     """
 
-    __slots__ = ("_length", "chunks")
+    __slots__ = ("_before", "_tail", "shared")
 
-    def __init__(self) -> None:
-        self.chunks: list[list[Any]] = [[]]
-        self._length = 0
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self._before: tuple[list[Any], ...] = ()
+        self._tail: list[Any] = list(values)
+        self.shared = 0
 
     def append(self, value: Any) -> None:
         """Add a value at the end."""
-        self.chunks[-1].append(value)
-        self._length += 1
+        self._tail.append(value)
+
+    @property
+    def new(self) -> list[Any]:
+        """What has been added since it was made as a copy."""
+        return self._tail
 
     def copy(self) -> Chunks:
         """The same values; appending to it leaves this one as it is."""
         made = Chunks()
-        made.chunks = [*(chunk for chunk in self.chunks if chunk), []]
-        made._length = self._length
+        made._before = (*self._before, self._tail) if self._tail else self._before
+        if len(made._before) > _MANY_CHUNKS:
+            made._before = ([value for chunk in made._before for value in chunk],)
+        made.shared = len(self)
         return made
 
     def __len__(self) -> int:
-        return self._length
+        return self.shared + len(self._tail)
 
     def __iter__(self) -> Iterator[Any]:
-        for chunk in self.chunks:
+        for chunk in self._before:
             yield from chunk
+        yield from self._tail
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Chunks and list(self) == list(other)
@@ -56,12 +69,8 @@ class Chunks:
     def __repr__(self) -> str:
         return f"Chunks({list(self)!r})"
 
-    def __getstate__(self) -> list[Any]:
-        return list(self)
-
-    def __setstate__(self, values: list[Any]) -> None:
-        self.chunks = [values, []]
-        self._length = len(values)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Chunks, (list(self),))
 
 
 class BagRuntimeState(AccumulatingRuntimeState):
@@ -76,6 +85,7 @@ class BagRuntimeState(AccumulatingRuntimeState):
     def add(self, value: Any) -> None:
         """Add a value."""
         self._store.changing(self._namespace, self._cell, Chunks).append(value)
+        self._store.wrote(self._cell, value)
 
     def is_empty(self) -> bool:
         """Whether there is none."""

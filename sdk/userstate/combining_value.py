@@ -57,6 +57,7 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
         fn = self._spec.combine_fn
         held = self._store.changing(self._namespace, self._cell, self._spec.new_accumulator)
         held.value = fn.add_input(held.value, value)
+        self._store.wrote(self._cell, value)
 
     def is_empty(self) -> bool:
         """Whether nothing has been added."""

@@ -28,6 +28,8 @@ class MapRuntimeState(RuntimeState):
     def put(self, name: Any, value: Any) -> None:
         """Give a name a value."""
         self._store.changing(self._namespace, self._cell, dict)[name] = value
+        self._store.wrote(self._cell, name)
+        self._store.wrote(self._cell, value)
 
     def put_if_absent(self, name: Any, value: Any) -> Any:
         """Give a name a value if it has none; the value that it had."""

@@ -76,6 +76,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
             raise TypeError(f"{self._spec!r}.add takes a pair of a timestamp and a value, got {value!r}") from None
         micros = Timestamp.of(timestamp).micros
         self._store.changing(self._namespace, self._cell, Timeline).add(micros, own)
+        self._store.wrote(self._cell, own)
 
     def clear_range(self, min_time_stamp: TimestampTypes, limit_time_stamp: TimestampTypes) -> None:
         """Take out what has a timestamp from the first one on and before the second one."""

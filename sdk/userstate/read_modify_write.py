@@ -25,6 +25,7 @@ class ReadModifyWriteRuntimeState(RuntimeState):
     def write(self, value: Any) -> None:
         """Replace the value."""
         self._store.put(self._namespace, self._cell, value)
+        self._store.wrote(self._cell, value)
 
 
 class ReadModifyWriteStateSpec(StateSpec):

@@ -29,6 +29,7 @@ class SetRuntimeState(AccumulatingRuntimeState):
         if value not in self._store.get(self._namespace, self._cell, ()):
             # A dictionary keeps the order of insertion, which a set does not.
             self._store.changing(self._namespace, self._cell, dict)[value] = None
+            self._store.wrote(self._cell, value)
 
     def contains(self, value: Any) -> bool:
         """Whether a value is there."""

@@ -102,8 +102,9 @@ def validate_stateful_dofn(dofn: DoFn) -> None:
     for spec in signature.timers:
         if not spec.callback_name:
             raise StatefulDoFnError(f"DoFn {dofn!r} has a TimerSpec without an associated on_timer callback: {spec!r}.")
-        method = getattr(dofn, spec.callback_name, None)
-        if getattr(method, "__func__", None) is not spec.callback:
+        method = getattr(getattr(dofn, spec.callback_name, None), "__func__", None)
+        # A copy of a spec knows no more than the name.
+        if method is None or spec.callback not in (None, method):
             raise StatefulDoFnError(
                 f"The on_timer callback for {spec!r} is not the specified .{spec.callback_name} method "
                 f"for DoFn {dofn!r} (perhaps it was overwritten?)."

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-# A state of one key: its window, then the key and the state's name.
-Cell: TypeAlias = tuple[Any, tuple[Any, str]]
+# A key, and the name of one of its states.
+Cell: TypeAlias = tuple[Any, str]
 
 
 class Container(Protocol):
@@ -22,17 +22,20 @@ C = TypeVar("C", bound=Container)
 class StateStore(Protocol):
     """What a state reads from and writes to."""
 
-    def get(self, namespace: Any, cell: tuple[Any, str], default: Any = None) -> Any:
+    def get(self, namespace: Any, cell: Cell, default: Any = None) -> Any:
         """A cell's value, which is not to be changed; the default if it has none."""
 
-    def put(self, namespace: Any, cell: tuple[Any, str], value: Any) -> None:
+    def put(self, namespace: Any, cell: Cell, value: Any) -> None:
         """Give a cell a value."""
 
-    def changing(self, namespace: Any, cell: tuple[Any, str], make: Callable[[], C]) -> C:
+    def changing(self, namespace: Any, cell: Cell, make: Callable[[], C]) -> C:
         """A cell's container, to be changed in place; a new one of `make` if it has none."""
 
-    def remove(self, namespace: Any, cell: tuple[Any, str]) -> None:
+    def remove(self, namespace: Any, cell: Cell) -> None:
         """Take a cell's value away, if it has one."""
+
+    def wrote(self, cell: Cell, value: Any) -> None:
+        """Told of every value that a cell was given, or its container: it has to be one that can be pickled."""
 
 
 class DictStore:
@@ -48,16 +51,19 @@ class DictStore:
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
 
-    def get(self, namespace: Any, cell: tuple[Any, str], default: Any = None) -> Any:
+    def get(self, namespace: Any, cell: Cell, default: Any = None) -> Any:
         return self.values.get((namespace, cell), default)
 
-    def put(self, namespace: Any, cell: tuple[Any, str], value: Any) -> None:
+    def put(self, namespace: Any, cell: Cell, value: Any) -> None:
         self.values[namespace, cell] = value
 
-    def changing(self, namespace: Any, cell: tuple[Any, str], make: Callable[[], C]) -> C:
+    def changing(self, namespace: Any, cell: Cell, make: Callable[[], C]) -> C:
         if (namespace, cell) not in self.values:
             self.values[namespace, cell] = make()
         return self.values[namespace, cell]  # type: ignore[no-any-return]
 
-    def remove(self, namespace: Any, cell: tuple[Any, str]) -> None:
+    def remove(self, namespace: Any, cell: Cell) -> None:
         self.values.pop((namespace, cell), None)
+
+    def wrote(self, cell: Cell, value: Any) -> None:
+        pass

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from checks import check
 
 import penstock as beam
 from penstock.sdk.errors import PipelineError
 from penstock.sdk.tagged_output import TaggedOutput
 from penstock.sdk.windowed_value import WindowedValue
-from penstock.testing import assert_that, equal_to
 from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 
 
@@ -61,7 +61,7 @@ def test_a_dofn_is_set_up_and_torn_down_around_its_bundles(pipeline: Any, tmp_pa
     """In each copy: setup; start_bundle, process of each element, finish_bundle, any number of times; teardown."""
     diary = Diary(tmp_path)
     with pipeline as p:
-        assert_that(p | beam.Create(range(10)) | beam.ParDo(Recorded(diary)), equal_to(range(10)))
+        check(range(10), p | beam.Create(range(10)) | beam.ParDo(Recorded(diary)))
     processed = 0
     for lines in diary.read():
         assert "setup" == lines.pop(0)
@@ -79,7 +79,7 @@ def test_a_dofn_without_elements_is_not_needed(pipeline: Any, tmp_path: pathlib.
     """It may be set up or not; but where it is, it is torn down."""
     diary = Diary(tmp_path)
     with pipeline as p:
-        assert_that(p | beam.Create([]) | beam.ParDo(Recorded(diary)), equal_to([]))
+        check([], p | beam.Create([]) | beam.ParDo(Recorded(diary)))
     assert [] == [lines for lines in diary.read() if "process" in lines or lines[-1] != "teardown"]
 
 
@@ -90,7 +90,7 @@ def test_two_dofns_of_one_stage_have_lives_of_their_own(pipeline: Any, tmp_path:
         diary.directory.mkdir()
     with pipeline as p:
         both = p | beam.Create([1]) | "1" >> beam.ParDo(Recorded(first)) | "2" >> beam.ParDo(Recorded(second))
-        assert_that(both, equal_to([1]))
+        check([1], both)
     life = [["setup", "start_bundle", "process", "finish_bundle", "teardown"]]
     assert life == first.read()
     assert life == second.read()
@@ -116,12 +116,11 @@ def test_what_finish_bundle_yields_goes_on_with_the_windows_it_says(pipeline: An
         stamped = p | beam.Create([TimestampedValue(t, t) for t in range(20)])
         held = stamped | beam.WindowInto(FixedWindows(10)) | beam.ParDo(Buffering())
         flat = held | beam.FlatMap(lambda elements: [("k", x) for x in elements])
-        assert_that(
+        check(
+            [(t, IntervalWindow(t // 10 * 10, t // 10 * 10 + 10)) for t in range(20)],
             flat | "to windows" >> beam.Map(lambda pair, w=beam.DoFn.WindowParam: (pair[1], w)),
-            equal_to([(t, IntervalWindow(t // 10 * 10, t // 10 * 10 + 10)) for t in range(20)]),
-            "fused",
         )
-        assert_that(flat | beam.CombinePerKey(sum), equal_to([("k", 45), ("k", 145)]), "grouped")
+        check([("k", 45), ("k", 145)], flat | beam.CombinePerKey(sum))
 
 
 class CountingInBundles(beam.DoFn):
@@ -142,10 +141,10 @@ def test_finish_bundle_may_yield_to_tagged_outputs(pipeline: Any) -> None:
         elements, counts = (
             p | beam.Create([1, 2, 3]) | beam.ParDo(CountingInBundles()).with_outputs("counts", main="all")
         )
-        assert_that(elements, equal_to([1, 2, 3]), "all")
-        assert_that(counts | beam.CombineGlobally(sum), equal_to([3]), "counts")
+        check([1, 2, 3], elements)
+        check([3], counts | beam.CombineGlobally(sum))
         timestamps = counts | beam.Map(lambda _, t=beam.DoFn.TimestampParam: int(t)) | beam.Distinct()
-        assert_that(timestamps, equal_to([3]), "timestamps")
+        check([3], timestamps)
 
 
 def test_finish_bundle_must_say_where_its_outputs_belong(pipeline: Any) -> None:
@@ -187,7 +186,7 @@ def test_a_bundle_context_is_entered_before_the_first_element_and_left_after_the
 
     with pipeline as p:
         lit = p | beam.Create([1, 2, 3]) | beam.Reshuffle(1) | beam.ParDo(InLight())
-        assert_that(lit, equal_to([(1, "lamp"), (2, "lamp"), (3, "lamp")]))
+        check([(1, "lamp"), (2, "lamp"), (3, "lamp")], lit)
     assert {("on", "off")} == {tuple(lines) for lines in diary.read()}
 
 
@@ -202,7 +201,7 @@ def test_a_setup_context_spans_all_bundles_of_a_worker(pipeline: Any, tmp_path: 
             yield light
 
     with pipeline as p:
-        assert_that(p | beam.Create([1, 2, 3]) | beam.ParDo(InLight()), equal_to(["lamp"] * 3))
+        check(["lamp"] * 3, p | beam.Create([1, 2, 3]) | beam.ParDo(InLight()))
     assert {("on", "off")} == {tuple(lines) for lines in diary.read()}
 
 
@@ -219,7 +218,7 @@ def test_finalizers_are_called_once_the_bundle_is_done(pipeline: Any, tmp_path: 
             diary.write("finished")
 
     with pipeline as p:
-        assert_that(p | beam.Create([1, 2]) | beam.ParDo(Acknowledge()), equal_to([1, 2]))
+        check([1, 2], p | beam.Create([1, 2]) | beam.ParDo(Acknowledge()))
     lines = [line for copy in diary.read() for line in copy]
     assert ["acknowledged 1", "acknowledged 2"] == sorted(line for line in lines if line != "finished")
     assert all(copy[0] == "finished" for copy in diary.read())
@@ -240,5 +239,5 @@ def test_the_object_that_was_given_is_never_changed(pipeline: Any) -> None:
     with pipeline as p:
         counted = p | beam.Create([1, 2]) | beam.ParDo(counting)
         counting.seen = 100
-        assert_that(counted, equal_to([1, 2]))
+        check([1, 2], counted)
     assert 100 == counting.seen

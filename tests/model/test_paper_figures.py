@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from checks import check
+
 import penstock as beam
-from penstock.testing import TestWindowedValue, assert_that, equal_to, equal_to_per_window
+from penstock.testing import TestWindowedValue, assert_that, equal_to_per_window
 from penstock.triggers import PaneInfo, PaneInfoTiming
 from penstock.windowing import GLOBAL_WINDOW, FixedWindows, IntervalWindow, TimestampedValue
 
@@ -58,7 +60,7 @@ def test_figure_6_sums_everything_in_one_pane_of_the_global_window(pipeline: Any
     with pipeline as p:
         total = p | beam.Create(FIGURE_5) | beam.CombinePerKey(sum)
         expected = TestWindowedValue(("team", 51), GLOBAL_WINDOW.max_timestamp(), [GLOBAL_WINDOW], ONLY_PANE)
-        assert_that(total, equal_to([expected]), reify_windows=True)
+        check([expected], total, reify_windows=True)
 
 
 def test_figure_10_sums_each_two_minutes_in_one_pane(pipeline: Any) -> None:
@@ -69,7 +71,7 @@ def test_figure_10_sums_each_two_minutes_in_one_pane(pipeline: Any) -> None:
             TestWindowedValue(("team", total), window.max_timestamp(), [window], ONLY_PANE)
             for window, total in FIGURE_10.items()
         ]
-        assert_that(totals, equal_to(expected), reify_windows=True)
+        check(expected, totals, reify_windows=True)
 
 
 def test_figure_10_holds_the_same_values_without_a_combiner(pipeline: Any) -> None:

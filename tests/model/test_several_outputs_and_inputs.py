@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from checks import check
 
 import penstock as beam
 from penstock.sdk.errors import PipelineError
 from penstock.sdk.tagged_output import TaggedOutput
 from penstock.sdk.windowed_value import WindowedValue
-from penstock.testing import TestWindowedValue, assert_that, equal_to
+from penstock.testing import TestWindowedValue
 from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 
 
@@ -33,13 +34,13 @@ def test_outputs_are_had_by_tag_by_attribute_and_in_order(pipeline: Any) -> None
     with pipeline as p:
         numbers = p | beam.Create([1, -1, 101])
         outputs = numbers | beam.ParDo(Sort()).with_outputs("negative", "large", main="rest")
-        assert_that(outputs.negative, equal_to([-1]), "attribute")
-        assert_that(outputs["large"], equal_to([101]), "item")
-        assert_that(outputs.rest, equal_to([1]), "main")
+        check([-1], outputs.negative)
+        check([101], outputs["large"])
+        check([1], outputs.rest)
         rest, negative, large = outputs
-        assert_that((rest, negative, large) | beam.Flatten(), equal_to([1, -1, 101]), "in order")
+        check([1, -1, 101], (rest, negative, large) | beam.Flatten())
         unnamed = numbers | "unnamed" >> beam.ParDo(Sort()).with_outputs("negative", "large")
-        assert_that(unnamed[None], equal_to([1]), "None")
+        check([1], unnamed[None])
 
 
 def test_functions_may_tag_their_outputs_too(pipeline: Any) -> None:
@@ -50,25 +51,25 @@ def test_functions_may_tag_their_outputs_too(pipeline: Any) -> None:
 
     with pipeline as p:
         rest, negative = p | beam.Create([1, -1]) | beam.Map(sorted_).with_outputs("negative", main="rest")
-        assert_that(rest, equal_to([1]), "rest")
-        assert_that(negative, equal_to([-1]), "negative")
+        check([1], rest)
+        check([-1], negative)
 
 
 def test_outputs_that_nobody_takes_are_dropped(pipeline: Any) -> None:
     """Those that were declared; and an output may be taken by several."""
     with pipeline as p:
         outputs = p | beam.Create([1, -1, 101]) | beam.ParDo(Sort()).with_outputs("negative", "large")
-        assert_that(outputs.negative | "1" >> beam.Map(abs), equal_to([1]), "one")
-        assert_that(outputs.negative | "2" >> beam.Map(str), equal_to(["-1"]), "other")
+        check([1], outputs.negative | "1" >> beam.Map(abs))
+        check(["-1"], outputs.negative | "2" >> beam.Map(str))
 
 
 def test_with_no_tags_declared_any_may_be_asked_for(pipeline: Any) -> None:
     """An output exists once it is."""
     with pipeline as p:
         outputs = p | beam.Create([1, -1]) | beam.ParDo(Sort()).with_outputs()
-        assert_that(outputs.negative, equal_to([-1]), "negative")
-        assert_that(outputs.large, equal_to([]), "large")
-        assert_that(outputs[None], equal_to([1]), "main")
+        check([-1], outputs.negative)
+        check([], outputs.large)
+        check([1], outputs[None])
 
 
 class Moves(beam.DoFn):
@@ -94,7 +95,7 @@ def test_a_tagged_output_may_have_a_timestamp_and_windows_of_its_own(pipeline: A
             "main": TestWindowedValue("a", 9, window),
         }
         for tag, value in expected.items():
-            assert_that(outputs[tag], equal_to([value]), tag, reify_windows=True)
+            check([value], outputs[tag], reify_windows=True)
 
 
 def test_an_output_with_an_undeclared_tag_is_an_error_naming_those_that_were(pipeline: Any) -> None:
@@ -124,15 +125,15 @@ def test_each_element_is_in_one_of_the_partitions(pipeline: Any) -> None:
         times = p | "times" >> beam.Create([1])
         parts = p | beam.Create(range(7)) | beam.Partition(by_remainder, 3, 1, beam.pvalue.AsSingleton(times))
         for i, expected in enumerate([[2, 5], [0, 3, 6], [1, 4]]):
-            assert_that(parts[i], equal_to(expected), f"part {i}")
+            check(expected, parts[i])
 
 
 def test_a_partition_may_be_empty(pipeline: Any) -> None:
     """Nothing has to go into it."""
     with pipeline as p:
         parts = p | beam.Create([1]) | beam.Partition(lambda x, n: 0, 2)
-        assert_that(parts[0], equal_to([1]), "some")
-        assert_that(parts[1] | beam.combiners.Count.Globally(), equal_to([0]), "none")
+        check([1], parts[0])
+        check([0], parts[1] | beam.combiners.Count.Globally())
 
 
 # --- Flatten
@@ -142,14 +143,15 @@ def test_several_pcollections_become_one(pipeline: Any) -> None:
     """Whatever their number, one of them twice, with what was computed of each."""
     with pipeline as p:
         a, b, empty = p | "a" >> beam.Create([1, 2]), p | "b" >> beam.Create([3]), p | "c" >> beam.Create([])
-        assert_that((a, b, empty) | "all" >> beam.Flatten(), equal_to([1, 2, 3]), "all")
-        assert_that((a, a) | "twice" >> beam.Flatten(), equal_to([1, 2, 1, 2]), "twice")
-        assert_that([b] | "one" >> beam.Flatten(), equal_to([3]), "one")
-        assert_that(() | "none" >> beam.Flatten(pipeline=p), equal_to([]), "none")
-        mapped = (a | beam.Map(lambda x: 10 * x), b) | "mapped" >> beam.Flatten() | beam.Map(lambda x: x + 1)
-        assert_that(mapped, equal_to([11, 21, 4]), "mapped")
+        check([1, 2, 3], (a, b, empty) | "all" >> beam.Flatten())
+        check([1, 2, 1, 2], (a, a) | "twice" >> beam.Flatten())
+        check([3], [b] | "one" >> beam.Flatten())
+        check([], () | "none" >> beam.Flatten(pipeline=p))
+        tens = a | "tens" >> beam.Map(lambda x: 10 * x)
+        mapped = (tens, b) | "mapped" >> beam.Flatten() | beam.Map(lambda x: x + 1)
+        check([11, 21, 4], mapped)
         with_others = a | beam.FlattenWith(b, "d" >> beam.Create([4]))
-        assert_that(with_others, equal_to([1, 2, 3, 4]), "FlattenWith")
+        check([1, 2, 3, 4], with_others)
 
 
 def test_flattened_elements_keep_their_timestamps_and_windows(pipeline: Any) -> None:
@@ -164,7 +166,7 @@ def test_flattened_elements_keep_their_timestamps_and_windows(pipeline: Any) -> 
         summed = parts | beam.Flatten() | beam.CombinePerKey(sum)
         ends = [IntervalWindow(0, 10), IntervalWindow(10, 20)]
         expected = [TestWindowedValue(("k", 101), w.max_timestamp(), [w]) for w in ends]
-        assert_that(summed, equal_to(expected), reify_windows=True)
+        check(expected, summed, reify_windows=True)
 
 
 def test_groupings_of_a_flatten_of_groupings(pipeline: Any) -> None:
@@ -174,7 +176,7 @@ def test_groupings_of_a_flatten_of_groupings(pipeline: Any) -> None:
         sums, counts = pairs | beam.CombinePerKey(sum), pairs | beam.combiners.Count.PerKey()
         both = (sums, counts, pairs) | beam.Flatten() | beam.GroupByKey()
         in_order = both | beam.MapTuple(lambda k, values: (k, sorted(values)))
-        assert_that(in_order, equal_to([("a", [1, 2, 3, 4]), ("b", [1, 2, 2])]))
+        check([("a", [1, 2, 3, 4]), ("b", [1, 2, 2])], in_order)
 
 
 # --- Tee
@@ -184,7 +186,7 @@ def test_a_tee_gives_its_input_to_consumers_and_on(pipeline: Any) -> None:
     """Transforms, or functions of a PCollection."""
     with pipeline as p:
         doubled = p | beam.Create([1, 2]) | beam.Tee(_Check([10, 20]), lambda pcoll: None) | beam.Map(lambda x: 2 * x)
-        assert_that(doubled, equal_to([2, 4]))
+        check([2, 4], doubled)
 
 
 class _Check(beam.PTransform):
@@ -194,7 +196,7 @@ class _Check(beam.PTransform):
 
     def expand(self, pcoll: Any) -> Any:
         tens = pcoll | beam.Map(lambda x: 10 * x)
-        assert_that(tens, equal_to(self.expected))
+        check(self.expected, tens)
         return tens
 
 
@@ -203,4 +205,4 @@ def test_the_results_of_nothing_are_those_of_an_empty_global_window(pipeline: An
     with pipeline as p:
         none = () | beam.Flatten(pipeline=p)
         assert GlobalWindow() in none.windowing.window_fn.assign_micros(0)
-        assert_that(none | beam.CombineGlobally(sum), equal_to([0]))
+        check([0], none | beam.CombineGlobally(sum))

@@ -213,6 +213,22 @@ def test_a_flatten_of_what_waits_and_what_does_not_takes_each_element_once() -> 
     assert [1, 2, 3, 4, 11, 12, 13, 14] == sorted(kept.values)
 
 
+def test_a_stage_may_wait_in_one_segment_and_run_in_another() -> None:
+    """It then takes what was stored for it, not what was stored for others."""
+    p = beam.Pipeline()
+    early, late = numbers(p, "early"), numbers(p, "late")
+    late = late | plus("map", early)
+    both = (early, late) | "both" >> beam.Flatten()
+    both | plus("first", early) | sink()
+    both | plus("second", late) | sink("second sink")
+    assert [
+        "early → both | stores both | completes early",
+        "late → map → both → first → sink | stores both | completes map | waits for early | writes sink",
+        "first → sink | waits for early | writes sink",
+        "second → second sink | waits for map | writes second sink",
+    ] == segments(p)
+
+
 # Any graph: PCollections of integers, and transforms that are given some of those that are there.
 
 TRANSFORMS: dict[str, tuple[int, Callable[..., Any]]] = {

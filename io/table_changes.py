@@ -1,0 +1,271 @@
+"""TableChanges: the SQL that stages signed rows, finds their net effect, and applies it.
+
+Rows are staged as a *signed multiset*: each with +1 or -1, in a table of their own, whose
+columns have the types of the table that they are for, so that what is equal there is equal
+here.  Their net effect does not depend on the order in which they came:
+
+    key  row  sign          key  row  net
+    ann  3    +1            ann  3      0     nothing of it is left
+    ann  3    -1     ->     ann  4      1     the row that the table is to have
+    ann  4    +1            bob  1     -1     deleted, if it is what the table has
+    bob  1    -1
+
+Everything is decided by one INSERT ... SELECT into a second table, and applied by two or
+three statements more, in one transaction; no row travels to whoever commits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ..sdk.errors import SinkError
+from .sql_database import SqlSession
+from .sql_dialect import MARK, SqlDialect
+
+# The two phases' own columns; no user's column may begin so.
+PREFIX = "_penstock_"
+_STAGED = {"unit": "TEXT", "sign": "INTEGER", "window": "TEXT", "order": "VARCHAR(50)"}
+_NET = {
+    # How often the row is left when equal pairs have cancelled each other; below zero for a retraction.
+    "net": "BIGINT",
+    # Of all rows with its key: how many are left, how many different ones, and how many retractions there were.
+    "left": "BIGINT",
+    "kinds": "BIGINT",
+    "retractions": "BIGINT",
+    # Of all rows with its key that are left: the least and the greatest window.
+    "first": "TEXT",
+    "last": "TEXT",
+    # 1 for the latest of the rows with its key that are left.
+    "place": "BIGINT",
+    # 1 for a retraction of what the table has.
+    "found": "INTEGER",
+}
+
+
+def staging_table(table: str, *identity: str) -> str:
+    """The name of the staging table of one transaction, in the schema of the table that it is for."""
+    digest = hashlib.blake2s("\0".join((table, *identity)).encode(), digest_size=10).hexdigest()
+    return in_schema_of(table, f"{PREFIX}staged_{digest}")
+
+
+def in_schema_of(table: str, name: str) -> str:
+    """A table beside another.
+
+    >>> in_schema_of("reports.sales", "regions"), in_schema_of("sales", "regions")
+    ('reports.regions', 'regions')
+    """
+    schema, dot, _table = table.rpartition(".")
+    return schema + dot + name
+
+
+@attrs.frozen
+class TableChanges:
+    """The statements of one transaction on one table.
+
+    Attributes:
+      table: the table, maybe with its schema.
+      staged: the table of staged rows.
+      key: the columns that tell rows apart.
+      columns: all columns that are written, the key's included.
+      dialect: of the database.
+      count_column: the column that says how often a row is there; None where it is there once.
+      retracting: whether a row is always retracted before another takes its place.
+      latest: whether, of several rows with one key, the latest is meant, whatever its window.
+    """
+
+    table: str
+    staged: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    dialect: SqlDialect
+    count_column: str | None = None
+    retracting: bool = False
+    latest: bool = False
+
+    @property
+    def net(self) -> str:
+        """The table of net effects."""
+        return self.staged.replace(f"{PREFIX}staged_", f"{PREFIX}net_")
+
+    # Before and after
+
+    def make_tables(self, session: SqlSession) -> None:
+        """Make the tables of staged rows and of net effects, with the columns that the table has."""
+        q = self.dialect.quoted
+        for name, own in ((self.staged, _STAGED), (self.net, _NET)):
+            session.run(
+                f"CREATE TABLE {q(name)} AS SELECT {self._names(self.columns)} FROM {q(self.table)} WHERE 1 = 0"
+            )
+            for column, kind in own.items():
+                session.run(f"ALTER TABLE {q(name)} ADD COLUMN {q(PREFIX + column)} {kind}")
+
+    def drop_tables(self, session: SqlSession) -> None:
+        """Remove both, if they are there."""
+        for name in (self.staged, self.net):
+            session.run(f"DROP TABLE IF EXISTS {self.dialect.quoted(name)}")
+
+    # The first phase
+
+    def insert_staged(self) -> str:
+        """Stages a row: unit, sign, window, order, then the values."""
+        names = [*self._own(_STAGED), *map(self.dialect.quoted, self.columns)]
+        return (
+            f"INSERT INTO {self.dialect.quoted(self.staged)} ({', '.join(names)}) "
+            f"VALUES ({', '.join([MARK] * len(names))})"
+        )
+
+    def keep_units(self, session: SqlSession, accepted: Mapping[str, int]) -> None:
+        """Remove what other units than the accepted ones staged; raises `SinkError` if rows of those are missing."""
+        staged, unit = self.dialect.quoted(self.staged), self._own(["unit"])[0]
+        found = dict(session.run(f"SELECT {unit}, COUNT(*) FROM {staged} GROUP BY {unit}"))
+        for name in found.keys() - accepted.keys():
+            session.run(f"DELETE FROM {staged} WHERE {unit} = {MARK}", (name,))
+        lost = sum(rows - found.get(name, 0) for name, rows in accepted.items())
+        if lost:
+            raise SinkError(
+                f"{lost} of {sum(accepted.values())} staged rows are gone. "
+                "Something removed them before the commit; run the pipeline again"
+            )
+
+    # The second phase
+
+    def apply(self, session: SqlSession) -> None:
+        """Make the table what the staged rows say; raises `SinkError` when that isn't one row for each key."""
+        self._find_net_effect(session)
+        if self.count_column is None:
+            self._refuse_ambiguous_keys(session)
+            self._find_retracted_rows(session)
+            gone, rows = f"{self._o('found')} = 1", f"{self._o('net')} > 0 AND {self._o('place')} = 1"
+        else:
+            self._add_counts(session)
+            gone, rows = f"{self._o('net')} = 0", f"{self._o('net')} > 0"
+        self._delete(session, gone)
+        self._upsert(session, rows)
+
+    def _find_net_effect(self, session: SqlSession) -> None:
+        o, q = self._o, self.dialect.quoted
+        names, key = self._names(self.columns), self._names(self.key)
+        added, retracted = f"{o('sign')} > 0", f"{o('sign')} < 0"
+        sums = (
+            f"SELECT {names}, SUM({o('sign')}) AS {o('net')}, "
+            f"SUM(CASE WHEN {retracted} THEN 1 ELSE 0 END) AS {o('retractions')}, "
+            f"MIN(CASE WHEN {added} THEN {o('window')} END) AS {o('first')}, "
+            f"MAX(CASE WHEN {added} THEN {o('window')} END) AS {o('last')}, "
+            f"MAX(CASE WHEN {added} THEN {o('order')} END) AS {o('order')} "
+            f"FROM {q(self.staged)} GROUP BY {names}"
+        )
+        is_left = f"CASE WHEN {o('net')} > 0 THEN"
+        of_key = f"OVER (PARTITION BY {key})"
+        place = f"ORDER BY {is_left} {o('order')} ELSE '' END DESC"
+        session.run(f"DELETE FROM {q(self.net)}")
+        session.run(
+            f"INSERT INTO {q(self.net)} ({names}, {', '.join(self._own(_NET))}) "
+            f"SELECT {names}, {o('net')}, SUM({is_left} {o('net')} ELSE 0 END) {of_key}, "
+            f"SUM({is_left} 1 ELSE 0 END) {of_key}, SUM({o('retractions')}) {of_key}, "
+            f"MIN({is_left} {o('first')} END) {of_key}, MAX({is_left} {o('last')} END) {of_key}, "
+            f"RANK() OVER (PARTITION BY {key} {place}), 0 FROM ({sums}) sums"
+        )
+
+    def _refuse_ambiguous_keys(self, session: SqlSession) -> None:
+        o = self._o
+        retracting = "1 = 1" if self.retracting else f"{o('retractions')} > 0"
+        ambiguous = f"({o('left')} > 1 AND {retracting})"
+        if not self.latest:
+            ambiguous += f" OR ({o('kinds')} > 1 AND {o('first')} <> {o('last')})"
+        net, key = self.dialect.quoted(self.net), self._names(self.key)
+        left = f"FROM {net} WHERE {o('net')} > 0"
+        found = session.run(f"SELECT {key} {left} AND ({ambiguous}) LIMIT 1") or session.run(
+            f"SELECT {key} {left} AND {o('place')} = 1 GROUP BY {key} HAVING COUNT(*) > 1 LIMIT 1"
+        )
+        if not found:
+            return
+        same_key = " AND ".join(f"{self.dialect.quoted(name)} = {MARK}" for name in self.key)
+        rows = session.run(
+            f"SELECT {self._names(self.columns)}, {o('net')}, {o('left')}, {o('first')}, {o('last')} "
+            f"{left} AND {same_key} ORDER BY {o('place')} LIMIT 2",
+            tuple(found[0]),
+        )
+        raise SinkError(self._ambiguous(dict(zip(self.key, found[0])), rows))
+
+    def _ambiguous(self, key: dict[str, Any], rows: list[Any]) -> str:
+        *_values, _net, left, first, last = rows[0]
+        shown = " and ".join(f"{dict(zip(self.columns, row))} ({row[-4]} times)" for row in rows)
+        windows = f", of windows from {first} to {last}" if first != last else ""
+        return (
+            f"the key is not unique: {left} rows are left for {key}{windows}, such as {shown}. "
+            "Make the key whatever else tells them apart (with_window=True gives columns of the window)"
+            + (", or keep the latest of them by latest=True" if not self.retracting else "")
+            + ", or count equal rows in a count_column"
+        )
+
+    def _find_retracted_rows(self, session: SqlSession) -> None:
+        o, q = self._o, self.dialect.quoted
+        table, net = q(self.table), q(self.net)
+        same = [f"{table}.{q(name)} = {net}.{q(name)}" for name in self.key]
+        for name in self.columns:
+            if name not in self.key:
+                ours, theirs = f"{net}.{q(name)}", f"{table}.{q(name)}"
+                same.append(f"({theirs} = {ours} OR ({theirs} IS NULL AND {ours} IS NULL))")
+        session.run(
+            f"UPDATE {net} SET {o('found')} = 1 WHERE {o('net')} < 0 AND {o('left')} = 0 "
+            f"AND EXISTS (SELECT 1 FROM {table} WHERE {' AND '.join(same)})"
+        )
+
+    def _add_counts(self, session: SqlSession) -> None:
+        o, q = self._o, self.dialect.quoted
+        assert self.count_column is not None
+        table, net = q(self.table), q(self.net)
+        same = " AND ".join(f"{table}.{q(name)} = {net}.{q(name)}" for name in self.key)
+        session.run(f"DELETE FROM {net} WHERE {o('net')} = 0")
+        session.run(
+            f"UPDATE {net} SET {o('net')} = {o('net')} + "
+            f"COALESCE((SELECT {table}.{q(self.count_column)} FROM {table} WHERE {same}), 0)"
+        )
+        below = session.run(f"SELECT {self._names(self.columns)}, {o('net')} FROM {net} WHERE {o('net')} < 0 LIMIT 1")
+        if below:
+            raise SinkError(
+                f"{dict(zip(self.columns, below[0]))} is retracted more often than it was added: "
+                f"its {self.count_column!r} would be {below[0][-1]}. "
+                "Something else changed the table, or it holds less than the pipeline wrote"
+            )
+
+    def _delete(self, session: SqlSession, which: str) -> None:
+        key = self._names(self.key)
+        compared = f"({key})" if len(self.key) > 1 else key
+        session.run(
+            f"DELETE FROM {self.dialect.quoted(self.table)} WHERE {compared} IN "
+            f"(SELECT {key} FROM {self.dialect.quoted(self.net)} WHERE {which})"
+        )
+
+    def _upsert(self, session: SqlSession, which: str) -> None:
+        q = self.dialect.quoted
+        columns, values = [q(name) for name in self.columns], [q(name) for name in self.columns]
+        if self.count_column is not None:
+            columns.append(q(self.count_column))
+            values.append(self._o("net"))
+        if not self.dialect.has_upsert:
+            self._delete(session, which)
+        insert = (
+            f"INSERT INTO {q(self.table)} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {q(self.net)} "
+            f"WHERE {which}"
+        )
+        if self.dialect.has_upsert:
+            key = set(map(q, self.key))
+            new = [f"{column} = excluded.{column}" for column in columns if column not in key]
+            insert += f" ON CONFLICT ({self._names(self.key)}) DO "
+            insert += f"UPDATE SET {', '.join(new)}" if new else "NOTHING"
+        session.run(insert)
+
+    def _names(self, columns: tuple[str, ...]) -> str:
+        return ", ".join(map(self.dialect.quoted, columns))
+
+    def _o(self, column: str) -> str:
+        """One of our own columns."""
+        return self.dialect.quoted(PREFIX + column)
+
+    def _own(self, columns: Any) -> list[str]:
+        return [self._o(column) for column in columns]

@@ -1,0 +1,172 @@
+"""TableRows: elements as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from ..sdk.bundle import Bundle
+from ..sdk.coders.coder import shortened
+from ..sdk.errors import SinkError
+from ..triggers.pane import PaneInfo
+from ..windowing.timestamp import MIN_MICROS
+from ..windowing.windows import BoundedWindow
+from .records import as_dict, is_record
+from .sql_dialect import SqlDialect
+
+# Names of columns, or names and types: Python's, or SQL's own names of types.
+Columns: TypeAlias = Sequence[str] | Mapping[str, Any]
+
+# What `with_window` adds.  Times are integer microseconds since 1970: no other type of time is the same in all databases.
+WINDOW_COLUMNS: dict[str, type] = {
+    "window_start": int,
+    "window_end": int,
+    "event_timestamp": int,
+    "pane_index": int,
+    "pane_timing": str,
+}
+
+_TAKEN_AS_THEY_ARE = frozenset({str, int, float, bytes, bool, type(None)})
+
+
+@attrs.frozen
+class Change:
+    """A row that is to be added to a table (sign +1) or taken back (-1).
+
+    `window` tells windows apart; `order` is greater for a later pane, and compares as text.
+    """
+
+    sign: int
+    window: str
+    order: str
+    values: tuple[Any, ...]
+
+
+@attrs.frozen
+class TableRows:
+    """How elements become rows with these columns.
+
+    Attributes:
+      key: the columns that tell rows apart.
+      columns: all columns written, those of the window included; maybe with their types.
+      row: a function from an element to a record, or to the values in the columns' order; None
+        for elements that are records or pairs.
+      with_window: whether the last columns are `WINDOW_COLUMNS`.
+      by_time: whether a later window, and a later timestamp, make a later row, not only a later pane.
+
+    >>> rows = TableRows(("word",), {"word": str, "count": int})
+    >>> rows.values_of({"count": 2, "word": "to"}, SqlDialect("sqlite")), rows.values_of(("be", 1), SqlDialect("sqlite"))
+    (('to', 2), ('be', 1))
+    """
+
+    key: tuple[str, ...]
+    columns: Mapping[str, Any] = attrs.field(converter=lambda columns: dict(columns))
+    row: Callable[[Any], Any] | None = None
+    with_window: bool = False
+    by_time: bool = False
+    # The columns that come from elements.
+    of_elements: tuple[str, ...] = attrs.field(init=False)
+
+    @of_elements.default
+    def _of_elements(self) -> tuple[str, ...]:
+        return tuple(name for name in self.columns if not (self.with_window and name in WINDOW_COLUMNS))
+
+    def changes(self, bundle: Bundle, dialect: SqlDialect) -> Iterator[Change]:
+        """The changes that a bundle makes: one for each element, or, `with_window`, for each of its windows.
+
+        Raises `SinkError` for an element that is no row of this table.
+        """
+        for value, timestamp, windows, pane, sign in bundle.rows():
+            values = self.values_of(value, dialect)
+            for window in windows if self.with_window else windows[:1]:
+                of_window = _window_values(window, timestamp, pane) if self.with_window else ()
+                order = f"{pane.index:010d}"
+                if self.by_time:
+                    order = f"{window.max_micros - MIN_MICROS:020d}{order}{timestamp - MIN_MICROS:020d}"
+                yield Change(sign, repr(window), order, values + of_window)
+
+    def values_of(self, element: Any, dialect: SqlDialect) -> tuple[Any, ...]:
+        """The values that an element has for the columns that come from elements."""
+        names = self.of_elements
+        record = self._record(element, names)
+        if len(record) != len(names) or any(name not in record for name in names):
+            raise SinkError(_different_columns(element, record, names))
+        return tuple([self._checked(name, record[name], element, dialect) for name in names])
+
+    def _record(self, element: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+        value = element if self.row is None else self.row(element)
+        if is_record(value):
+            return as_dict(value)
+        if self.row is not None:
+            return _named(names, value, "the function `row` gave", element)
+        if type(value) is tuple and len(value) == 2:
+            key = tuple(name for name in self.key if name in names)
+            rest = tuple(name for name in names if name not in key)
+            return {**_part(key, value[0], "key", element), **_part(rest, value[1], "value", element)}
+        raise SinkError(
+            f"expected records (dicts, Rows, named tuples, dataclasses) or (key, value) pairs, got {shortened(element)}; "
+            "give a function `row` that makes records of them"
+        )
+
+    def _checked(self, name: str, value: Any, element: Any, dialect: SqlDialect) -> Any:
+        if type(value) not in _TAKEN_AS_THEY_ARE:
+            value = dialect.adapted(value)
+        if value is None:
+            if name in self.key:
+                raise SinkError(f"column {name!r} is part of the key and can't be None, as in {shortened(element)}")
+            return None
+        kind = self.columns[name]
+        if isinstance(kind, type) and not _is_a(value, kind, dialect):
+            raise SinkError(
+                f"column {name!r} is for {kind.__name__}, got {shortened(value)} of type {type(value).__name__} "
+                f"in {shortened(element)}"
+            )
+        return value
+
+
+def _is_a(value: Any, kind: type, dialect: SqlDialect) -> bool:
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    # A type that the dialect has no values of: it is text by now.
+    return isinstance(value, kind) or (dialect.column_type(kind) == "TEXT" and isinstance(value, str))
+
+
+def _window_values(window: BoundedWindow, timestamp: int, pane: PaneInfo) -> tuple[Any, ...]:
+    start = getattr(window, "start", None)
+    return (None if start is None else start.micros, window.end.micros, timestamp, pane.index, pane.timing.name)
+
+
+def _part(names: tuple[str, ...], value: Any, part: str, element: Any) -> Mapping[str, Any]:
+    if is_record(value) and not (len(names) == 1 and isinstance(value, dict) and names[0] not in value):
+        return as_dict(value)
+    if len(names) == 1:
+        return {names[0]: value}
+    return _named(names, value, f"the {part} is", element)
+
+
+def _named(names: tuple[str, ...], value: Any, what: str, element: Any) -> Mapping[str, Any]:
+    if not isinstance(value, (tuple, list)) or len(value) != len(names):
+        raise SinkError(
+            f"expected {len(names)} values, for the columns {_listed(names)}, but {what} {shortened(value)}, "
+            f"for {shortened(element)}"
+        )
+    return dict(zip(names, value))
+
+
+def _different_columns(element: Any, record: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    missing = [name for name in names if name not in record]
+    unknown = [name for name in record if name not in names]
+    parts = [f"has no {_listed(missing)}"] if missing else []
+    parts += [f"has {_listed(unknown)}, which is no column"] if unknown else []
+    return (
+        f"expected a row with the columns {_listed(names)}, but {shortened(element)} {' and '.join(parts)}; "
+        "name the columns to write in `columns`, or make the record by a function `row`"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))

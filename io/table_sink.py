@@ -1,0 +1,416 @@
+"""TableSink: a table that holds, for each key, what the pipeline says last.
+
+The two phases, for every database:
+
+1. Each worker inserts its signed rows into a staging table in the same database, which
+   belongs to this transaction alone.
+2. Committing is *one* transaction of the database: what the staged rows come to is applied
+   to the table, and the transaction's id is noted in `_penstock_transactions`.  A commit
+   that finds the id there has nothing to do, so committing again changes nothing.
+
+Whoever reads the table sees it as it was before, or all of the change.  A crash leaves the
+staging table, under a name that begins with `_penstock_`, until the transaction is
+committed or aborted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, ClassVar, NoReturn
+
+from ..sdk.bundle import Bundle
+from ..sdk.coders.coder import shortened
+from ..sdk.errors import SinkError
+from ..sdk.sink import Sink, SinkWriter
+from .sql_database import SqlDatabase, SqlSession
+from .sql_dialect import MARK, is_database_error
+from .table_changes import PREFIX, TableChanges, in_schema_of, staging_table
+from .table_rows import WINDOW_COLUMNS, Columns, TableRows
+
+# How many rows a worker holds before it stages them.
+STAGE_ROWS = 10_000
+
+# What drivers raise for a value that they can't take, besides their own errors.
+_VALUE_ERRORS = (OverflowError, TypeError, ValueError)
+
+
+class TableSink(Sink[Any]):
+    """A table, one row for each key.
+
+    An element adds its row, which replaces the one with the same key; a retraction takes
+    its row back: the row is deleted if it is still what the table holds.  What is left of
+    the rows of a transaction doesn't depend on their order.
+
+    Args:
+      database: where the table is.
+      table: its name, maybe with its schema.
+      key: the column, or columns, that tell rows apart; the table has a primary key or a
+        unique constraint on them.
+      columns: what is written, as names or as names and types; None for all that the table
+        has.
+      row: a function from an element to a record, or to the values of the columns in their
+        order.  Without, elements are records or (key, value) pairs.
+      with_window: write the window, the timestamp and the pane too: see `WINDOW_COLUMNS`.
+        An element in several windows has a row for each.
+      latest: where no rows are retracted and several have one key, the one of the latest
+        window, pane and timestamp is meant.  Otherwise the latest pane is, and rows of
+        different windows, or of the same pane, are an error.
+      count_column: the column that says how often a row occurs; all columns are the key
+        then, and there is no error.
+      create: make the table when it isn't there.
+      retracting: whether rows are retracted before others take their place, so that a second
+        one is an error whichever pane it is of.  Known from the pipeline.
+      transform: what errors call whatever writes into this sink.
+    """
+
+    accepts_retractions: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        database: SqlDatabase,
+        table: str,
+        key: str | Sequence[str] | None = None,
+        columns: Columns | None = None,
+        *,
+        row: Callable[[Any], Any] | None = None,
+        with_window: bool = False,
+        latest: bool = False,
+        count_column: str | None = None,
+        create: bool = True,
+        retracting: bool = False,
+        transform: str = "",
+    ) -> None:
+        self.transform = transform or type(self).__name__
+        self.database = database
+        self.table = table
+        self.key = (key,) if isinstance(key, str) else tuple(key or ())
+        self.columns = _with_types(columns)
+        self.row = row
+        self.with_window = with_window
+        self.latest = latest
+        self.count_column = count_column
+        self.create = create
+        self.retracting = retracting
+        self._check()
+
+    def _check(self) -> None:
+        if not isinstance(self.table, str) or not self.table:
+            raise ValueError(f"{self.transform}: expected the name of a table, got {self.table!r}")
+        if self.columns is not None:
+            if self.with_window:
+                self.columns.update(WINDOW_COLUMNS)
+            if self.count_column is not None and not self.key:
+                self.key = tuple(self.columns)
+            unknown = [name for name in self.key if name not in self.columns]
+            if unknown:
+                raise ValueError(
+                    f"{self.transform}: the key {', '.join(self.key)} of table {self.table!r} is not all in "
+                    f"the columns {', '.join(self.columns)}: {', '.join(unknown)} is missing"
+                )
+        if self.count_column is None and not self.key:
+            raise ValueError(f"{self.transform}: table {self.table!r} needs a key: the columns that tell its rows apart")
+        if self.count_column is not None and self.columns is not None:
+            if self.count_column in self.columns:
+                raise ValueError(f"{self.transform}: count_column {self.count_column!r} is one of the columns already")
+            if set(self.key) != set(self.columns):
+                raise ValueError(f"{self.transform}: with a count_column all columns are the key; leave `key` out")
+        if self.row is not None and not callable(self.row):
+            raise TypeError(f"{self.transform}: row must be a function from an element to a record, got {self.row!r}")
+
+    def display_data(self) -> dict[str, Any]:
+        """What a drawing of the pipeline may show of it."""
+        return {"database": str(self.database), "table": self.table, "key": ", ".join(self.key)}
+
+    # Two phases
+
+    def prepare(self, transaction: str) -> None:
+        with self.session("can't be written to") as session:
+            with session.transaction():
+                for statement in session.dialect.one_definition_at_a_time():
+                    session.run(statement)
+                if self.create:
+                    self._create(session)
+                self._note_table(session)
+                changes = self.changes(session, transaction)
+                if changes is None:
+                    found = self._columns_found(session)
+                    changes = self.changes_to(session, transaction, found)
+                    changes.make_tables(session)
+            self._rehearse(session, changes)
+
+    def open_writer(self, transaction: str, unit: str) -> TableSinkWriter:
+        return TableSinkWriter(self, transaction, f"{unit} {os.urandom(8).hex()}")
+
+    def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
+        """Apply what was staged, and note that it was."""
+        with self.session("can't be committed to") as session:
+            accepted = {unit: rows for unit, rows in staged if rows}
+            with session.transaction():
+                if not self._is_committed(session, transaction):
+                    changes = self.changes(session, transaction)
+                    if changes is None and accepted:
+                        raise SinkError(
+                            "what was staged for it is gone. "
+                            "Something removed the staging table before the commit; run the pipeline again"
+                        )
+                    for statement in session.dialect.one_at_a_time(self.table):
+                        session.run(statement)
+                    # Again, for now no other can be committing it at the same time.
+                    if not self._is_committed(session, transaction):
+                        if changes is not None:
+                            changes.keep_units(session, accepted)
+                            changes.apply(session)
+                        self._note(session, transaction)
+            with session.transaction():
+                self.changes_to(session, transaction, ()).drop_tables(session)
+
+    def abort(self, transaction: str) -> None:
+        with self.session("can't be cleaned up") as session, session.transaction():
+            self.changes_to(session, transaction, ()).drop_tables(session)
+
+    def changes_to(self, session: SqlSession, transaction: str, columns: Sequence[str]) -> TableChanges:
+        """The statements of a transaction that writes these columns."""
+        return TableChanges(
+            self.table,
+            staging_table(self.table, self.transform, transaction),
+            self.key or tuple(columns),
+            tuple(columns),
+            session.dialect,
+            self.count_column,
+            self.retracting,
+            self.latest,
+        )
+
+    def changes(self, session: SqlSession, transaction: str) -> TableChanges | None:
+        """The statements of a transaction that is prepared; None when it isn't."""
+        staged = self.changes_to(session, transaction, ()).staged
+        if not session.has_table(staged):
+            return None
+        columns = [name for name in session.columns_of(staged) if not name.startswith(PREFIX)]
+        return self.changes_to(session, transaction, columns)
+
+    def rows(self, columns: Sequence[str]) -> TableRows:
+        """How elements become rows with these columns."""
+        types = self.columns or dict.fromkeys(columns) | (WINDOW_COLUMNS if self.with_window else {})
+        return TableRows(
+            self.key or tuple(columns), {n: types[n] for n in columns}, self.row, self.with_window, self.latest
+        )
+
+    # Tables
+
+    def _create(self, session: SqlSession) -> None:
+        if session.has_table(self.table):
+            return
+        if self.columns is None:
+            raise SinkError("there is no such table; name its columns in `columns` to have it made")
+        q = session.dialect.quoted
+        lines = []
+        for name, kind in self.columns.items():
+            of_type = session.dialect.column_type(kind) if kind is not None else ""
+            if of_type is None or (kind is None and session.dialect.needs_types):
+                raise SinkError(
+                    f"there is no such table, and column {name!r} has no type to make one ({kind!r}); "
+                    f"give its type in `columns`, as in columns={{{name!r}: str}}, or in SQL"
+                )
+            lines.append(f"{q(name)} {of_type}".rstrip() + (" NOT NULL" if name in self.key else ""))
+        if self.count_column is not None:
+            lines.append(f"{q(self.count_column)} {session.dialect.column_type(int)} NOT NULL")
+        lines.append(f"PRIMARY KEY ({', '.join(map(q, self.key))})")
+        session.run(f"CREATE TABLE {q(self.table)} ({', '.join(lines)})")
+
+    def _columns_found(self, session: SqlSession) -> tuple[str, ...]:
+        """The columns to write, all of which the table has."""
+        if not session.has_table(self.table):
+            raise SinkError("there is no such table; make it, or let it be made by create=True")
+        found = session.columns_of(self.table)
+        wanted = tuple(self.columns or (name for name in found if name != self.count_column))
+        needed = [*self.key, *wanted, *(WINDOW_COLUMNS if self.with_window else ())]
+        needed += [self.count_column] if self.count_column is not None else []
+        missing = [name for name in dict.fromkeys(needed) if name not in found]
+        if missing:
+            raise SinkError(f"it has the columns {_listed(found)}, but not {_listed(missing)}")
+        if self.columns is None and self.with_window:
+            wanted = (*(name for name in wanted if name not in WINDOW_COLUMNS), *WINDOW_COLUMNS)
+        return wanted
+
+    def _rehearse(self, session: SqlSession, changes: TableChanges) -> None:
+        """Apply nothing, and take it back: whatever is wrong with the table shows before anything runs."""
+        with self._undone(session):
+            session.run(f"DELETE FROM {session.dialect.quoted(changes.staged)}")
+            changes.apply(session)
+
+    @contextmanager
+    def _undone(self, session: SqlSession) -> Iterator[None]:
+        try:
+            with session.transaction():
+                yield
+                raise _UndoneError
+        except _UndoneError:
+            return
+
+    # The transactions that are committed
+
+    def _transactions(self, session: SqlSession) -> str:
+        return session.dialect.quoted(in_schema_of(self.table, f"{PREFIX}transactions"))
+
+    def _note_table(self, session: SqlSession) -> None:
+        kind = session.dialect.name_type
+        session.run(
+            f"CREATE TABLE IF NOT EXISTS {self._transactions(session)} (transaction_id {kind} NOT NULL, "
+            f"transform {kind} NOT NULL, table_name {kind} NOT NULL, "
+            "committed_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, "
+            "PRIMARY KEY (transaction_id, transform, table_name))"
+        )
+
+    def _is_committed(self, session: SqlSession, transaction: str) -> bool:
+        of_this = f"transaction_id = {MARK} AND transform = {MARK} AND table_name = {MARK}"
+        sql = f"SELECT 1 FROM {self._transactions(session)} WHERE {of_this}"
+        return bool(session.run(sql, (transaction, self.transform, self.table)))
+
+    def _note(self, session: SqlSession, transaction: str) -> None:
+        columns = "transaction_id, transform, table_name"
+        sql = f"INSERT INTO {self._transactions(session)} ({columns}) VALUES ({MARK}, {MARK}, {MARK})"
+        session.run(sql, (transaction, self.transform, self.table))
+
+    # Errors
+
+    @contextmanager
+    def session(self, what: str) -> Iterator[SqlSession]:
+        """A connection, whose errors say which table of which database they are about."""
+        with self.naming_the_table(what), self.database.session() as session:
+            yield session
+
+    @contextmanager
+    def naming_the_table(self, what: str) -> Iterator[None]:
+        """Turns what a database raises into a `SinkError` that names the transform and the table."""
+        try:
+            yield
+        except SinkError as error:
+            if error.transform:
+                raise
+            self._raise(what, str(error), error.__cause__)
+        except Exception as error:
+            if not is_database_error(error):
+                raise
+            self._raise(what, self._found(error), error)
+
+    def _found(self, error: Exception) -> str:
+        # SQLAlchemy wraps the driver's errors, and adds lines of its own.
+        original = getattr(error, "orig", None) or error
+        found = self.database.without_secrets(" ".join(str(original).split())) or type(original).__name__
+        if "locked" in found:
+            found += "; another process is writing to it: end that first, or wait longer by timeout=..."
+        if "ON CONFLICT" in found:
+            found += f"; give it a primary key or a unique constraint on ({', '.join(self.key)})"
+        return found
+
+    def _raise(self, what: str, found: str, cause: BaseException | None) -> NoReturn:
+        error = SinkError(f"{self.transform}: table {self.table!r} in {self.database} {what}: {found}")
+        error.transform = self.transform
+        raise error from cause
+
+
+class TableSinkWriter(SinkWriter[Any]):
+    """Stages one worker's rows, some thousands at a time, each time in a transaction of its own."""
+
+    def __init__(self, sink: TableSink, transaction: str, unit: str) -> None:
+        self._sink = sink
+        self._transaction = transaction
+        self._unit = unit
+        self._session: SqlSession | None = None
+        self._pending: list[tuple[Any, ...]] = []
+        self._staged = 0
+
+    def write(self, bundle: Bundle) -> None:
+        with self._sink.naming_the_table("can't be written"):
+            session = self._opened()
+            for change in self._rows.changes(bundle, session.dialect):
+                self._pending.append((self._unit, change.sign, change.window, change.order, *change.values))
+            while len(self._pending) >= STAGE_ROWS:
+                self._flush(session)
+
+    def stage(self) -> tuple[str, int]:
+        with self._sink.naming_the_table("can't be written"):
+            while self._pending:
+                self._flush(self._opened())
+        self._close()
+        return (self._unit, self._staged)
+
+    def discard(self) -> None:
+        try:
+            if self._staged and self._session is not None:
+                table, unit = map(self._session.dialect.quoted, (self._changes.staged, f"{PREFIX}unit"))
+                with self._session.transaction():
+                    self._session.run(f"DELETE FROM {table} WHERE {unit} = {MARK}", (self._unit,))
+        finally:
+            self._pending.clear()
+            self._close()
+
+    def _opened(self) -> SqlSession:
+        if self._session is None:
+            self._session = SqlSession(self._sink.database.connect(), self._sink.database.dialect)
+            with self._session.transaction():
+                changes = self._sink.changes(self._session, self._transaction)
+            if changes is None:
+                raise SinkError(
+                    f"transaction {self._transaction!r} isn't prepared: there is no staging table; "
+                    "it was committed or aborted already"
+                )
+            self._changes = changes
+            self._rows = self._sink.rows(changes.columns)
+        return self._session
+
+    def _close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _flush(self, session: SqlSession) -> None:
+        rows = list(islice(self._pending, STAGE_ROWS))
+        insert = self._changes.insert_staged()
+        try:
+            with session.transaction():
+                session.run_for_each(insert, rows)
+        except Exception as error:
+            if is_database_error(error) or isinstance(error, _VALUE_ERRORS):
+                self._raise_for_the_row(session, insert, rows)
+            raise
+        del self._pending[: len(rows)]
+        self._staged += len(rows)
+
+    def _raise_for_the_row(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
+        """Find the row that can't be staged, one by one, and raise; return if it isn't the fault of one."""
+        for row in rows:
+            try:
+                with self._sink._undone(session):
+                    session.run(insert, row)
+            except Exception as error:
+                if not _is_about_values(error):
+                    return
+                found = dict(zip(self._changes.columns, row[4:]))
+                message = f"the row {shortened(found, 200)} doesn't fit: {self._sink._found(error)}"
+                raise SinkError(message) from error
+
+
+class _UndoneError(Exception):
+    """Ends a transaction that isn't meant."""
+
+
+def _is_about_values(error: Exception) -> bool:
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, _VALUE_ERRORS) or not kinds.isdisjoint(
+        {"DataError", "IntegrityError", "ProgrammingError", "InterfaceError"}
+    )
+
+
+def _with_types(columns: Columns | None) -> dict[str, Any] | None:
+    if columns is None:
+        return None
+    return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"
