@@ -36,7 +36,7 @@ class BlockSpool:
 
     def _spill(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="penstock-spool-")
+            self._file = tempfile.TemporaryFile(prefix="penstock-spool-")  # noqa: SIM115
         offset = self._file.seek(0, 2)
         for group, blocks in self._blocks.items():
             places = self._spilled.setdefault(group, [])

@@ -223,8 +223,8 @@ def test_a_stage_may_wait_in_one_segment_and_run_in_another() -> None:
     both | plus("second", late) | sink("second sink")
     assert [
         "early → both | stores both | completes early",
-        "late → map → both → first → sink | stores both | completes map | waits for early | writes sink",
         "first → sink | waits for early | writes sink",
+        "late → map → both → first → sink | stores both | completes map | waits for early | writes sink",
         "second → second sink | waits for map | writes second sink",
     ] == segments(p)
 
