@@ -11,6 +11,11 @@ Files, for each format how it is read and how it is written:
     avroio       ReadFromAvro, ReadAllFromAvro, WriteToAvro
     fileio       MatchFiles, MatchAll, ReadMatches, WriteToFiles: files themselves as elements
 
+Tables and changelogs, which take retractions; everything above only appends:
+    sqlite_sink     WriteToSQLite: a table in a file, one row for each key
+    sql_sink        WriteToSQL: the same in PostgreSQL, or by a connection of one's own
+    changelog_sink  WriteToChangelog: what was added and what was taken back, line by line
+
 How it is done, in reading order:
     filesystem   paths, local and through fsspec
     compression  compressed streams
@@ -18,6 +23,9 @@ How it is done, in reading order:
     file_source  patterns to files to splits; text_source, json_source, csv_source, ...
     file_sink    two phases: staged, then committed by a commit_plan
     file_format  how values become bytes; text_format, json_format, csv_format, ...
+    table_sink   the same two phases in a database: signed rows, and one transaction
+    table_rows   elements as rows; table_changes: their net effect, in SQL
+    sql_database where a database is and how to talk to it; sql_dialect: what each writes differently
 
 None of the packages that only some formats need is imported before that format is used.
 """
@@ -27,6 +35,7 @@ from ..sdk.source import BoundedSource
 from ..transforms.read import Read
 from . import avroio, csvio, fileio, jsonio, parquetio, textio
 from .avroio import ReadAllFromAvro, ReadFromAvro, WriteToAvro
+from .changelog_sink import WriteToChangelog
 from .compression import CompressionTypes
 from .csvio import ReadFromCsv, WriteToCsv
 from .file_based_sink import FileBasedSink
@@ -40,6 +49,8 @@ from .parquetio import (
     WriteToParquet,
     WriteToParquetBatched,
 )
+from .sql_sink import WriteToSQL
+from .sqlite_sink import WriteToSQLite
 from .textio import ReadAllFromText, ReadFromText, ReadFromTextWithFilename, WriteToText
 from .write import Write
 
@@ -67,6 +78,9 @@ __all__ = [
     "ReadFromAvro",
     "ReadAllFromAvro",
     "WriteToAvro",
+    "WriteToSQLite",
+    "WriteToSQL",
+    "WriteToChangelog",
     "CompressionTypes",
     "FileMetadata",
     "avroio",

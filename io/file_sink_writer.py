@@ -49,7 +49,7 @@ class FileSinkWriter(SinkWriter[Any]):
         self._names: list[str] = []
 
     def write(self, bundle: Bundle) -> None:
-        if bundle.signs != 1 and (bundle.signs == -1 or -1 in _listed(bundle.signs)):
+        if not self._sink.accepts_retractions and bundle.signs != 1 and -1 in _listed(bundle.signs):
             raise SinkError(f"{self._sink.transform}: a file can only be appended to, and got a retraction")
         with self._sink.naming_the_output("can't be written"):
             for shard, group, values in self._sink.parts_of(bundle):

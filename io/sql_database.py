@@ -74,6 +74,16 @@ class SqlSession:
                 self._connection.rollback()
             raise
 
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Everything inside is tried, and nothing of it happens."""
+        try:
+            with self.transaction():
+                yield
+                raise _RehearsedError
+        except _RehearsedError:
+            return
+
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement; the rows that it gives."""
         cursor = self._connection.cursor()
@@ -119,6 +129,10 @@ class SqlSession:
         """Close the connection; what wasn't committed is gone."""
         with suppress(Exception):
             self._connection.close()
+
+
+class _RehearsedError(Exception):
+    """Ends a transaction that isn't meant."""
 
 
 class SqliteFile(SqlDatabase):

@@ -19,7 +19,7 @@ from .sql_dialect import SqlDialect
 # Names of columns, or names and types: Python's, or SQL's own names of types.
 Columns: TypeAlias = Sequence[str] | Mapping[str, Any]
 
-# What `with_window` adds.  Times are integer microseconds since 1970: no other type of time is the same in all databases.
+# What `with_window` adds.  Times are microseconds since 1970: no type of time is the same in all databases.
 WINDOW_COLUMNS: dict[str, type] = {
     "window_start": int,
     "window_end": int,
@@ -57,7 +57,8 @@ class TableRows:
       by_time: whether a later window, and a later timestamp, make a later row, not only a later pane.
 
     >>> rows = TableRows(("word",), {"word": str, "count": int})
-    >>> rows.values_of({"count": 2, "word": "to"}, SqlDialect("sqlite")), rows.values_of(("be", 1), SqlDialect("sqlite"))
+    >>> sqlite = SqlDialect("sqlite")
+    >>> rows.values_of({"count": 2, "word": "to"}, sqlite), rows.values_of(("be", 1), sqlite)
     (('to', 2), ('be', 1))
     """
 
@@ -106,8 +107,8 @@ class TableRows:
             rest = tuple(name for name in names if name not in key)
             return {**_part(key, value[0], "key", element), **_part(rest, value[1], "value", element)}
         raise SinkError(
-            f"expected records (dicts, Rows, named tuples, dataclasses) or (key, value) pairs, got {shortened(element)}; "
-            "give a function `row` that makes records of them"
+            "expected records (dicts, Rows, named tuples, dataclasses) or (key, value) pairs, "
+            f"got {shortened(element)}; give a function `row` that makes records of them"
         )
 
     def _checked(self, name: str, value: Any, element: Any, dialect: SqlDialect) -> Any:

@@ -101,7 +101,8 @@ class TableSink(Sink[Any]):
             raise ValueError(f"{self.transform}: expected the name of a table, got {self.table!r}")
         if self.columns is not None:
             if self.with_window:
-                self.columns.update(WINDOW_COLUMNS)
+                # They come last, in this order.
+                self.columns = {n: t for n, t in self.columns.items() if n not in WINDOW_COLUMNS} | WINDOW_COLUMNS
             if self.count_column is not None and not self.key:
                 self.key = tuple(self.columns)
             unknown = [name for name in self.key if name not in self.columns]
@@ -111,7 +112,9 @@ class TableSink(Sink[Any]):
                     f"the columns {', '.join(self.columns)}: {', '.join(unknown)} is missing"
                 )
         if self.count_column is None and not self.key:
-            raise ValueError(f"{self.transform}: table {self.table!r} needs a key: the columns that tell its rows apart")
+            raise ValueError(
+                f"{self.transform}: table {self.table!r} needs a key: the columns that tell its rows apart"
+            )
         if self.count_column is not None and self.columns is not None:
             if self.count_column in self.columns:
                 raise ValueError(f"{self.transform}: count_column {self.count_column!r} is one of the columns already")
@@ -131,15 +134,17 @@ class TableSink(Sink[Any]):
             with session.transaction():
                 for statement in session.dialect.one_definition_at_a_time():
                     session.run(statement)
+                if self.changes(session, transaction) is not None:
+                    # Before a crash: what was staged then may be committed yet.
+                    return
                 if self.create:
                     self._create(session)
                 self._note_table(session)
-                changes = self.changes(session, transaction)
-                if changes is None:
-                    found = self._columns_found(session)
-                    changes = self.changes_to(session, transaction, found)
-                    changes.make_tables(session)
-            self._rehearse(session, changes)
+                changes = self.changes_to(session, transaction, self._columns_found(session))
+                changes.make_tables(session)
+            # Nothing is staged yet, so this does nothing, but what is wrong with the table shows.
+            with session.rehearsal():
+                changes.apply(session)
 
     def open_writer(self, transaction: str, unit: str) -> TableSinkWriter:
         return TableSinkWriter(self, transaction, f"{unit} {os.urandom(8).hex()}")
@@ -236,21 +241,6 @@ class TableSink(Sink[Any]):
             wanted = (*(name for name in wanted if name not in WINDOW_COLUMNS), *WINDOW_COLUMNS)
         return wanted
 
-    def _rehearse(self, session: SqlSession, changes: TableChanges) -> None:
-        """Apply nothing, and take it back: whatever is wrong with the table shows before anything runs."""
-        with self._undone(session):
-            session.run(f"DELETE FROM {session.dialect.quoted(changes.staged)}")
-            changes.apply(session)
-
-    @contextmanager
-    def _undone(self, session: SqlSession) -> Iterator[None]:
-        try:
-            with session.transaction():
-                yield
-                raise _UndoneError
-        except _UndoneError:
-            return
-
     # The transactions that are committed
 
     def _transactions(self, session: SqlSession) -> str:
@@ -295,9 +285,10 @@ class TableSink(Sink[Any]):
         except Exception as error:
             if not is_database_error(error):
                 raise
-            self._raise(what, self._found(error), error)
+            self._raise(what, self.found(error), error)
 
-    def _found(self, error: Exception) -> str:
+    def found(self, error: Exception) -> str:
+        """What a database's error says, and what to do about it."""
         # SQLAlchemy wraps the driver's errors, and adds lines of its own.
         original = getattr(error, "orig", None) or error
         found = self.database.without_secrets(" ".join(str(original).split())) or type(original).__name__
@@ -385,18 +376,14 @@ class TableSinkWriter(SinkWriter[Any]):
         """Find the row that can't be staged, one by one, and raise; return if it isn't the fault of one."""
         for row in rows:
             try:
-                with self._sink._undone(session):
+                with session.rehearsal():
                     session.run(insert, row)
             except Exception as error:
                 if not _is_about_values(error):
                     return
                 found = dict(zip(self._changes.columns, row[4:]))
-                message = f"the row {shortened(found, 200)} doesn't fit: {self._sink._found(error)}"
+                message = f"the row {shortened(found, 200)} doesn't fit: {self._sink.found(error)}"
                 raise SinkError(message) from error
-
-
-class _UndoneError(Exception):
-    """Ends a transaction that isn't meant."""
 
 
 def _is_about_values(error: Exception) -> bool:

@@ -1,0 +1,101 @@
+"""WriteToSQL: a table of any SQL database, corrected by retractions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection, PDone
+from ..transforms.write import Write
+from .sql_database import SqlAlchemyUrl, SqlConnector, SqlDatabase
+from .table_rows import Columns
+from .table_sink import TableSink
+
+
+class WriteToTable(PTransform):
+    """What all transforms that write into tables are: a sink under their own name."""
+
+    def __init__(self, sink: TableSink) -> None:
+        super().__init__()
+        self.sink = sink
+
+    def expand(self, pcoll: PCollection[Any]) -> PDone:
+        sink = copy.copy(self.sink)
+        sink.transform = pcoll.pipeline.full_label
+        sink.retracting = sink.retracting or bool(pcoll.retracted_by)
+        done: PDone = pcoll | Write(sink)
+        return done
+
+    def display_data(self) -> dict[str, Any]:
+        return self.sink.display_data()
+
+
+class WriteToSQL(WriteToTable):
+    """A row for each key, in a table of a database that a URL or a function leads to.
+
+    Args:
+      connection: a URL as SQLAlchemy reads it, such as
+        'postgresql://user:password@host/database'; or a function without arguments that
+        gives a new DB-API connection whose rows are tuples, which has to be picklable.
+      dialect: 'sqlite', 'postgresql', ...; for a function whose connections don't tell by
+        their class.
+
+    The other arguments, and what retractions do, are `TableSink`'s.  The table changes in
+    one transaction of the database when the whole pipeline has succeeded.  Tried with
+    PostgreSQL and SQLite; another database needs window functions, and is written to by
+    DELETE and INSERT.
+
+    Raises `MissingExtraError` while the pipeline is built if SQLAlchemy or the driver isn't
+    installed (the extras `sql` and `postgres`); and `SinkError` before anything runs if the
+    database can't be reached, or the table isn't one that these rows fit into.
+
+    >>> import penstock as beam
+    >>> import functools, pathlib, sqlite3, tempfile
+    >>> connect = functools.partial(sqlite3.connect, pathlib.Path(tempfile.mkdtemp(), "words.db"))
+    >>> with beam.Pipeline() as p:
+    ...     words = p | beam.Create(["to", "be", "to"]) | beam.combiners.Count.PerElement()
+    ...     _ = words | beam.io.WriteToSQL(connect, "words", key="word", columns={"word": str, "n": int})
+    >>> connect().execute("SELECT * FROM words ORDER BY word").fetchall()
+    [('be', 1), ('to', 2)]
+    """
+
+    def __init__(
+        self,
+        connection: str | Callable[[], Any],
+        table: str,
+        key: str | Sequence[str] | None = None,
+        columns: Columns | None = None,
+        *,
+        row: Callable[[Any], Any] | None = None,
+        with_window: bool = False,
+        latest: bool = False,
+        count_column: str | None = None,
+        create: bool = True,
+        dialect: str | None = None,
+    ) -> None:
+        database: SqlDatabase
+        if callable(connection):
+            database = SqlConnector(connection, dialect)
+        elif isinstance(connection, str):
+            database = SqlAlchemyUrl(connection, type(self).__name__)
+        else:
+            raise TypeError(
+                f"{type(self).__name__}: expected a database's URL, or a function that connects to it, "
+                f"got a {type(connection).__name__}; did you forget the lambda?"
+            )
+        super().__init__(
+            TableSink(
+                database,
+                table,
+                key,
+                columns,
+                row=row,
+                with_window=with_window,
+                latest=latest,
+                count_column=count_column,
+                create=create,
+                transform=type(self).__name__,
+            )
+        )
