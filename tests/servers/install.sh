@@ -20,3 +20,15 @@ if ! has_java; then
     install openjdk-17-jre-headless || install default-jre-headless ||
         echo "No Java: the tests that use Spark will be skipped. On Debian: sudo apt-get install openjdk-17-jre-headless"
 fi
+
+has_postgresql() {
+    command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+}
+
+if ! has_postgresql; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        apt-get update -qq
+    fi
+    install postgresql ||
+        echo "No PostgreSQL: the tests that use it will be skipped. On Debian: sudo apt-get install postgresql"
+fi
