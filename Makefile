@@ -12,6 +12,9 @@ VENV := $(ROOT)/.venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# An editable install compiles nothing, and where Python may not write bytecode each start would compile it all.
+COMPILE := $(BIN)/python -m compileall -q *.py cli io runners sdk testing transforms triggers windowing
+
 # Stamps: which installation .venv holds. The full one serves the demo too.
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
@@ -77,11 +80,13 @@ $(BIN)/python:
 $(CORE): pyproject.toml | $(BIN)/python
 	@echo 'Installing penstock into .venv'
 	@$(PIP) install --editable '.[progress]'
+	@$(COMPILE)
 	@touch $@
 
 $(FULL): pyproject.toml | $(BIN)/python
 	@echo 'Installing penstock, every extra and the development tools into .venv'
 	@$(PIP) install --editable '.[all,dev]'
+	@$(COMPILE)
 	@touch $@ $(CORE)
 
 clean:
