@@ -52,7 +52,7 @@ class TableRows:
       key: the columns that tell rows apart.
       columns: all columns written, those of the window included; maybe with their types.
       row: a function from an element to a record, or to the values in the columns' order; None
-        for elements that are records or pairs.
+        for elements that are records or pairs (or, where all columns are the key, tuples).
       with_window: whether the last columns are `WINDOW_COLUMNS`.
       by_time: whether a later window, and a later timestamp, make a later row, not only a later pane.
 
@@ -102,9 +102,11 @@ class TableRows:
             return as_dict(value)
         if self.row is not None:
             return _named(names, value, "the function `row` gave", element)
+        key = tuple(name for name in self.key if name in names)
+        rest = tuple(name for name in names if name not in key)
+        if type(value) is tuple and not rest:
+            return _named(names, value, "the element is", element)
         if type(value) is tuple and len(value) == 2:
-            key = tuple(name for name in self.key if name in names)
-            rest = tuple(name for name in names if name not in key)
             return {**_part(key, value[0], "key", element), **_part(rest, value[1], "value", element)}
         raise SinkError(
             "expected records (dicts, Rows, named tuples, dataclasses) or (key, value) pairs, "

@@ -50,7 +50,7 @@ class SumCombineFn(CombineFn[Any, Any, Any]):
     6
     """
 
-    inline_fold = InlineFold(first="0 + x", step="acc + x")
+    inline_fold = InlineFold(first="0 + x", step="acc + x", merge="acc + x")
     output_is_accumulator = True
 
     def create_accumulator(self) -> Any:
@@ -91,7 +91,7 @@ class CountCombineFn(CombineFn[Any, int, int]):
     3
     """
 
-    inline_fold = InlineFold(first="1", step="acc + 1")
+    inline_fold = InlineFold(first="1", step="acc + 1", merge="acc + x")
     output_is_accumulator = True
 
     def create_accumulator(self) -> int:
@@ -172,7 +172,7 @@ class MinCombineFn(_ExtremeCombineFn):
     1
     """
 
-    inline_fold = InlineFold(first="x", step="x if x < acc else acc")
+    inline_fold = InlineFold(first="x", step="x if x < acc else acc", merge="x if x < acc else acc")
     _extreme = staticmethod(min)
 
     def add_input(self, accumulator: Any, element: Any) -> Any:
@@ -188,7 +188,7 @@ class MaxCombineFn(_ExtremeCombineFn):
     3
     """
 
-    inline_fold = InlineFold(first="x", step="x if x > acc else acc")
+    inline_fold = InlineFold(first="x", step="x if x > acc else acc", merge="x if x > acc else acc")
     _extreme = staticmethod(max)
 
     def add_input(self, accumulator: Any, element: Any) -> Any:
@@ -202,7 +202,7 @@ class AnyCombineFn(CombineFn[Any, bool, bool]):
     True
     """
 
-    inline_fold = InlineFold(first="not not x", step="acc or not not x")
+    inline_fold = InlineFold(first="not not x", step="acc or not not x", merge="acc or x")
     output_is_accumulator = True
 
     def create_accumulator(self) -> bool:
@@ -228,7 +228,7 @@ class AllCombineFn(CombineFn[Any, bool, bool]):
     False
     """
 
-    inline_fold = InlineFold(first="not not x", step="acc and not not x")
+    inline_fold = InlineFold(first="not not x", step="acc and not not x", merge="acc and x")
     output_is_accumulator = True
 
     def create_accumulator(self) -> bool:

@@ -18,14 +18,17 @@ class InlineFold:
 
     Both are Python expressions that the fused stage pastes into its loop: `first` over
     `x` (the accumulator for the first value of a cell), `step` over `acc` and `x`.
-    They must give exactly what `add_input` gives.
+    They must give exactly what `add_input` gives.  `merge`, if there is one, is an expression
+    over two accumulators, `acc` and `x`, of at least one element each, and gives what
+    `merge_accumulators` gives for them.
 
-    >>> InlineFold(first="0 + x", step="acc + x")
-    InlineFold(first='0 + x', step='acc + x')
+    >>> InlineFold(first="0 + x", step="acc + x").step
+    'acc + x'
     """
 
     first: str
     step: str
+    merge: str | None = None
 
 
 class CombineFn(Generic[InT, AccT, OutT]):
@@ -63,6 +66,8 @@ class CombineFn(Generic[InT, AccT, OutT]):
                 cls.inline_fold = None
             if "retract_input" not in own:
                 cls.retract_input = None
+        if "merge_accumulators" in own and "inline_fold" not in own and cls.inline_fold is not None:
+            cls.inline_fold = attrs.evolve(cls.inline_fold, merge=None)
         if "extract_output" in own and "output_is_accumulator" not in own:
             cls.output_is_accumulator = False
 

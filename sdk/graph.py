@@ -96,6 +96,8 @@ class ParDo:
     keyed: KeyedParDo | None = None
     # Whether its input may hold retractions.
     retracted: bool = False
+    # Whether outputs with a tag that nobody asked for are dropped; otherwise they are an error.
+    any_tag: bool = False
 
 
 @attrs.frozen

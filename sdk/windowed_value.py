@@ -10,6 +10,8 @@ from ..windowing.timestamp import MIN_MICROS, Timestamp
 from ..windowing.timestamped_value import TimestampedValue
 from ..windowing.windows import BoundedWindow
 from .bundle import GLOBAL_WINDOWS, Windows
+from .errors import PipelineError
+from .retracted import Retracted
 from .tagged_output import TaggedOutput
 
 
@@ -65,7 +67,7 @@ class WindowedValue:
 
 
 # What a user function may return instead of a plain value.
-SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput})
+SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput, Retracted})
 
 
 def unwrapped(
@@ -74,8 +76,16 @@ def unwrapped(
     windows: Windows = GLOBAL_WINDOWS,
     pane: PaneInfo = PANE_INFO_UNKNOWN,
 ) -> tuple[Any, int, Windows, PaneInfo]:
-    """An output as `(value, micros, windows, pane)`; what it doesn't say is taken from its input."""
+    """An output as `(value, micros, windows, pane)`; what it doesn't say is taken from its input.
+
+    Raises `PipelineError` for one that is taken back, which only a stateful DoFn may do.
+    """
     kind = type(element)
+    if kind is Retracted:
+        raise PipelineError(
+            f"got the output {element!r}, but only a DoFn with state or timers can take outputs back; "
+            "the outputs of others have the sign of their input"
+        )
     if kind is TimestampedValue:
         return element.value, element.micros, windows, pane
     if kind is WindowedValue:

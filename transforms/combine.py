@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Tuple  # noqa: UP035
 
 from ..sdk.combine_fn import CombineFn
-from ..sdk.dofn import ExpressionDoFn, label_of
+from ..sdk.dofn import DoFn, ExpressionDoFn, label_of
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.serialization import Serialized
@@ -15,7 +15,7 @@ from ..windowing import GlobalWindows
 from .create import Create
 from .group_by_key import GroupByKey, add_grouping, pair_types
 from .hot_key_fanout import WithHotKeyFanout
-from .pardo import Map, MapTuple, ParDo
+from .pardo import Map, ParDo
 
 
 class CombinePerKey(PTransform):
@@ -139,7 +139,8 @@ class CombineGlobally(PTransform):
         if self.as_view:
             if not self.has_defaults:
                 return AsSingleton(combined)
-            return AsSingleton(combined, default_value=self.combine_fn.apply((), *self.args, **self.kwargs))
+            fn = Serialized(self.combine_fn, label).load()
+            return AsSingleton(combined, default_value=_of_nothing(fn, *self.args, **self.kwargs))
         if not self.has_defaults:
             return combined
         # What the combiner makes of nothing is found out only when there is nothing: of
@@ -149,7 +150,15 @@ class CombineGlobally(PTransform):
 
 
 def _result_or_default(_: None, results: list[Any], fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
-    return results[0] if results else fn.apply((), *args, **kwargs)
+    return results[0] if results else _of_nothing(fn, *args, **kwargs)
+
+
+def _of_nothing(fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+    fn.setup(*args, **kwargs)
+    try:
+        return fn.apply((), *args, **kwargs)
+    finally:
+        fn.teardown(*args, **kwargs)
 
 
 class CombineValues(PTransform):
@@ -171,12 +180,26 @@ class CombineValues(PTransform):
         return f"CombineValues({self.fn_label})"
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        combine_fn = self.combine_fn
+        if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):
+            combine = ParDo(_CombineValues(self.combine_fn), *self.args, **self.kwargs)
+        else:
+            combine = ParDo(_CombineValues(_curried(self.combine_fn, self.args, self.kwargs)))
+        return pcoll | "Apply" >> combine  # type: ignore[no-any-return]
 
-        def combined(key: Any, values: Iterable[Any], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-            return key, combine_fn.apply(values, *args, **kwargs)
 
-        return pcoll | "Apply" >> MapTuple(combined, *self.args, **self.kwargs)  # type: ignore[no-any-return]
+class _CombineValues(DoFn):
+    def __init__(self, fn: CombineFn[Any, Any, Any]) -> None:
+        self.fn = fn
+
+    def setup(self) -> None:
+        self.fn.setup()
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+        key, values = element
+        return ((key, self.fn.apply(values, *args, **kwargs)),)
+
+    def teardown(self) -> None:
+        self.fn.teardown()
 
 
 class CurriedCombineFn(CombineFn[Any, Any, Any]):

@@ -76,7 +76,7 @@ class ParDo(PTransform):
         )
 
     def add_to(
-        self, pcoll: PCollection[Any], tags: tuple[str | None, ...] = (None,)
+        self, pcoll: PCollection[Any], tags: tuple[str | None, ...] = (None,), any_tag: bool = False
     ) -> dict[str | None, PCollection[Any]]:
         """The primitive, with these outputs."""
         label = pcoll.pipeline.full_label
@@ -98,7 +98,7 @@ class ParDo(PTransform):
         keyed = self._keyed(pcoll, label)
         call: tuple[DoFn, tuple[Any, ...], Mapping[str, Any]] = (self.fn, args, kwargs)
         serialized = Serialized(call, label)
-        primitive = graph.ParDo(serialized, tuple(side_inputs), keyed=keyed)
+        primitive = graph.ParDo(serialized, tuple(side_inputs), keyed=keyed, any_tag=any_tag)
         hint = self.get_type_hints()[1]
         hint = self.infer_output_type(pcoll.element_type) if hint is None else hint
         outputs = pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint, tags)
@@ -161,7 +161,7 @@ class _MultiParDo(PTransform):
         return self.pardo.get_type_hints()[0], None
 
     def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple:
-        outputs = self.pardo.add_to(pcoll, (None, *self.tags))
+        outputs = self.pardo.add_to(pcoll, (None, *self.tags), self.any_tag)
         for tag in self.tags:
             # What a function is declared to return is its main output.
             outputs[tag].element_type = Any

@@ -13,6 +13,8 @@ from typing import Any
 import cloudpickle
 import msgspec
 
+from ...windowing import IntervalWindow
+
 _EXACT = (str, int, float, bytes, bool, type(None))
 _encoder = msgspec.msgpack.Encoder()
 _decode = msgspec.msgpack.Decoder().decode
@@ -20,15 +22,19 @@ _decode = msgspec.msgpack.Decoder().decode
 _MSGSPEC = b"m"
 _PICKLE = b"p"
 _TUPLES = b"t"
+_INTERVALS = b"w"
+
+# Tuples within tuples go on as columns within columns, to this depth.
+_DEPTH = 8
 
 
-def encode_column(values: list[Any]) -> bytes:
+def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
     """A column as bytes.
 
     Raises what pickle raises for a value that it can't pickle.
 
-    >>> decode_column(encode_column([1, 2])), decode_column(encode_column([(1, "a"), ()]))
-    ([1, 2], [(1, 'a'), ()])
+    >>> decode_column(encode_column([1, 2])), decode_column(encode_column([(1, "a"), (2, None)]))
+    ([1, 2], [(1, 'a'), (2, None)])
     """
     kinds = set(map(type, values))
     if len(kinds) == 1:
@@ -36,23 +42,22 @@ def encode_column(values: list[Any]) -> bytes:
         if kind in _EXACT:
             try:
                 return _MSGSPEC + _encoder.encode(values)
-            except (OverflowError, ValueError, UnicodeEncodeError):
+            except (OverflowError, ValueError):
                 # Integers beyond 64 bits, lone surrogates.
                 return _PICKLE + _pickled(values)
-        if kind is tuple and len(set(map(len, values))) == 1 and values[0]:
+        if kind is IntervalWindow or (kind is tuple and depth and values[0] and len(set(map(len, values))) == 1):
             # A column of tuples of one length is one column for each of their items.
-            columns = [encode_column(list(column)) for column in zip(*values, strict=True)]
-            return _TUPLES + _encoder.encode(columns)
+            columns = [encode_column(list(column), depth - 1) for column in zip(*values, strict=True)]
+            return (_INTERVALS if kind is IntervalWindow else _TUPLES) + _encoder.encode(columns)
     return _PICKLE + _pickled(values)
 
 
 def _pickled(values: list[Any]) -> bytes:
     try:
         return pickle.dumps(values, protocol=5)
-    except (AttributeError, pickle.PicklingError, TypeError):
-        # Of a class or function that has no importable name.
-        data: bytes = cloudpickle.dumps(values, protocol=5)
-        return data
+    except Exception:
+        # Of a class or function that has no name to import it by, or not here.
+        return cloudpickle.dumps(values, protocol=5)
 
 
 def decode_column(data: bytes | memoryview) -> list[Any]:
@@ -63,4 +68,6 @@ def decode_column(data: bytes | memoryview) -> list[Any]:
         return _decode(rest)  # type: ignore[no-any-return]
     if kind == _TUPLES:
         return list(zip(*map(decode_column, _decode(rest)), strict=True))
+    if kind == _INTERVALS:
+        return list(map(IntervalWindow.of_micros, *map(decode_column, _decode(rest))))
     return pickle.loads(rest)  # type: ignore[no-any-return]

@@ -16,9 +16,10 @@ from ...windowing import BoundedWindow
 from .cells import Cells
 from .counters import Counts
 from .fold import Fold
-from .fusion import Grouping, Output, Plan, Source, Stage, Step, Union
+from .fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
 from .side_input_views import SideInputViews
-from .stage import StageExecutor
+from .stage import Emit, StageExecutor
+from .stateful import StatefulExecutor
 
 Receiver = Callable[[Bundle], None]
 
@@ -53,6 +54,11 @@ class Dataflow:
       groupings: by label, where elements for a grouping go.
       outputs: by label, what takes the elements for a sink.
       counts: what to count in.
+      keyed: by label, what takes the elements for a ParDo with state where these are shuffled;
+        None if it runs here.
+
+    Attributes:
+      stages: stages, and ParDos with state that run here, by the identity of their step.
     """
 
     def __init__(
@@ -63,6 +69,7 @@ class Dataflow:
         groupings: Mapping[str, GroupingInput],
         outputs: Mapping[str, Receiver],
         counts: Counts,
+        keyed: Mapping[str, Receiver] | None = None,
     ) -> None:
         self.stages: dict[int, StageRun] = {}
         self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
@@ -70,7 +77,7 @@ class Dataflow:
         for step in steps:
             if isinstance(step, Stage):
                 grouping = groupings[step.fold.label] if step.fold is not None else None
-                executor = StageExecutor(step, self._emit(step, counts), views, *_folding(grouping))
+                executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping))
                 run = self.stages[id(step)] = StageRun(executor, counts)
                 self.attach(step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
@@ -91,6 +98,14 @@ class Dataflow:
                 (union,) = step.transform.outputs.values()
                 for pcollection in step.transform.inputs:
                     self.attach(pcollection, self.send_to(union))
+            elif isinstance(step, Keyed):
+                (pcollection,) = step.transform.inputs
+                if keyed is not None:
+                    self.attach(pcollection, keyed[step.transform.label])
+                    continue
+                stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views)
+                self.stages[id(step)] = StageRun(stateful, counts)
+                self.attach(pcollection, self.stages[id(step)].receive)
             elif isinstance(step, Output):
                 self.attach(step.transform.inputs[0], outputs[step.transform.label])
             else:
@@ -115,7 +130,8 @@ class Dataflow:
         for run in self.stages.values():
             run.executor.teardown()
 
-    def _emit(self, stage: Stage, counts: Counts) -> Callable[[graph.Tag, Bundle], None]:
+    def emit_of(self, stage: Stage, counts: Counts) -> Emit:
+        """A function that takes a stage's output to whoever wants it."""
         receivers = {tag: self._receivers[i] for tag, i in stage.outputs.items()}
         count = counts.of(stage.label)
 

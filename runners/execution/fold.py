@@ -67,7 +67,12 @@ class Fold:
             return accumulators[0]
         if self.combine_fn is not None:
             return self.combine_fn.merge_accumulators(accumulators)
-        return [value for values in accumulators for value in values]
+        # A group that is on disk takes in the others.
+        whole = next((values for values in accumulators if type(values) is not list), [])
+        for values in accumulators:
+            if values is not whole:
+                whole.extend(values)
+        return whole
 
     def compacted(self, accumulators: Iterable[Any]) -> list[Any]:
         """Accumulators as they are to travel."""

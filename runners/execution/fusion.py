@@ -3,7 +3,8 @@
 A stage is a maximal chain of them without a shuffle: each one's output goes to the next
 alone.  Where a PCollection has several consumers, or is a side input, or is one of several
 tagged outputs, the stage ends and bundles are handed on.  Where the last output goes to a
-combining grouping alone, the grouping's fold belongs to the stage.
+combining grouping alone, the grouping's fold belongs to the stage.  A ParDo with state or
+timers needs all elements of a key in one place, so it is a step of its own.
 """
 
 from __future__ import annotations
@@ -68,6 +69,23 @@ class Grouping:
 
 
 @attrs.frozen
+class Keyed:
+    """A ParDo with state or timers: its shuffle and its keyed state."""
+
+    transform: graph.Transform
+
+    @property
+    def stage(self) -> Stage:
+        """The ParDo alone."""
+        return Stage((self.transform,), self.transform.inputs[0])
+
+    @property
+    def side_inputs(self) -> tuple[graph.SideInput, ...]:
+        """What it reads besides."""
+        return self.transform.side_inputs
+
+
+@attrs.frozen
 class Union:
     """A Flatten."""
 
@@ -81,7 +99,7 @@ class Output:
     transform: graph.Transform
 
 
-Step: TypeAlias = Stage | Source | Grouping | Union | Output
+Step: TypeAlias = Stage | Source | Grouping | Keyed | Union | Output
 
 
 @attrs.frozen
@@ -116,7 +134,9 @@ def is_final(grouping: graph.GroupByKeyAndWindow) -> bool:
 
 def shrinks(grouping: graph.GroupByKeyAndWindow) -> bool:
     """Whether folding a bounded input before a shuffle makes less of it."""
-    return is_final(grouping) and grouping.combine is not None and not grouping.windowing.window_fn.is_merging
+    window_fn = grouping.windowing.window_fn
+    can_merge = window_fn.merges_by_overlap or not window_fn.is_merging
+    return is_final(grouping) and grouping.combine is not None and can_merge
 
 
 def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], bool]) -> Plan:
@@ -136,6 +156,8 @@ def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], 
             order.append(Union(transform))
         elif isinstance(primitive, graph.ParDo) and primitive.sink is not None:
             order.append(Output(transform))
+        elif isinstance(primitive, graph.ParDo) and primitive.keyed is not None:
+            order.append(Keyed(transform))
         elif isinstance(primitive, graph.GroupByKeyAndWindow):
             chain = open_chains.pop(transform.inputs[0], None) if may_fold(primitive) else None
             if chain is not None:

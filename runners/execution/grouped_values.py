@@ -1,34 +1,35 @@
 """The values of a group that is too large for memory: on disk, and read as a stream.
 
-A plain grouping gives a list of values.  Where a task holds many, those of its large
-groups move to a file, and the group gives a `SpilledValues` instead: an iterable that may be
-gone through any number of times, with a chunk of it in memory at a time.
+A plain grouping gives a list of values.  Where a task holds much, its large groups move to a
+file, and each gives a `SpilledValues` instead: an iterable that may be gone through any number
+of times, with a chunk of it in memory at a time.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
-from .cells import Cells
 from .column_codec import decode_column, encode_column
+from .window_operator import WindowOperator
 
-# How many values a task holds in memory before it moves groups to disk.
-VALUES_IN_MEMORY = 400_000
+# What a task holds in memory before it moves groups to disk.
+MEMORY_BYTES = 64 << 20
 
-# Groups smaller than this stay in memory: a chunk on disk costs more than it frees.
-SMALLEST_SPILLED = 4_096
+# How large a chunk on disk is.  Smaller groups stay in memory: they would free less than they cost.
+CHUNK_BYTES = 256 << 10
 
-# How many values are written, and read again, at a time.
-CHUNK = 16_384
+# What a value takes in memory besides its encoded bytes: an object, and a place in a list.
+_OBJECT_BYTES = 56
 
 
 class SpillFile:
     """Chunks of values on disk; gone when nobody refers to it any more."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="penstock-spill-")  # noqa: SIM115 (it lives as long as this)
+        self._file = tempfile.TemporaryFile(prefix="penstock-spill-")  # noqa: SIM115
         self._end = 0
 
     def write(self, values: list[Any]) -> tuple[int, int]:
@@ -55,23 +56,23 @@ class SpilledValues:
     ([1, 2, 3, 4], 4, [1, 2, 3, 4])
     """
 
-    def __init__(self, values: list[Any], file: SpillFile, chunk: int = CHUNK) -> None:
+    def __init__(self, values: Iterable[Any], file: SpillFile, chunk: int) -> None:
         self._file = file
-        self._chunk = chunk
+        self._chunk = max(1, chunk)
         self._places: list[tuple[int, int]] = []
         self._tail: list[Any] = []
         self._length = 0
         self.extend(values)
 
-    def extend(self, values: list[Any]) -> None:
+    def extend(self, values: Iterable[Any]) -> None:
         """Add values at the end."""
-        self._length += len(values)
-        tail = self._tail
-        tail.extend(values)
-        if len(tail) >= self._chunk:
-            for start in range(0, len(tail), self._chunk):
-                self._places.append(self._file.write(tail[start : start + self._chunk]))
-            self._tail = []
+        remaining = iter(values)
+        while added := list(islice(remaining, self._chunk - len(self._tail))):
+            self._length += len(added)
+            self._tail += added
+            if len(self._tail) == self._chunk:
+                self._places.append(self._file.write(self._tail))
+                self._tail = []
 
     def __iter__(self) -> Iterator[Any]:
         for place in self._places:
@@ -89,21 +90,39 @@ class SpilledValues:
 
 
 class GroupSpill:
-    """Keeps what a plain grouping holds within memory."""
+    """Keeps what the window operator of a plain grouping holds within memory.
 
-    def __init__(self, values_in_memory: int = VALUES_IN_MEMORY) -> None:
-        self._limit = values_in_memory
+    Args:
+      operator: the operator.
+      memory_bytes: how much it may hold, about.
+    """
+
+    def __init__(self, operator: WindowOperator, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._operator = operator
+        self._limit = memory_bytes
         self._file: SpillFile | None = None
+        # What has come since groups were last moved.
+        self._bytes = 0
+        self._values = 0
 
-    def check(self, cells: Cells) -> None:
-        """Move large groups to disk if much has come since the last time."""
-        if cells.size < self._limit:
-            return
-        cells.size = 0
-        if self._file is None:
-            self._file = SpillFile()
-        for window in cells.by_window.values():
-            groups = window.accumulators
-            for key, values in groups.items():
-                if type(values) is list and len(values) >= SMALLEST_SPILLED:
-                    groups[key] = SpilledValues(values, self._file)
+    def received(self, values: int, encoded_bytes: int) -> None:
+        """So many values have come; moves large groups to disk if that makes it too many."""
+        self._values += values
+        self._bytes += encoded_bytes + values * _OBJECT_BYTES
+        if self._bytes >= self._limit:
+            self._spill()
+
+    def flushed(self) -> None:
+        """The operator holds nothing any more."""
+        self._bytes = self._values = 0
+        self._file = None
+
+    def _spill(self) -> None:
+        chunk = max(1, CHUNK_BYTES * self._values // self._bytes)
+        file = self._file = self._file or SpillFile()
+
+        def spilled(values: Any) -> Any:
+            return SpilledValues(values, file, chunk) if type(values) is list and len(values) >= chunk else values
+
+        self._operator.replace(spilled)
+        self._bytes = self._values = 0

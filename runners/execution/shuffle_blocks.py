@@ -1,171 +1,228 @@
 """Blocks: what travels through a shuffle.
 
-A block holds entries of one key group, as columns: keys, accumulators (or values), and for
-each run of entries the window that they belong to.  The cells of a grouping are written as
-blocks on one side and merged into a window operator's cells on the other.
+A block holds rows of one key group, as columns: keys, windows, accumulators (or values), and
+what the timestamp combiner keeps.  One side of a shuffle writes the cells of a grouping as
+blocks; the other side merges them into a window operator.
+
+Three kinds of grouping fill the columns differently:
+
+- Where windows don't merge, a row is a cell: a key's accumulator in a window.
+- Where windows merge by overlap, they are merged before the shuffle as far as they can be, and
+  once more behind it.  A row is a merged window.
+- Where a user's function merges windows, it has to see all windows of a key.  A row is an element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, chain, groupby, repeat
+from typing import Any, Protocol
 
+import attrs
 import msgspec
 
 from ...sdk.bundle import Bundle
-from ...sdk.coders.key_encoding import key_group
+from ...sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from .cells import Cells
 from .column_codec import decode_column, encode_column
 from .fold import Fold
 from .user_code import Attribution, attributed, reraise
 from .window_operator import WindowOperator
 
-# Of how many ranges of keys a shuffle is made (DESIGN.md): the unit that a task works on at
-# a time, and that moves when the parallelism changes.
-KEY_GROUPS = 128
-
-# A block is cut in two while it is larger.
+# A block is cut in two while it is larger, unless it is a single value.
 BLOCK_BYTES = 4 << 20
 
-# Entries that are held before they are written out.
+# What a writer holds before it sends it on: so many entries, or what makes so many bytes of blocks.
 BUFFERED_ENTRIES = 200_000
+BUFFERED_BYTES = 16 << 20
 
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.decode
 
-Send = Callable[[int, bytes], None]
+# Key, window, accumulator, what the timestamp combiner keeps.
+Row = tuple[Any, Any, Any, Any]
 
 
-def encode_blocks(columns: list[list[Any]]) -> Iterator[bytes]:
-    """Columns of one length as one block, or as several if that were too large."""
+class Send(Protocol):
+    """What takes blocks to their key group."""
+
+    def __call__(self, group: int, block: bytes, /) -> None: ...
+
+
+@attrs.frozen
+class Block:
+    """Rows of one key group as columns.
+
+    Attributes:
+      keys, accumulators, stamps: one entry for each row.
+      windows, counts: each window, and how many rows in succession are of it.
+    """
+
+    keys: list[Any]
+    windows: list[Any]
+    counts: list[int]
+    accumulators: list[Any]
+    stamps: list[Any]
+
+
+def encode_rows(rows: list[Row], plain: bool = False) -> Iterator[bytes]:
+    """Rows as one block, or as several if it were too large.
+
+    `plain` says that accumulators are lists of values.
+    """
+    keys, windows, accumulators, stamps = map(list, zip(*rows, strict=True))
+    runs = [(window, len(list(same))) for window, same in groupby(windows)]
+    lengths = list(map(len, accumulators)) if plain else []
+    values = list(chain.from_iterable(accumulators)) if plain else accumulators
+    columns = [keys, [window for window, _ in runs], [count for _, count in runs], stamps, lengths, values]
     block = _encode([encode_column(column) for column in columns])
-    n = len(columns[0])
-    if len(block) <= BLOCK_BYTES or n <= 1:
+    if len(block) <= BLOCK_BYTES:
         yield block
-        return
-    half = n // 2
-    yield from encode_blocks([column[:half] for column in columns])
-    yield from encode_blocks([column[half:] for column in columns])
+    elif len(rows) > 1:
+        half = len(rows) // 2
+        yield from encode_rows(rows[:half], plain)
+        yield from encode_rows(rows[half:], plain)
+    elif plain and len(values) > 1:
+        half = len(values) // 2
+        yield from encode_rows([(keys[0], windows[0], values[:half], stamps[0])], plain)
+        yield from encode_rows([(keys[0], windows[0], values[half:], stamps[0])], plain)
+    else:
+        yield block
 
 
-def decode_block(block: bytes | memoryview) -> list[list[Any]]:
-    """The columns of a block."""
-    return [decode_column(column) for column in _decode(block, type=list[bytes])]
+def decode_block(data: bytes | memoryview) -> Block:
+    """The rows of a block."""
+    keys, windows, counts, stamps, lengths, values = map(decode_column, _decode(data, type=list[bytes]))
+    if lengths:
+        ends = list(accumulate(lengths))
+        values = [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return Block(keys, windows, counts, values, stamps)
 
 
 def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
-    """A bundle as blocks of five columns; a column that doesn't vary is one entry long in the last one."""
+    """A bundle as blocks: the columns that vary, and the entries that all elements share."""
     n = len(bundle)
-    varying = [c for c in (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs) if type(c) is list]
-    constants = [
-        None if type(c) is list else c for c in (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
-    ]
-    head = encode_column([constants])
-    if n:
-        for block in encode_blocks([bundle.values, *varying]):
-            yield _encode([head, block])
+    columns = (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+    varying = [column for column in columns if type(column) is list]
+    shared = [None if type(column) is list else column for column in columns]
+    if n == 0:
+        return
+    block = _encode([encode_column(column) for column in ([shared], bundle.values, *varying)])
+    if len(block) <= BLOCK_BYTES or n == 1:
+        yield block
+        return
+    for part in (slice(n // 2), slice(n // 2, n)):
+        timestamps, windows, panes, signs = (c[part] if type(c) is list else c for c in columns)
+        yield from encode_bundle(Bundle(bundle.values[part], timestamps, windows, panes, signs))
 
 
 def decode_bundle(data: bytes | memoryview) -> Bundle:
     """The bundle that `encode_bundle` made this block of."""
-    head, block = _decode(data, type=list[bytes])
-    (constants,) = decode_column(head)
-    values, *varying = decode_block(block)
+    (shared,), values, *varying = map(decode_column, _decode(data, type=list[bytes]))
     columns = iter(varying)
-    timestamps, windows, panes, signs = (next(columns) if c is None else c for c in constants)
+    timestamps, windows, panes, signs = (next(columns) if column is None else column for column in shared)
     return Bundle(values, timestamps, windows, panes, signs)
 
 
 class ShuffleWriter:
     """The side of a shuffle that writes: cells of its own, sent on as blocks by key group.
 
+    Args:
+      groups: how many key groups there are.
+
     Attributes:
       fold, cells: what stages fold into.
     """
 
-    def __init__(self, fold: Fold, send: Send) -> None:
-        self.fold = fold
-        self.cells = Cells()
-        self._send = send
-        fold.setup()
-
     # It folds whatever comes.
     takes_bundles = False
+
+    def __init__(self, fold: Fold, send: Send, groups: int = KEY_GROUPS) -> None:
+        self.fold = fold
+        self._operator = WindowOperator(fold)
+        self._send = send
+        self._groups = groups
+        # The first time it sends early: only then it is known how large entries are.
+        self._limit = BUFFERED_ENTRIES // 10
+        fold.setup()
+
+    @property
+    def cells(self) -> Cells:
+        return self._operator.cells
 
     def receive(self, bundle: Bundle) -> None:
         raise AssertionError("bundles are folded before a shuffle")
 
     def folded(self) -> None:
         """Send on what is held, if it is much."""
-        if self.cells.size >= BUFFERED_ENTRIES:
+        if self.cells.size >= self._limit:
             self.flush()
 
     def flush(self) -> None:
         """Send on everything that is held."""
-        self.cells.size = 0
+        entries, self.cells.size = self.cells.size, 0
         try:
-            if self.fold.operation.merging:
-                self._flush_pending()
-            else:
-                self._flush_cells()
+            sent = self._flush(list(self._rows()))
         except Exception as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
+        self._limit = max(1, min(BUFFERED_ENTRIES, BUFFERED_BYTES * entries // max(1, sent)))
 
-    def _flush_cells(self) -> None:
-        by_group: dict[int, tuple[list[Any], list[Any], list[Any], list[Any]]] = {}
-        compacted = self.fold.compacted
-        for cells in self.cells.take():
-            window, stamps = cells.window, cells.stamps
-            accumulators = compacted(cells.accumulators.values())
-            for key, accumulator in zip(cells.accumulators, accumulators, strict=True):
-                group = key_group(key, KEY_GROUPS)
-                columns = by_group.get(group)
-                if columns is None:
-                    columns = by_group[group] = ([], [], [], [])
-                columns[0].append(key)
-                columns[1].append(accumulator)
-                columns[2].append(window)
-                if stamps:
-                    columns[3].append(stamps[key])
-        for group, (keys, values, windows, micros) in by_group.items():
-            for block in encode_blocks([keys, values, windows, micros or [None] * len(keys)]):
+    def _flush(self, rows: list[Row]) -> int:
+        plain = self.fold.combine_fn is None and not self._by_element
+        by_group: defaultdict[int, list[Row]] = defaultdict(list)
+        for group, row in zip(key_groups([row[0] for row in rows], self._groups), rows, strict=True):
+            by_group[group].append(row)
+        sent = 0
+        for group, own in by_group.items():
+            for block in encode_rows(own, plain):
+                sent += len(block)
                 self._send(group, block)
+        return sent
 
-    def _flush_pending(self) -> None:
-        by_group: dict[int, tuple[list[Any], list[Any]]] = {}
-        pending, self.cells.pending = self.cells.pending, {}
-        for key, entries in pending.items():
-            columns = by_group.setdefault(key_group(key, KEY_GROUPS), ([], []))
-            columns[0].extend([key] * len(entries))
-            columns[1].extend(entries)
-        for group, (keys, all_entries) in by_group.items():
-            for block in encode_blocks([keys, all_entries]):
-                self._send(group, block)
+    @property
+    def _by_element(self) -> bool:
+        window_fn = self.fold.windowing.window_fn
+        return window_fn.is_merging and not window_fn.merges_by_overlap
 
-
-def receive_block(operator: WindowOperator, block: bytes | memoryview) -> int:
-    """Merge a block into an operator's cells; how many entries it had."""
-    columns = decode_block(block)
-    if operator.fold.operation.merging:
-        pending = operator.cells.pending
-        for key, entry in zip(*columns, strict=True):
-            pending.setdefault(key, []).append(tuple(entry))
-        return len(columns[0])
-    keys, accumulators, windows, micros = columns
-    n = len(keys)
-    plain = operator.fold.combine_fn is None
-    operator.cells.size += sum(map(len, accumulators)) if plain else n
-    stamped = micros[0] is not None
-    start = 0
-    while start < n:
-        window = windows[start]
-        end = start + 1
-        while end < n and windows[end] == window:
-            end += 1
-        stamps = dict(zip(keys[start:end], micros[start:end], strict=True)) if stamped else {}
-        operator.merge(window, dict(zip(keys[start:end], accumulators[start:end], strict=True)), stamps)
-        start = end
-    return n
+    def _rows(self) -> Iterator[Row]:
+        cells = self.cells
+        if self._by_element:
+            pending, cells.pending = cells.pending, {}
+            for key, entries in pending.items():
+                for window, _, micros, value in entries:
+                    yield key, window, value, micros
+        elif self.fold.operation.merging:
+            for key, merged in self._operator.take_merged():
+                accumulators = self.fold.compacted(accumulator for _, accumulator, _ in merged)
+                for (window, _, stamp), accumulator in zip(merged, accumulators, strict=True):
+                    yield key, window, accumulator, stamp
+        else:
+            for own in cells.take():
+                accumulators = self.fold.compacted(own.accumulators.values())
+                # Both dictionaries have their keys in the order in which they came.
+                stamps: Iterable[Any] = own.stamps.values() if own.stamps else repeat(None)
+                yield from zip(own.accumulators, repeat(own.window), accumulators, stamps, strict=False)
 
 
-__all__ = ["BLOCK_BYTES", "KEY_GROUPS", "ShuffleWriter", "decode_bundle", "encode_bundle", "receive_block"]
+def receive_block(operator: WindowOperator, data: bytes | memoryview) -> int:
+    """Merge a block into an operator's windows; how many values or accumulators it had."""
+    block = decode_block(data)
+    fold = operator.fold
+    window_fn = fold.windowing.window_fn
+    if fold.operation.merging:
+        windows = chain.from_iterable(map(repeat, block.windows, block.counts))
+        if window_fn.merges_by_overlap:
+            operator.put_merged(block.keys, zip(windows, block.accumulators, block.stamps, strict=True))
+        else:
+            pending = operator.cells.pending
+            for key, window, micros, value in zip(block.keys, windows, block.stamps, block.accumulators, strict=True):
+                pending.setdefault(key, []).append((window, window, micros, value))
+            return len(block.keys)
+    else:
+        start = 0
+        for window, count in zip(block.windows, block.counts, strict=True):
+            end = start + count
+            operator.merge(window, block.keys[start:end], block.accumulators[start:end], block.stamps[start:end])
+            start = end
+    return sum(map(len, block.accumulators)) if fold.combine_fn is None else len(block.keys)

@@ -102,7 +102,7 @@ class StageExecutor:
         if self.cells is not None:
             assert self._fold is not None
             self._guarded(self._fold.label, self.cells.finish_bundle)
-            if not self._operations:
+            if not self._operations or self.cells.pending:
                 self.cells.size += len(bundle)
             if self._folded is not None:
                 self._folded()
@@ -262,22 +262,30 @@ class Chain:
 
     def specials(self, index: int, elements: list[tuple[Any, int, Any, Any, int]]) -> None:
         """Go on after operation `index` with outputs that have columns of their own."""
-        label = self._executor.stage.operations[index].label
-        by_tag: dict[graph.Tag, list[tuple[Any, ...]]] = {}
+        by_tag: dict[graph.Tag, tuple[list[Any], ...]] = {}
         is_last = index == len(self._operations) - 1
+        tags = self._tags if is_last else (None,)
         for element, micros, windows, pane, sign in elements:
             tag = None
             if type(element) is TaggedOutput:
                 tag, element = element.tag, element.value
-                if not is_last or tag not in self._tags:
-                    declared = [t for t in self._tags if t is not None] if is_last else []
-                    raise PipelineError(
-                        f"{label}: got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"
-                    )
-            by_tag.setdefault(tag, []).append((*unwrapped(element, micros, windows, pane), sign))
-        for tag, rows in by_tag.items():
-            values, timestamps, all_windows, panes, signs = map(list, zip(*rows, strict=True))
-            bundle = Bundle(values, timestamps, all_windows, panes, signs)
+            if type(element) in SPECIAL_TYPES:
+                element, micros, windows, pane = unwrapped(element, micros, windows, pane)
+            columns = by_tag.get(tag)
+            if columns is None:
+                if tag not in tags:
+                    if self._drops_unknown_tags(index):
+                        continue
+                    raise self._unknown_tag(index, tag, tags)
+                columns = by_tag[tag] = ([], [], [], [], [])
+            columns[0].append(element)
+            columns[1].append(micros)
+            columns[2].append(windows)
+            columns[3].append(pane)
+            columns[4].append(sign)
+        elements.clear()
+        for tag, (values, timestamps, all_windows, panes, signs) in by_tag.items():
+            bundle = Bundle(values, *map(_shared, (timestamps, all_windows, panes, signs)))
             if tag is not None or (is_last and self._executor._fold is None):
                 self._executor._emit(tag, bundle)
             else:
@@ -285,6 +293,17 @@ class Chain:
                 if rest is None:
                     rest = self._rest[index] = Chain(self._executor, index + 1, self._operations, self._tags)
                 rest.run(bundle)
+
+    def _drops_unknown_tags(self, index: int) -> bool:
+        primitive = self._executor.stage.operations[index].primitive
+        return isinstance(primitive, graph.ParDo) and primitive.any_tag
+
+    def _unknown_tag(self, index: int, tag: graph.Tag, tags: tuple[graph.Tag, ...]) -> PipelineError:
+        label = self._executor.stage.operations[index].label
+        declared = [t for t in tags if t is not None]
+        return PipelineError(
+            f"{label}: got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"
+        )
 
     def _attributed(self, error: Exception, run: Callable[..., None], generated: Generated) -> Exception:
         tb = error.__traceback__
@@ -368,6 +387,12 @@ def _transformed(window_fn: WindowFn) -> Callable[[Any, int], int | None]:
 
 def _windowed_value(value: Any, micros: int, windows: Any, pane: Any) -> WindowedValue:
     return WindowedValue(value, Timestamp.of_micros(micros), windows, pane)
+
+
+def _shared(column: list[Any]) -> Any:
+    """The entry that all of a column's are, if they are one; else the column."""
+    first = column[0]
+    return first if column.count(first) == len(column) else column
 
 
 def _iterable_type(result: Any) -> type:

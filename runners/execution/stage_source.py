@@ -346,7 +346,9 @@ class _Generator:
         self.pends.append(i)
         with out.block(f"if type({result}) is not k{i}:"):
             with out.block(f"if type({result}) in SPECIAL:"):
-                out.line(f"pend{i}(({result}, {self.columns.all})); continue")
+                out.line(f"pend{i}(({result}, {self.columns.all}))")
+                out.line(f"if len(P{i}) >= {self.limit}: specials({i}, P{i})")
+                out.line("continue")
             out.line(f"k{i} = type({result})")
 
     def _explode(self, i: int) -> None:

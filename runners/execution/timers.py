@@ -16,12 +16,11 @@ holds the timers moves: this file knows no clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from ...sdk.userstate.timer_spec import TimeDomain
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
-from .due_times import Holds
 
 EVENT_TIME, PROCESSING_TIME = TimeDomain.WATERMARK, TimeDomain.REAL_TIME
 
@@ -48,7 +47,7 @@ class Timer(NamedTuple):
 
 
 class _Entry:
-    """A timer in a heap; `is_set` until it is cleared, moved or fired."""
+    """A timer in the heaps; `is_set` until it is cleared, moved or fired."""
 
     __slots__ = ("domain", "is_set", "timer")
 
@@ -56,6 +55,38 @@ class _Entry:
         self.timer = timer
         self.domain = domain
         self.is_set = True
+
+
+class _Heap:
+    """Entries by time, and by the order of their coming where times are equal.
+
+    One that is no longer set stays until it comes to the top, or until half of them are such.
+    """
+
+    __slots__ = ("_unset", "items")
+
+    def __init__(self) -> None:
+        self.items: list[tuple[int, int, _Entry]] = []
+        self._unset = 0
+
+    def first(self) -> tuple[int, int, _Entry] | None:
+        """The first one that is set."""
+        items = self.items
+        while items and not items[0][2].is_set:
+            heappop(items)
+            self._unset -= 1
+        return items[0] if items else None
+
+    def unset(self) -> None:
+        """One of them is no longer set."""
+        self._unset += 1
+        if self._unset > _FEW and 2 * self._unset > len(self.items):
+            self.items = self.in_order()
+            self._unset = 0
+
+    def in_order(self) -> list[tuple[int, int, _Entry]]:
+        """Those that are set, in order; which is a heap as well."""
+        return sorted(item for item in self.items if item[2].is_set)
 
 
 class Timers:
@@ -67,9 +98,8 @@ class Timers:
     def __init__(self) -> None:
         # By window, then by key, family and tag.
         self._set: dict[Any, dict[tuple[Any, str, str], _Entry]] = {}
-        self._heaps: dict[TimeDomain, list[tuple[int, int, _Entry]]] = {EVENT_TIME: [], PROCESSING_TIME: []}
-        self._stale: dict[TimeDomain, int] = {EVENT_TIME: 0, PROCESSING_TIME: 0}
-        self._holds = Holds()
+        self._heaps = {EVENT_TIME: _Heap(), PROCESSING_TIME: _Heap()}
+        self._holds = _Heap()
         self._count = 0
 
     def __len__(self) -> int:
@@ -87,52 +117,41 @@ class Timers:
             if before is not None:
                 if before.timer == timer:
                     return
+                del own[name]
                 self._unset(before)
         entry = own[name] = _Entry(timer, domain)
         self._count += 1
-        heappush(self._heaps[domain], (timer.fire, self._count, entry))
-        self._holds.add(timer.output)
+        heappush(self._heaps[domain].items, (timer.fire, self._count, entry))
+        heappush(self._holds.items, (timer.output, self._count, entry))
 
     def clear(self, window: Any, key: Any, family: str, tag: str = "") -> None:
         """Have a timer not fire, if it is set."""
-        own = self._set.get(window)
-        entry = None if own is None else own.pop((key, family, tag), None)
-        if entry is not None:
-            if not own:
-                del self._set[window]
-            self._unset(entry)
+        if (key, family, tag) in self._set.get(window, ()):
+            self._remove(window, (key, family, tag))
+
+    def _remove(self, window: Any, name: tuple[Any, str, str]) -> None:
+        own = self._set[window]
+        self._unset(own.pop(name))
+        if not own:
+            del self._set[window]
 
     def _unset(self, entry: _Entry) -> None:
-        """It stays in its heap until that is more than half full of such."""
         entry.is_set = False
-        self._holds.remove(entry.timer.output)
-        domain = entry.domain
-        self._stale[domain] += 1
-        heap = self._heaps[domain]
-        if self._stale[domain] > 64 and 2 * self._stale[domain] > len(heap):
-            heap[:] = [item for item in heap if item[2].is_set]
-            heapify(heap)
-            self._stale[domain] = 0
+        self._heaps[entry.domain].unset()
+        self._holds.unset()
 
     def next(self, domain: TimeDomain) -> int | None:
         """When the first one fires; None if none is set."""
-        heap = self._heaps[domain]
-        while heap and not heap[0][2].is_set:
-            heappop(heap)
-            self._stale[domain] -= 1
-        return heap[0][0] if heap else None
+        first = self._heaps[domain].first()
+        return None if first is None else first[0]
 
     def pop(self, domain: TimeDomain) -> Timer:
-        """Take out the first one."""
-        self.next(domain)
-        _, _, entry = heappop(self._heaps[domain])
-        timer = entry.timer
-        entry.is_set = False
-        self._holds.remove(timer.output)
-        own = self._set[timer.window]
-        del own[timer.key, timer.family, timer.tag]
-        if not own:
-            del self._set[timer.window]
+        """Take out the first one.  Raises `IndexError` if none is set."""
+        first = self._heaps[domain].first()
+        if first is None:
+            raise IndexError("no timer is set")
+        timer = first[2].timer
+        self._remove(timer.window, (timer.key, timer.family, timer.tag))
         return timer
 
     def fired(self, domain: TimeDomain, time: int) -> Iterator[Timer]:
@@ -140,19 +159,26 @@ class Timers:
         while (first := self.next(domain)) is not None and first <= time:
             yield self.pop(domain)
 
-    def take(self, window: Any, domain: TimeDomain | None = None) -> list[Timer]:
-        """Take out those of a window, of one domain or of both, in the order in which they would fire."""
-        own = self._set.get(window, {})
-        taken = [entry for entry in own.values() if domain in (None, entry.domain)]
-        for entry in taken:
-            timer = entry.timer
-            self.clear(window, timer.key, timer.family, timer.tag)
-        # Sorting is stable, and those of one time stand in the order in which they were set.
-        return sorted((entry.timer for entry in taken), key=lambda timer: timer.fire)
+    def get(self, window: Any, key: Any, family: str, tag: str = "") -> Timer | None:
+        """A timer, if it is set."""
+        entry = self._set.get(window, {}).get((key, family, tag))
+        return None if entry is None else entry.timer
+
+    def of(self, window: Any, domain: TimeDomain) -> list[Timer]:
+        """Those of a window and domain, in the order in which they fire."""
+        own = [entry.timer for entry in self._set.get(window, {}).values() if entry.domain is domain]
+        # Those of one time stand in the order in which they were set, and sorting is stable.
+        return sorted(own, key=lambda timer: timer.fire)
+
+    def free(self, window: Any) -> None:
+        """Clear those of a window."""
+        for name in list(self._set.get(window, ())):
+            self._remove(window, name)
 
     def hold(self) -> int | None:
         """The earliest event time that something may yet be put out at; None if none is set."""
-        return self._holds.least()
+        first = self._holds.first()
+        return None if first is None else first[0]
 
     def windows(self) -> list[Any]:
         """The windows that have any timer."""
@@ -162,13 +188,13 @@ class Timers:
 
     def snapshot(self) -> list[tuple[Timer, TimeDomain]]:
         """Those that are set, as plain data, in the order in which they would fire."""
-        return [
-            (entry.timer, domain)
-            for domain, heap in self._heaps.items()
-            for _, _, entry in sorted(item for item in heap if item[2].is_set)
-        ]
+        return [(entry.timer, domain) for domain, heap in self._heaps.items() for _, _, entry in heap.in_order()]
 
     def restore(self, timers: Iterable[tuple[Timer, TimeDomain]]) -> None:
         """Set those of a snapshot."""
         for timer, domain in timers:
             self.set(timer, domain)
+
+
+# Fewer entries than this aren't worth tidying up.
+_FEW = 64

@@ -11,7 +11,7 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from .cells import Cells, WindowCells
 from .fold import Fold
+from .merged_accumulators import merging_into
 from .user_code import Attribution, attributed, reraise
 
 # An element whose windows haven't been merged yet: see `Cells.pending`.
@@ -48,6 +49,7 @@ class WindowOperator:
         self.watermark = MIN_MICROS
         self._windowing = fold.windowing
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
+        self._merge_into = merging_into(fold)
         # Windows that have merged, by key.
         self._merged: dict[Any, list[MergedWindow]] = {}
 
@@ -72,26 +74,44 @@ class WindowOperator:
         yield from self.advance(MAX_MICROS)
         self.watermark = MIN_MICROS
 
-    def merge(self, window: BoundedWindow, accumulators: dict[Any, Any], stamps: dict[Any, int]) -> None:
-        """Take in cells that were folded elsewhere."""
-        cells = self.cells.open(window)
-        held = cells.accumulators
-        fold, combiner = self.fold, self._combiner
-        if held:
-            merged = fold.merged
-            for key, accumulator in accumulators.items():
-                if key not in held:
-                    held[key] = accumulator
-                elif fold.combine_fn is None:
-                    held[key].extend(accumulator)
-                else:
-                    held[key] = merged([held[key], accumulator])
-            for key, micros in stamps.items():
+    # A shuffle's two sides
+
+    def merge(self, window: BoundedWindow, keys: list[Any], accumulators: list[Any], stamps: list[Any]) -> None:
+        """Take in cells of a window that were folded elsewhere; no key twice."""
+        by_window = self.cells.by_window
+        cells = by_window.get(window)
+        if cells is None:
+            cells = by_window[window] = WindowCells(window)
+        self._merge_into(cells.accumulators, keys, accumulators)
+        if self._combiner is not TimestampCombiner.OUTPUT_AT_EOW:
+            for key, micros in zip(keys, stamps, strict=True):
                 other = cells.stamps.get(key)
-                cells.stamps[key] = micros if other is None else combined(combiner, other, micros)
-        else:
-            held.update(accumulators)
-            cells.stamps.update(stamps)
+                cells.stamps[key] = micros if other is None else combined(self._combiner, other, micros)
+
+    def take_merged(self) -> Iterator[tuple[Any, list[MergedWindow]]]:
+        """Merge the windows that overlap among what has come, and take them out, key by key."""
+        pending, self.cells.pending = self.cells.pending, {}
+        for key, entries in pending.items():
+            yield key, self._merge_overlapping(entries, [])
+
+    def put_merged(self, keys: list[Any], windows: Iterable[MergedWindow]) -> None:
+        """Take in windows that were merged elsewhere."""
+        merged = self._merged
+        for key, window in zip(keys, windows, strict=True):
+            held = merged.get(key)
+            if held is None:
+                merged[key] = [window]
+            else:
+                held.append(window)
+
+    def replace(self, replaced: Callable[[Any], Any]) -> None:
+        """Put in the place of each accumulator that is held what `replaced` makes of it."""
+        for cells in self.cells.by_window.values():
+            for key, accumulator in cells.accumulators.items():
+                cells.accumulators[key] = replaced(accumulator)
+        for key, windows in self._merged.items():
+            joined = self._joined(sorted(windows, key=_first)) if len(windows) > 1 else windows
+            self._merged[key] = [(window, replaced(accumulator), stamp) for window, accumulator, stamp in joined]
 
     # Windows that don't merge
 

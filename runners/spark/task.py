@@ -184,19 +184,21 @@ class SegmentRun:
         (output,) = root.transform.outputs.values()
         send = self.dataflow.send_to(output)
         count = self.counts.of(root.transform.label)
-        spool, spill = BlockSpool(), GroupSpill()
+        spool, spill = BlockSpool(), GroupSpill(operator)
         for group, block in rows:
             spool.add(group, block)
         for _, blocks in spool.groups():
             for block in blocks:
                 try:
-                    count.read += receive_block(operator, block)
+                    received = receive_block(operator, block)
+                    count.read += received
                     if fold.combine_fn is None:
-                        spill.check(operator.cells)
+                        spill.received(received, len(block))
                 except Exception as error:
                     reraise(attributed(error, Attribution(fold.label, None)))
             for bundle in operator.flush():
                 count.written += len(bundle)
                 send(bundle)
                 yield
+            spill.flushed()
         fold.teardown()

@@ -16,7 +16,7 @@ import dataclasses
 import datetime as dt
 import struct
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from enum import Enum, Flag
 from fractions import Fraction
@@ -67,6 +67,25 @@ def key_group(key: Any, groups: int = KEY_GROUPS) -> int:
     4
     """
     return key_hash(key) % groups
+
+
+def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
+    """`key_group` of many keys; of strings and ints in half the time.
+
+    >>> key_groups(["a", "b"]), key_groups([("a", 1)])
+    ([4, 62], [38])
+    """
+    kinds = set(map(type, keys))
+    try:
+        if kinds == {str}:
+            return [crc32(key.encode(), _STR_SEED) % groups for key in keys]
+        if kinds == {int}:
+            return [crc32(key.to_bytes(8, "big", signed=True), _INT_SEED) % groups for key in keys]
+    except (OverflowError, UnicodeEncodeError):
+        pass
+    # Equal keys have one encoding, so each of them is encoded once.
+    known = {key: key_hash(key) % groups for key in dict.fromkeys(keys)}
+    return [known[key] for key in keys]
 
 
 def encode_key(key: Any) -> bytes:

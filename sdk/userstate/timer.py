@@ -74,9 +74,7 @@ class RuntimeTimer(BaseTimer):
         the method was called for.  Under `TestStream` processing time is the script's, which
         `Timestamp.now()` doesn't know.
         """
-        self._setter.set_timer_relative(
-            self._family, dynamic_timer_tag, micros_of(duration), _micros(output_timestamp)
-        )
+        self._setter.set_timer_relative(self._family, dynamic_timer_tag, micros_of(duration), _micros(output_timestamp))
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Have it not fire, if it was set."""

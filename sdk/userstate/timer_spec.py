@@ -48,9 +48,8 @@ class TimerSpec:
         if not isinstance(name, str):
             raise TypeError(f"TimerSpec: the name must be a str, got {name!r}")
         if time_domain not in list(TimeDomain):
-            raise ValueError(
-                f"TimerSpec({name!r}): the time domain must be one of {[str(d) for d in TimeDomain]}, got {time_domain!r}"
-            )
+            known = [str(domain) for domain in TimeDomain]
+            raise ValueError(f"TimerSpec({name!r}): the time domain must be one of {known}, got {time_domain!r}")
         self.name = name
         self.time_domain = TimeDomain(time_domain)
         # The method that it calls, as `on_timer` was given it; a copy in a worker knows its name only.
@@ -68,8 +67,8 @@ def on_timer(timer_spec: TimerSpec) -> Callable[[M], M]:
     """Marks the method of a DoFn that is called when the timer fires.
 
     Its parameters are filled by `DoFn` markers alone.  `DoFn.TimestampParam` is the time that the
-    timer was set to, `DoFn.DynamicTimerTagParam` its tag.  Raises `ValueError` if another method
-    is marked with the same timer.
+    timer was set to, in its own time domain, and `DoFn.DynamicTimerTagParam` its tag.  Raises
+    `ValueError` if another method is marked with the same timer.
     """
     if not isinstance(timer_spec, TimerSpec):
         raise ValueError(f"on_timer takes a TimerSpec, got {timer_spec!r}")

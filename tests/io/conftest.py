@@ -1,11 +1,19 @@
-"""What the tests of sources and sinks share: real servers."""
+"""What the tests of sources and sinks share: real databases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
+from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
 from servers.postgresql import PostgreSQL, running_postgresql, why_there_is_no_postgresql
+
+from penstock.io.sql_database import SqlConnector, SqlDatabase, SqliteFile
+from penstock.io.table_sink import TableSink
+from penstock.sdk.bundle import Bundle
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +23,108 @@ def postgresql() -> Iterator[PostgreSQL]:
         pytest.skip(reason)
     with running_postgresql() as server:
         yield server
+
+
+class Database:
+    """A database of a test's own.
+
+    Attributes:
+      connector: a function that gives connections; its fuse makes them fail.
+      schema: what stands before the names of tables; "" for none.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, connector: Connector, schema: str, database: SqlDatabase) -> None:
+        self.connector = connector
+        self.schema = schema
+        self.database = database
+        if schema:
+            self.run(f"CREATE SCHEMA {schema[:-1]}")
+
+    def run(self, sql: str) -> list[Any]:
+        """Run a statement; its rows."""
+        connection = self.connector()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(sql)
+            rows = list(cursor.fetchall()) if cursor.description else []
+            connection.commit()
+            return rows
+        finally:
+            connection.close()
+
+    def rows(self, table: str = "words") -> list[Any]:
+        """What a table holds, in order."""
+        return sorted(self.run(f"SELECT * FROM {self.schema}{table}"), key=repr)
+
+    def tables(self) -> list[str]:
+        """The names of all tables of the test's own."""
+        if self.schema:
+            of_schema = f"schemaname = '{self.schema[:-1]}'"
+            found = self.run(f"SELECT tablename FROM pg_tables WHERE {of_schema}")
+        else:
+            found = self.run("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return sorted(name for (name,) in found)
+
+    def sink(self, table: str = "words", key: Any = "word", columns: Any = None, **options: Any) -> TableSink:
+        """A sink into a table of words and numbers, by connections that can fail."""
+        columns = {"word": str, "n": int} if columns is None else columns or None
+        options = {"transform": "save/words"} | options
+        return TableSink(self.database, self.schema + table, key, columns, **options)
+
+    def new_table(self) -> str:
+        """A name that no table has yet."""
+        return f"words{next(self._numbers)}"
+
+
+def database_of(request: pytest.FixtureRequest, tmp_path: Any, name: str) -> Database:
+    """A database of this kind; 'other' is PostgreSQL taken for a database that nothing is known of."""
+    if name == "sqlite":
+        path = str(tmp_path / "test.db")
+        connector: Connector = SqliteConnector(path)
+        return Database(connector, "", SqlConnector(connector, None))
+    server = request.getfixturevalue("postgresql")
+    connector = PostgreSQLConnector(server.dsn)
+    schema = f"test{next(Database._numbers)}."
+    return Database(connector, schema, SqlConnector(connector, "other" if name == "other" else None))
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "other"])
+def database(request: pytest.FixtureRequest, tmp_path: Any) -> Database:
+    """A database of each kind in turn."""
+    return database_of(request, tmp_path, request.param)
+
+
+@pytest.fixture
+def sqlite(request: pytest.FixtureRequest, tmp_path: Any) -> Database:
+    """SQLite, as WriteToSQLite has it."""
+    made = database_of(request, tmp_path, "sqlite")
+    made.database = SqliteFile(str(tmp_path / "test.db"), timeout=0.1)
+    return made
+
+
+class Transactions:
+    """Transactions of a sink, carried out as a runner does."""
+
+    @staticmethod
+    def stage(sink: TableSink, transaction: str, *units: Sequence[Bundle]) -> list[Any]:
+        """What workers, one for each list of bundles, stage."""
+        tokens = []
+        for number, bundles in enumerate(units):
+            writer = sink.open_writer(transaction, f"unit/{number}")
+            for bundle in bundles:
+                writer.write(bundle)
+            tokens.append(pickle.loads(pickle.dumps(writer.stage())))
+        return tokens
+
+    def write(self, sink: TableSink, *bundles: Bundle, transaction: str = "run/1") -> None:
+        """A whole transaction of one worker."""
+        sink.prepare(transaction)
+        sink.commit(transaction, self.stage(sink, transaction, bundles))
+
+
+@pytest.fixture
+def transactions() -> Transactions:
+    """How to write through a sink without a pipeline."""
+    return Transactions()

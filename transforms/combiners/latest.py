@@ -22,7 +22,7 @@ class LatestCombineFn(CombineFn[tuple[Any, Any], tuple[Any, Any], Any]):
     'new'
     """
 
-    inline_fold = InlineFold(first="x", step="acc if acc[1] > x[1] else x")
+    inline_fold = InlineFold(first="x", step="acc if acc[1] > x[1] else x", merge="acc if acc[1] > x[1] else x")
 
     def create_accumulator(self) -> tuple[Any, Any]:
         return None, MIN_TIMESTAMP

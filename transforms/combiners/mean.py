@@ -20,7 +20,9 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
     3.0
     """
 
-    inline_fold = InlineFold(first="(0 + x, 1)", step="(acc[0] + x, acc[1] + 1)")
+    inline_fold = InlineFold(
+        first="(0 + x, 1)", step="(acc[0] + x, acc[1] + 1)", merge="(acc[0] + x[0], acc[1] + x[1])"
+    )
 
     def create_accumulator(self) -> tuple[Any, int]:
         return 0, 0

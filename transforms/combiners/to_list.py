@@ -18,8 +18,8 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
     [3, 1, 3]
     """
 
-    # `append` gives None.
-    inline_fold = InlineFold(first="[x]", step="acc.append(x) or acc")
+    # `append` and `extend` give None.
+    inline_fold = InlineFold(first="[x]", step="acc.append(x) or acc", merge="acc.extend(x) or acc")
     output_is_accumulator = True
 
     def create_accumulator(self) -> list[Any]:

@@ -206,6 +206,19 @@ def test_the_inline_fold_is_add_input(case: Case, data: DataObject) -> None:
 
 @every_combiner
 @given(data=st.data())
+def test_the_inline_merge_is_merge_accumulators(case: Case, data: DataObject) -> None:
+    """Of accumulators that something has been added to."""
+    fn = case.make()
+    parts = data.draw(st.tuples(case.elements, case.elements), label="elements")
+    if fn.inline_fold is None or fn.inline_fold.merge is None or not all(parts):
+        return
+    expected = fn.merge_accumulators([fn.add_inputs(fn.create_accumulator(), part) for part in parts])
+    acc, x = (fn.add_inputs(fn.create_accumulator(), part) for part in parts)
+    assert expected == eval(fn.inline_fold.merge, {"__builtins__": {}, "acc": acc, "x": x})
+
+
+@every_combiner
+@given(data=st.data())
 def test_the_output_is_the_accumulator_where_that_is_said(case: Case, data: DataObject) -> None:
     """A runner then leaves the call out."""
     fn = case.make()

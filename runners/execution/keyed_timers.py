@@ -1,0 +1,85 @@
+"""What sets the timers of one key and window, for the one call of a DoFn's method."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ...sdk.userstate.timer_spec import TimeDomain
+from ...triggers import PaneInfo
+from ...windowing import BoundedWindow
+from ...windowing.timestamp import MAX_MICROS, Timestamp
+from .timers import EVENT_TIME, Timer, Timers
+
+
+class TimerOwner(Protocol):
+    """Whose timers they are: the executor."""
+
+    timers: Timers
+    processing_time: int
+
+    def set_timer(self, timer: Timer) -> None: ...
+
+    def domain(self, family: str) -> TimeDomain: ...
+
+    def expiry(self, window: BoundedWindow) -> int: ...
+
+
+class KeyedTimers:
+    """Sets timers.
+
+    Args:
+      owner: whose timers they are.
+      key, window: of the element, or of the timer that has fired.
+      now: the event time of the call: the element's timestamp, or the time of the event-time
+        timer that has fired.
+      output: the timestamp of what the call puts out; nothing that comes of it may be earlier.
+      pane: of the element, or of the one that set the timer.
+    """
+
+    __slots__ = ("_key", "_now", "_output", "_owner", "_pane", "_window")
+
+    def __init__(
+        self, owner: TimerOwner, key: Any, window: BoundedWindow, now: int, output: int, pane: PaneInfo
+    ) -> None:
+        self._owner = owner
+        self._key = key
+        self._window = window
+        self._now = now
+        self._output = output
+        self._pane = pane
+
+    def set_timer(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
+        """Set one, or set it anew."""
+        owner, window = self._owner, self._window
+        output = self._output
+        if owner.domain(family) is EVENT_TIME:
+            expiry = owner.expiry(window)
+            if micros > expiry:
+                if self._now >= expiry:
+                    # The window is over: a timer that goes on setting itself has come to its end.
+                    owner.timers.clear(window, self._key, family, tag)
+                    return
+                micros = expiry
+            output = max(micros, output)
+        if output_micros is not None:
+            self._check(family, output_micros)
+            output = output_micros
+        owner.set_timer(Timer(micros, output, self._key, window, family, tag, self._pane))
+
+    def set_timer_relative(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
+        """Set one to so much later than it is now, in its time domain."""
+        now = self._now if self._owner.domain(family) is EVENT_TIME else self._owner.processing_time
+        self.set_timer(family, tag, min(now + micros, MAX_MICROS), output_micros)
+
+    def clear_timer(self, family: str, tag: str) -> None:
+        """Have one not fire."""
+        self._owner.timers.clear(self._window, self._key, family, tag)
+
+    def _check(self, family: str, output_micros: int) -> None:
+        end = self._window.max_micros
+        if not self._output <= output_micros <= end:
+            given, least, most = map(Timestamp.of_micros, (output_micros, self._output, end))
+            raise ValueError(
+                f"the timer {family!r} was given the output timestamp {given}; it must not be before {least}, the "
+                f"timestamp of the element or timer that it is set for, nor after {most}, the end of {self._window!r}"
+            )

@@ -1,0 +1,52 @@
+"""Accumulators merged, key by key: what most of the time behind a shuffle goes into.
+
+Of a combiner whose merge is an expression the loop is generated, as a stage's is; that saves
+a call, and a list to call it with, for each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .fold import MISSING, Fold
+
+MergeInto = Callable[[dict[Any, Any], list[Any], list[Any]], None]
+
+_SOURCE = """
+def merge_into(held, keys, accumulators):
+    get = held.get
+    for key, x in zip(keys, accumulators):
+        acc = get(key, MISSING)
+        held[key] = x if acc is MISSING else {merge}
+"""
+
+# A plain grouping's lists grow in place.
+_APPENDED = "acc.extend(x) or acc"
+
+
+def merging_into(fold: Fold) -> MergeInto:
+    """A function `(held, keys, accumulators)` that merges accumulators into those held by key.
+
+    >>> from penstock.runners.execution.fold import MISSING
+    >>> exec(_SOURCE.format(merge="acc + x"), names := {"MISSING": MISSING})
+    >>> names["merge_into"](held := {"a": 1}, ["a", "b"], [2, 3])
+    >>> held
+    {'a': 3, 'b': 3}
+    """
+    names: dict[str, Any] = {"MISSING": MISSING, "merged": fold.merged}
+    merge_expression = "merged([acc, x])"
+    if fold.combine_fn is None:
+        merge_expression = _APPENDED
+    elif fold.combine_fn.inline_fold is not None and fold.combine_fn.inline_fold.merge is not None:
+        merge_expression = fold.combine_fn.inline_fold.merge
+    exec(compile(_SOURCE.format(merge=merge_expression), "<penstock merge>", "exec"), names)
+    merge_into: MergeInto = names["merge_into"]
+
+    def merge(held: dict[Any, Any], keys: list[Any], accumulators: list[Any]) -> None:
+        if held:
+            merge_into(held, keys, accumulators)
+        else:
+            held.update(zip(keys, accumulators, strict=True))
+
+    return merge

@@ -1,0 +1,373 @@
+"""A stateful ParDo at work: elements and clocks in, bundles out (MillWheel, section 4).
+
+The DoFn's methods run in the context of one key and window at a time.  After each of them
+whatever it made due is done before the next element is looked at, so that results don't
+depend on how the input is cut into bundles.  It is pure: it knows no clock but those that it is given.
+
+Event-time timers fire in the order of their times, when the watermark has reached them; those that a window
+still has when it expires are fired by then.  A window expires when the watermark
+has reached its end plus the allowed lateness: then `on_window_expiration` is called for each
+of its keys, and its states and timers are gone.  Elements that come for it later are dropped, and
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from heapq import heappop, heappush
+from typing import Any
+
+from ...sdk import graph
+from ...sdk.bundle import Bundle, Windows
+from ...sdk.coders.key_encoding import check_keys
+from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
+from ...sdk.process_signature import bind_callback
+from ...sdk.retracted import Retracted
+from ...sdk.tagged_output import TaggedOutput
+from ...sdk.userstate.stateful_dofn import signature_of
+from ...sdk.userstate.timer_spec import TimeDomain
+from ...sdk.windowed_value import SPECIAL_TYPES, unwrapped
+from ...triggers import PaneInfo
+from ...triggers.pane import PANE_INFO_UNKNOWN
+from ...windowing import BoundedWindow
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from . import fusion
+from .key_check import not_a_pair, pair_type, unhashable
+from .keyed_calls import asks_for_timers, generated_call
+from .keyed_state import Change, KeyedState
+from .keyed_timers import KeyedTimers
+from .output_rows import OutputRows
+from .side_input_views import SideInputViews
+from .stage import Emit, StageExecutor, _iterable_type
+from .stage_source import ParDoOperation
+from .timers import EVENT_TIME, PROCESSING_TIME, Timer, Timers
+from .user_code import Attribution, attributed, reraise, shortened
+
+Call = Callable[..., Any]
+
+# The cell that says that a key has been seen in a window, for `on_window_expiration`.
+_SEEN = ""
+
+
+class StatefulExecutor(StageExecutor):
+    """One worker's copy of a stateful ParDo.
+
+    Args:
+      transform: the ParDo.
+      emit: called with the tag and the elements of each bundle that comes out.
+      views: the side inputs' contents.
+      tracking: whether snapshots will be taken.
+
+    Attributes:
+      watermark, processing_time: the two clocks, in microseconds.
+      dropped: how many elements came too late; for whoever counts them to take.
+    """
+
+    def __init__(
+        self, transform: graph.Transform, emit: Emit, views: SideInputViews | None = None, tracking: bool = False
+    ) -> None:
+        super().__init__(fusion.Stage((transform,), transform.inputs[0]), emit, views)
+        (operation,) = self._operations
+        primitive = transform.primitive
+        assert isinstance(operation, ParDoOperation)
+        assert isinstance(primitive, graph.ParDo)
+        assert primitive.keyed is not None
+        self.label = transform.label
+        self.watermark = MIN_MICROS
+        self.processing_time = 0
+        self.dropped = 0
+        self.state = KeyedState(tracking)
+        self.timers = Timers()
+        self._may_retract = primitive.keyed.may_retract
+        self._lateness = primitive.keyed.windowing.allowed_lateness
+        self._rows = OutputRows(tuple(transform.outputs), emit)
+        # Windows that have been seen and have not expired: when they do, and in that order.
+        self._expiries: dict[BoundedWindow, int] = {}
+        self._expiry_heap: list[tuple[int, int, BoundedWindow]] = []
+        self._windows_seen = 0
+        # What an error is to be attributed to; whether a timer was set to a time that has passed.
+        self._element: Any = None
+        self._is_overdue = False
+        self._is_finishing = False
+        self._iterable: type | None = None
+        self._bind(operation)
+
+    def _bind(self, operation: ParDoOperation) -> None:
+        fn = operation.fn
+        signature = signature_of(fn)
+        self._decides_signs = signature.takes_sign
+        self._domains: dict[str, TimeDomain] = {spec.name: spec.time_domain for spec in signature.timers}
+        self._by_bundle: dict[str, Any] = {}
+        views, state = operation.windowed_views, self.state
+        self._process = generated_call(fn.process, operation.arguments, views, state, self._by_bundle)
+        self._sets_timers = asks_for_timers(operation.arguments)
+        self._on_timer: dict[str, Call] = {}
+        for family, name in signature.on_timer.items():
+            arguments = bind_callback(fn, name, self.label)
+            self._on_timer[family] = generated_call(getattr(fn, name), arguments, frozenset(), state, {})
+        self._on_expiry: Call | None = None
+        if signature.on_window_expiration is not None:
+            name = signature.on_window_expiration
+            arguments = bind_callback(fn, name, self.label, is_expiry=True)
+            self._on_expiry = generated_call(getattr(fn, name), arguments, frozenset(), state, {})
+
+    # Elements
+
+    def process(self, bundle: Bundle) -> None:
+        """Run a bundle through, with whatever it makes due."""
+        if len(bundle):
+            self._check_keys(bundle.values)
+            self._in_bundle(partial(self._process_rows, bundle))
+
+    def _process_rows(self, bundle: Bundle) -> None:
+        expiries, state = self._expiries, self.state
+        process, sets_timers, decides = self._process, self._sets_timers, self._decides_signs
+        marks_seen = self._on_expiry is not None
+        setter = None
+        for element, micros, windows, pane, sign in bundle.rows():
+            self._element = element
+            key = element[0]
+            for window in windows:
+                if window not in expiries and not self._open(window):
+                    self.dropped += 1
+                    continue
+                if marks_seen and not state.get(window, (key, _SEEN)):
+                    state.put(window, (key, _SEEN), True)
+                if sets_timers:
+                    setter = KeyedTimers(self, key, window, micros, micros, pane)
+                outputs = process(element, key, window, micros, pane, sign, "", setter)
+                if outputs is not None:
+                    own = windows if len(windows) == 1 else (window,)
+                    self._put_out(outputs, micros, own, pane, 1 if decides else sign)
+                if self._is_overdue:
+                    self._fire_due()
+                    self._element = element
+
+    def _check_keys(self, elements: list[Any]) -> None:
+        """Raises `NotAPairError` or `InvalidKeyError` at the first element that has no key."""
+        try:
+            for kind in set(map(type, elements)):
+                if not issubclass(kind, (tuple, list)):
+                    raise not_a_pair(next(e for e in elements if type(e) is kind))
+            try:
+                check_keys({key for key, _ in elements})
+            except (TypeError, ValueError) as error:
+                if isinstance(error, InvalidKeyError):
+                    raise
+                for element in elements:
+                    pair_type(element)
+                    if len(element) != 2:
+                        raise not_a_pair(element) from None
+                    try:
+                        hash(element[0])
+                    except TypeError:
+                        raise unhashable(element[0]) from None
+                raise
+        except (NotAPairError, InvalidKeyError) as error:
+            reraise(attributed(error, Attribution(self.label, None)))
+
+    def _open(self, window: BoundedWindow) -> bool:
+        """Begin to look after a window; whether it hasn't expired."""
+        expiry = min(window.max_micros + self._lateness, MAX_MICROS)
+        if expiry <= self.watermark:
+            return False
+        self._expiries[window] = expiry
+        self._windows_seen += 1
+        heappush(self._expiry_heap, (expiry, self._windows_seen, window))
+        return True
+
+    # Clocks
+
+    def advance_watermark(self, watermark: int) -> None:
+        """Move the input watermark on, in microseconds, and do what becomes due; it never goes back."""
+        if watermark > self.watermark:
+            self.watermark = watermark
+            self._do_due()
+
+    def advance_processing_time(self, processing_time: int) -> None:
+        """Move processing time on, in microseconds, and do what becomes due; it never goes back."""
+        if processing_time > self.processing_time:
+            self.processing_time = processing_time
+            self._do_due()
+
+    def finish(self) -> None:
+        """A bounded input is complete, and no time will come any more.
+
+        The watermark goes to infinity.  A processing-time timer that is set then fires when its window
+        expires.  Afterwards all is as it was at the beginning, for the next range of keys.
+        """
+        self.watermark = MAX_MICROS
+        self._is_finishing = True
+        self._do_due()
+        self._is_finishing = False
+        self.watermark = MIN_MICROS
+
+    def next_event_time(self) -> int | None:
+        """The watermark at which something will be due: a timer, or a window's expiry."""
+        timer = self.timers.next(EVENT_TIME)
+        if not self._expiry_heap:
+            return timer
+        expiry = self._expiry_heap[0][0]
+        return expiry if timer is None else min(timer, expiry)
+
+    def next_processing_time(self) -> int | None:
+        """The processing time at which a timer will fire."""
+        return self.timers.next(PROCESSING_TIME)
+
+    def hold(self) -> int | None:
+        """The earliest timestamp that something may yet be put out at; None if there is no such.
+
+        A timer that is set holds the watermark at its output timestamp; `on_window_expiration`
+        at the end of the earliest window.
+        """
+        held = self.timers.hold()
+        if self._on_expiry is None or not self._expiry_heap:
+            return held
+        end = self._expiry_heap[0][2].max_micros
+        return end if held is None else min(held, end)
+
+    # What is due
+
+    def _do_due(self) -> None:
+        if self._is_due():
+            self._in_bundle(self._fire_due)
+
+    def _is_due(self) -> bool:
+        event, processing = self.next_event_time(), self.next_processing_time()
+        return (event is not None and event <= self.watermark) or (
+            processing is not None and processing <= self.processing_time
+        )
+
+    def _fire_due(self) -> None:
+        """Do everything that is due: by event time, in order, then by processing time, in order."""
+        timers, expiries = self.timers, self._expiry_heap
+        while True:
+            event, processing = timers.next(EVENT_TIME), timers.next(PROCESSING_TIME)
+            if expiries and expiries[0][0] <= self.watermark and (event is None or expiries[0][0] < event):
+                self._expire()
+            elif event is not None and event <= self.watermark:
+                self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
+            elif processing is not None and processing <= self.processing_time:
+                self._fire(timers.pop(PROCESSING_TIME), PROCESSING_TIME)
+            else:
+                self._is_overdue = False
+                return
+
+    def _fire(self, timer: Timer, domain: TimeDomain) -> None:
+        self._element = None
+        fire, output, key, window, family, tag, pane = timer
+        now = fire if domain is EVENT_TIME else output
+        setter = KeyedTimers(self, key, window, now, output, pane)
+        outputs = self._on_timer[family](None, key, window, fire, pane, 1, tag, setter)
+        if outputs is not None:
+            self._put_out(outputs, output, (window,), pane, 1)
+
+    def _expire(self) -> None:
+        expiry, _, window = self._expiry_heap[0]
+        timers = self.timers
+        if self._is_finishing:
+            for timer in timers.of(window, PROCESSING_TIME):
+                # It may have been cleared, or moved, by one before it.
+                current = timers.get(window, timer.key, timer.family, timer.tag)
+                if current is not None:
+                    timers.clear(window, timer.key, timer.family, timer.tag)
+                    self._fire(current, PROCESSING_TIME)
+            while (event := timers.next(EVENT_TIME)) is not None and event <= expiry:
+                self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
+        heappop(self._expiry_heap)
+        del self._expiries[window]
+        timers.free(window)
+        if self._on_expiry is not None:
+            self._element = None
+            end, pane = window.max_micros, PANE_INFO_UNKNOWN
+            for key in self.state.keys(window, _SEEN):
+                outputs = self._on_expiry(None, key, window, end, pane, 1, "", None)
+                if outputs is not None:
+                    self._put_out(outputs, end, (window,), pane, 1)
+        self.state.free_namespace(window)
+
+    # Timers, for KeyedTimers
+
+    def set_timer(self, timer: Timer) -> None:
+        """Set a timer."""
+        domain = self._domains[timer.family]
+        self.timers.set(timer, domain)
+        if timer.fire <= (self.watermark if domain is EVENT_TIME else self.processing_time):
+            self._is_overdue = True
+
+    def domain(self, family: str) -> TimeDomain:
+        """The time domain of a timer."""
+        return self._domains[family]
+
+    def expiry(self, window: BoundedWindow) -> int:
+        """When a window expires, in microseconds."""
+        return self._expiries[window]
+
+    # Bundles
+
+    def _in_bundle(self, work: Callable[[], None]) -> None:
+        if not self._is_set_up:
+            self.setup()
+        self._enter("bundle")
+        for _, operation in self._starts:
+            self._guarded(operation.label, operation.fn.start_bundle)
+        self._by_bundle.update(self.bundle_arguments())
+        self._element = None
+        try:
+            work()
+        except Exception as error:
+            element = None if self._element is None else shortened(self._element)
+            reraise(attributed(error, Attribution(self.label, element)))
+        self._guarded(self.label, self.state.check)
+        self._rows.flush()
+        for index, operation in self._finishes:
+            self._finish(index, operation)
+        self._leave("bundle")
+        self._finalizer.finalize()
+
+    def _put_out(self, outputs: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
+        if type(outputs) is not self._iterable:
+            self._iterable = _iterable_type(outputs)
+        add = self._rows.add
+        for output in outputs:
+            if type(output) not in SPECIAL_TYPES:
+                add(None, output, micros, windows, pane, sign)
+                continue
+            tag, own_sign = None, sign
+            if type(output) is TaggedOutput:
+                tag, output = output.tag, output.value
+            if type(output) is Retracted:
+                self._check_retracts(output)
+                output, own_sign = output.value, -sign
+            add(tag, *unwrapped(output, micros, windows, pane), own_sign)
+
+    def _check_retracts(self, output: Retracted) -> None:
+        if self._may_retract:
+            return
+        fn = type(self._pardos()[0].fn).__name__
+        why = "doesn't look at signs"
+        if self._decides_signs:
+            why = "has no input that can be taken back"
+        raise PipelineError(
+            f"got the output {output!r}, but {fn} {why}; set {fn}.retracts = True to say that it corrects its outputs "
+            "of its own accord"
+        )
+
+    # Snapshots
+
+    def snapshot(self) -> tuple[list[Change], list[tuple[Timer, TimeDomain]]]:
+        """All state and timers, as plain data; between bundles."""
+        return self.state.snapshot(), self.timers.snapshot()
+
+    def changes(self) -> tuple[list[Change], list[tuple[Timer, TimeDomain]]]:
+        """The state that has changed since the last snapshot, and all timers."""
+        return self.state.changes(), self.timers.snapshot()
+
+    def restore(self, state: Iterable[Change], timers: Iterable[tuple[Timer, TimeDomain]]) -> None:
+        """Take over the state and timers of a snapshot."""
+        self.state.restore(state)
+        self.timers.restore(timers)
+        for window in dict.fromkeys([*self.state.namespaces(), *self.timers.windows()]):
+            if window not in self._expiries:
+                self._open(window)
