@@ -6,14 +6,12 @@ the driver makes the same error that the local runner would have raised.
 
 from __future__ import annotations
 
-import builtins
 import re
-import sys
 import traceback
 
+import cloudpickle
 import msgspec
 
-from ...sdk import errors
 from ...sdk.errors import PenstockError, UserCodeError
 from ..execution.user_code import user_frames, with_user_class
 
@@ -25,12 +23,12 @@ class RemoteError(msgspec.Struct):
     """What is known of an error that was raised in an executor.
 
     Attributes:
-      kind: its class, as module and qualified name.
+      kind: its class, pickled; None if that can't be.
       message: its text.
       frames: the user's part of its traceback, formatted.
     """
 
-    kind: tuple[str, str]
+    kind: bytes | None
     message: str
     transform: str
     element: str | None
@@ -49,7 +47,7 @@ def wrapped(error: Exception) -> TaskFailedError:
     kind = type(cause)
     frames = "".join(traceback.format_exception(type(cause), cause, user_frames(cause.__traceback__)))
     remote = RemoteError(
-        kind=(kind.__module__, kind.__qualname__),
+        kind=_pickled(kind),
         message=str(error),
         transform=getattr(error, "transform", ""),
         element=getattr(error, "element", None),
@@ -68,10 +66,10 @@ def original(text: str) -> Exception | None:
     remote = msgspec.json.decode(found.group(1), type=RemoteError)
     kind = _class(remote.kind)
     if not remote.is_users:
-        if kind is not None and issubclass(kind, PenstockError):
-            return kind(remote.message)
-        return PenstockError(remote.message)
-    made = with_user_class(kind or Exception, remote.message)
+        ours = kind(remote.message) if issubclass(kind, PenstockError) else PenstockError(remote.message)
+        ours.transform = remote.transform
+        return ours
+    made = with_user_class(kind, remote.message)
     made.transform, made.element, made.location = remote.transform, remote.element, remote.location
     made.__cause__ = RemoteTraceback(remote.frames)
     return made
@@ -84,9 +82,17 @@ class RemoteTraceback(Exception):
         return "\n" + str(self.args[0])
 
 
-def _class(name: tuple[str, str]) -> type[Exception] | None:
-    module = sys.modules.get(name[0], builtins if name[0] == "builtins" else None)
-    if name[0] == errors.__name__:
-        module = errors
-    found = getattr(module, name[1], None)
-    return found if isinstance(found, type) and issubclass(found, Exception) else None
+def _pickled(kind: type[Exception]) -> bytes | None:
+    try:
+        return cloudpickle.dumps(kind, protocol=5)  # type: ignore[no-any-return]
+    except Exception:  # whatever pickle raises for what it can't pickle
+        return None
+
+
+def _class(pickled: bytes | None) -> type[Exception]:
+    """The class that was pickled in an executor; Exception if it can't be had here."""
+    try:
+        found = cloudpickle.loads(pickled or b"")
+    except Exception:  # whatever importing the user's module raises
+        return Exception
+    return found if isinstance(found, type) and issubclass(found, Exception) else Exception

@@ -13,6 +13,7 @@ import cloudpickle
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
+from ...sdk.coders import registry
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.source import BoundedSource
 from ...windowing import BoundedWindow
@@ -50,7 +51,8 @@ class SegmentTask:
     def __init__(
         self, plan: Plan, segment: Segment, transaction: str, side_inputs: Any, metrics: Any, number: int
     ) -> None:
-        self._payload = cloudpickle.dumps((plan, segment), protocol=5)
+        # With the coders that users registered: they decide what can be a key.
+        self._payload = cloudpickle.dumps((plan, segment, registry.registered()), protocol=5)
         self._transaction = transaction
         self._side_inputs = side_inputs
         self._metrics = metrics
@@ -61,7 +63,8 @@ class SegmentTask:
         container, counts = MetricsContainer(), Counts()
         try:
             with scoped(container):
-                plan, segment = cloudpickle.loads(self._payload)
+                plan, segment, coders = cloudpickle.loads(self._payload)
+                registry.register_all(coders)
                 views = SideInputViews()
                 if self._side_inputs is not None:
                     for pcollection, contents in pickle.loads(self._side_inputs.value).items():

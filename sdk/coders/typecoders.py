@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 from ...windowing.timestamp import Timestamp
@@ -51,6 +51,17 @@ class CoderRegistry:
             )
         self._registered[typehint_type] = typehint_coder_class
         self.version += 1
+
+    def registered(self) -> dict[Any, type[Coder]]:
+        """What users have registered, by type."""
+        return dict(self._registered)
+
+    def register_all(self, coders: Mapping[Any, type[Coder]]) -> None:
+        """Uses these as well: what `registered` gave in another process."""
+        new = {kind: coder for kind, coder in coders.items() if self._registered.get(kind) is not coder}
+        if new:
+            self._registered.update(new)
+            self.version += 1
 
     def register_row(self, typehint_type: Any) -> None:
         """Uses a `RowCoder` for a `NamedTuple`, a dataclass or an attrs class."""
