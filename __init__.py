@@ -41,8 +41,10 @@ from .sdk.pipeline import PipelineVisitor as PipelineVisitor
 from .sdk.ptransform import PTransform as PTransform
 from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection
+from .sdk.retracted import Retracted as Retracted
 from .sdk.row import Row as Row
 from .sdk.tagged_output import TaggedOutput as TaggedOutput
+from .sdk.userstate import TimeDomain as TimeDomain
 from .transforms import *  # noqa: F403 (everything that Beam has at its root; transforms/__init__.py lists it)
 
 # Files and testing aren't needed by every program: they are imported when they are first asked for.
@@ -61,7 +63,7 @@ pvalue = compat.namespace("pvalue")
 trigger = triggers
 utils = compat.namespace("utils")
 window = compat.namespace("transforms.window")
-for _name in ("core", "ptransform", "sideinputs", "trigger", "util", "window"):
+for _name in ("core", "ptransform", "sideinputs", "timeutil", "trigger", "userstate", "util", "window"):
     setattr(transforms, _name, compat.namespace(f"transforms.{_name}"))
 
 __version__ = "0.1.0"

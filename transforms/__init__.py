@@ -18,6 +18,7 @@ keys.py               Keys, Values, KvSwap, WithKeys: taking pairs apart, and ma
 co_group_by_key.py    CoGroupByKey: several PCollections grouped by their keys
 group_by.py           GroupBy, Select: grouping by fields, and picking them
 distinct.py           Distinct: each element once
+deduplicate.py        Deduplicate, DeduplicatePerKey: each element once within a time
 partition.py          Partition: one PCollection as several
 
 Batches:
@@ -53,6 +54,7 @@ from .batch_elements import BatchElements
 from .co_group_by_key import CoGroupByKey
 from .combine import CombineGlobally, CombinePerKey, CombineValues
 from .create import Create, Impulse
+from .deduplicate import Deduplicate, DeduplicatePerKey
 from .distinct import Distinct, RemoveDuplicates
 from .error_handling import CollectingErrorHandler, ErrorHandler, ExceptionHandling
 from .flatten import Flatten, FlattenWith
@@ -109,6 +111,8 @@ __all__ = [
     "Select",
     "Distinct",
     "RemoveDuplicates",
+    "Deduplicate",
+    "DeduplicatePerKey",
     "Partition",
     "PartitionFn",
     # Batches.

@@ -1,4 +1,8 @@
-"""GroupIntoBatches: the values of each key in lists of limited length."""
+"""GroupIntoBatches: the values of each key in lists of limited length.
+
+A bounded input is grouped, and each group cut into lists.  Otherwise the values wait in the state
+of their key, until there are enough of them or they have waited long enough.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from ..sdk.dofn import DoFn
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimeDomain, TimerSpec, on_timer
 from .group_by_key import GroupByKey, pair_types
 from .pardo import FlatMap, ParDo
 
@@ -24,9 +29,12 @@ class GroupIntoBatches(PTransform):
 
     Args:
       batch_size: how many values make a list; what is left at a window's end makes a shorter one.
-      max_buffering_duration_secs: None or 0, for lists that wait for the end of the window.
-        Others aren't supported yet; raises `UnsupportedError`.
-      clock: gives the seconds.
+      max_buffering_duration_secs: how many seconds of processing time a value waits at the most; None
+        or 0 for values that wait for the end of the window.
+      clock: gives the seconds of processing time; the runner's clock, unless another one is given.
+
+    Raises `UnsupportedError` for an input that may be retracted, if it isn't grouped: a list that
+    has been put out can't be taken apart any more.
 
     >>> import penstock as beam
     >>> [("a", 1), ("b", 2), ("a", 3), ("a", 4)] | beam.GroupIntoBatches(2)
@@ -47,6 +55,14 @@ class GroupIntoBatches(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         key, value = pair_types(pcoll)
         hint = typehints.KV[key, GenericAlias(list, (value,))]
+        if self.max_buffering_duration_secs or not pcoll.is_bounded:
+            if pcoll.retracted_by:
+                raise UnsupportedError(
+                    f"{pcoll.pipeline.full_label}: {pcoll.retracted_by} may retract its input, and a list that has "
+                    "been put out can't be taken apart; batch what isn't retracted, or use GroupByKey"
+                )
+            buffer = _Buffer(self.batch_size, self.max_buffering_duration_secs or 0, self.clock)
+            return pcoll | "Buffer" >> ParDo(buffer).with_output_types(hint)  # type: ignore[no-any-return]
         return pcoll | "Group" >> GroupByKey() | "Batch" >> FlatMap(_batches, self.batch_size).with_output_types(hint)  # type: ignore[no-any-return]
 
     class WithShardedKey(PTransform):
@@ -71,6 +87,75 @@ class GroupIntoBatches(PTransform):
             _, value = pair_types(pcoll)
             sharded = ParDo(_Sharded()).with_output_types(typehints.KV[ShardedKey, value])
             return pcoll | "Shard" >> sharded | self.batches  # type: ignore[no-any-return]
+
+
+class _Buffer(DoFn):
+    """Values that wait until there are enough of them, or the first one has waited long enough."""
+
+    VALUES = BagStateSpec("values")
+    COUNT = CombiningValueStateSpec("count", sum)
+    WINDOW_END = TimerSpec("window end", TimeDomain.WATERMARK)
+    BUFFERING_END = TimerSpec("buffering end", TimeDomain.REAL_TIME)
+
+    def __init__(self, batch_size: int, seconds: float, clock: Callable[[], float]) -> None:
+        self.batch_size = batch_size
+        self.seconds = seconds
+        self.clock = clock
+
+    def process(
+        self,
+        element: Any,
+        window: Any = DoFn.WindowParam,
+        values: Any = DoFn.StateParam(VALUES),
+        count: Any = DoFn.StateParam(COUNT),
+        window_end: Any = DoFn.TimerParam(WINDOW_END),
+        buffering_end: Any = DoFn.TimerParam(BUFFERING_END),
+    ) -> Iterator[Any]:
+        key, value = element
+        values.add(value)
+        count.add(1)
+        waiting = count.read()
+        if waiting >= self.batch_size:
+            window_end.clear()
+            yield from self.flushed(key, values, count, buffering_end)
+        elif waiting == 1:
+            window_end.set(window.max_timestamp())
+            # The runner's clock, which a test may move, is better than the machine's.
+            if self.seconds and self.clock is time.time:
+                buffering_end.set_relative(self.seconds)
+            elif self.seconds:
+                buffering_end.set(self.clock() + self.seconds)
+
+    @on_timer(WINDOW_END)
+    def at_window_end(
+        self,
+        key: Any = DoFn.KeyParam,
+        values: Any = DoFn.StateParam(VALUES),
+        count: Any = DoFn.StateParam(COUNT),
+        buffering_end: Any = DoFn.TimerParam(BUFFERING_END),
+    ) -> Iterator[Any]:
+        return self.flushed(key, values, count, buffering_end)
+
+    @on_timer(BUFFERING_END)
+    def after_a_while(
+        self,
+        key: Any = DoFn.KeyParam,
+        values: Any = DoFn.StateParam(VALUES),
+        count: Any = DoFn.StateParam(COUNT),
+        buffering_end: Any = DoFn.TimerParam(BUFFERING_END),
+        window_end: Any = DoFn.TimerParam(WINDOW_END),
+    ) -> Iterator[Any]:
+        window_end.clear()
+        return self.flushed(key, values, count, buffering_end)
+
+    def flushed(self, key: Any, values: Any, count: Any, buffering_end: Any) -> Iterator[Any]:
+        """The values that have waited, as one list."""
+        batch = values.read()
+        values.clear()
+        count.clear()
+        buffering_end.clear()
+        if batch:
+            yield key, batch
 
 
 class _Sharded(DoFn):
@@ -100,10 +185,5 @@ def _checked(batch_size: int, max_buffering_duration_secs: float | None) -> int:
     if max_buffering_duration_secs is not None and max_buffering_duration_secs < 0:
         raise ValueError(
             f"GroupIntoBatches: max_buffering_duration_secs must not be negative, got {max_buffering_duration_secs!r}"
-        )
-    if max_buffering_duration_secs:
-        raise UnsupportedError(
-            f"GroupIntoBatches: max_buffering_duration_secs={max_buffering_duration_secs!r} isn't supported yet; "
-            "leave it out, and values that don't fill a batch wait for the end of their window"
         )
     return batch_size

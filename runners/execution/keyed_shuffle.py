@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
-from ...sdk.coders.key_encoding import key_group
+from ...sdk.coders.key_encoding import KEY_GROUPS, key_group
 from .key_check import not_a_pair, pair_type
 from .output_rows import narrowed
-from .shuffle_blocks import BUFFERED_ENTRIES, KEY_GROUPS, Send, decode_bundle, encode_bundle
+from .shuffle_blocks import BUFFERED_ENTRIES, Send, decode_bundle, encode_bundle
 from .user_code import Attribution, attributed, reraise
 
 Row = tuple[Any, int, Any, Any, int]

@@ -24,12 +24,13 @@ from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.counters import Counts
 from ..execution.dataflow import Dataflow
-from ..execution.fusion import Grouping, Output, Plan, Source, Stage, Union
+from ..execution.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Union
 from ..execution.output import OutputRun
 from ..execution.side_input_views import SideInputViews
 from ..execution.user_code import Attribution, attributed, reraise
 from .clock import Clock
 from .grouping import GroupingRun
+from .keyed import KeyedRun
 
 
 class LocalExecution:
@@ -59,6 +60,11 @@ class LocalExecution:
         self._dataflow = Dataflow(plan, steps, self._views, self._groupings, receivers, self.counts)
         for grouping in self._groupings.values():
             grouping.wire(self._dataflow)
+        self._keyed = {
+            id(s): KeyedRun(self._dataflow.stages[id(s)], self._clock, is_batch, metrics)
+            for s in steps
+            if isinstance(s, Keyed)
+        }
         for run in self._dataflow.stages.values():
             if not is_batch:
                 run.is_ready = self._readiness(run.executor.stage)
@@ -108,7 +114,7 @@ class LocalExecution:
         """How many stages would have to keep what this source brings."""
         return sum(not self._has_side_inputs(s) for s in self._reach[id(source)])
 
-    def _has_side_inputs(self, stage: Stage) -> bool:
+    def _has_side_inputs(self, stage: Stage | Keyed) -> bool:
         return all(self._watermarks[s.pcollection] >= MAX_MICROS for s in stage.side_inputs)
 
     def _readiness(self, stage: Stage) -> Callable[[BoundedWindow], bool]:
@@ -199,6 +205,15 @@ class LocalExecution:
                 kept = run.hold()
                 for output in step.operations[-1].outputs.values():
                     self._move(output, watermark if kept is None else min(watermark, kept))
+            elif isinstance(step, Keyed):
+                run = self._dataflow.stages[id(step)]
+                if self._has_side_inputs(step):
+                    run.unblock()
+                else:
+                    run.look()
+                moved = self._keyed[id(step)].advance(self._watermarks[step.transform.inputs[0]])
+                for output in step.transform.outputs.values():
+                    self._move(output, moved)
             elif isinstance(step, Union):
                 (output,) = step.transform.outputs.values()
                 self._move(output, min((self._watermarks[i] for i in step.transform.inputs), default=MAX_MICROS))
@@ -215,9 +230,9 @@ def _script(step: Source) -> Script | None:
     return primitive.source if isinstance(primitive.source, Script) else None
 
 
-def _reachable(plan: Plan, source: Source) -> list[Stage]:
+def _reachable(plan: Plan, source: Source) -> list[Stage | Keyed]:
     """Stages with side inputs that a source's elements may reach."""
-    found: list[Stage] = []
+    found: list[Stage | Keyed] = []
     seen: set[int] = set()
     todo = list(source.transform.outputs.values())
     while todo:
@@ -227,5 +242,5 @@ def _reachable(plan: Plan, source: Source) -> list[Stage]:
         seen.add(pcollection)
         for transform in plan.graph.consumers(pcollection):
             todo.extend(transform.outputs.values())
-        found.extend(s for s in plan.consumers(pcollection) if isinstance(s, Stage) and s.side_inputs)
+        found.extend(s for s in plan.consumers(pcollection) if isinstance(s, (Stage, Keyed)) and s.side_inputs)
     return found

@@ -23,7 +23,7 @@ from ...sdk.metrics import MetricsContainer
 from ...sdk.serialization import local_modules_by_value
 from ...sdk.source import BoundedSource
 from ..execution.counters import Counts
-from ..execution.fusion import Grouping, Output, Plan, Source
+from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
 from ..execution.output import OutputRun
 from ..execution.shuffle_blocks import KEY_GROUPS, decode_bundle
 from ..execution.side_input_views import SideInputViews
@@ -151,7 +151,7 @@ class SparkBatchExecution:
         if isinstance(root, Source):
             splits = self._splits(root)
             return self._context.parallelize([_dumps(s) for s in splits], max(1, len(splits)))
-        if isinstance(root, Grouping):
+        if isinstance(root, (Grouping, Keyed)):
             label = root.transform.label
             blocks = self._rows(("grouping", label), [rdd for s, rdd in self._rdds if label in s.groupings])
             partitions = self._partitions

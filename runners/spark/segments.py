@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ..execution.fusion import Grouping, Output, Plan, Source, Stage, Step, Union
+from ..execution.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
 
 
 @attrs.frozen(eq=False)
@@ -30,7 +30,7 @@ class Stored:
     stage: Stage
 
 
-Root: TypeAlias = Source | Grouping | Stored
+Root: TypeAlias = Source | Grouping | Keyed | Stored
 
 
 @attrs.frozen(eq=False)
@@ -40,7 +40,7 @@ class Segment:
     Attributes:
       root: where its elements come from.
       steps: the steps that run in it.
-      groupings: labels of the groupings that it sends to.
+      groupings: labels of the groupings, and of the ParDos with state, that it sends to.
       stores: PCollections that it stores.
       left: labels of the stages that it stores them for.  Where a PCollection is made by several
         segments, a stage may run in one of them and be left to wait by another.
@@ -68,7 +68,9 @@ class Segment:
     @property
     def side_inputs(self) -> set[int]:
         """PCollections that have to be complete before it runs."""
-        return {s.pcollection for step in self.steps if isinstance(step, Stage) for s in step.side_inputs}
+        running = [step for step in self.steps if isinstance(step, Stage)]
+        found = {s.pcollection for step in running for s in step.side_inputs}
+        return found | {s.pcollection for s in self.root.side_inputs} if isinstance(self.root, Keyed) else found
 
     @property
     def is_eager(self) -> bool:
@@ -80,7 +82,7 @@ def cut(plan: Plan) -> tuple[Segment, ...]:
     """The segments of a plan, in an order in which inputs and side inputs come first."""
     cutter = _Cutter(plan)
     for step in plan.steps:
-        if isinstance(step, (Source, Grouping)):
+        if isinstance(step, (Source, Grouping, Keyed)):
             cutter.add(step)
     return _ordered(cutter.segments)
 
@@ -141,7 +143,7 @@ class _Cutter:
                     steps.append(step)
                     if isinstance(step, (Stage, Union)):
                         todo.extend(_outputs(step) if isinstance(step, Union) else step.outputs.values())
-        groupings = [step.transform.label for step in steps if isinstance(step, Grouping)]
+        groupings = [step.transform.label for step in steps if isinstance(step, (Grouping, Keyed))]
         groupings += [step.fold.label for step in steps if isinstance(step, Stage) and step.fold is not None]
         segment = Segment(
             root,
@@ -169,7 +171,8 @@ def _outputs(step: Step) -> tuple[int, ...]:
 
 def _needs(step: Step, ranks: dict[int, int]) -> int:
     """How many side inputs have to be completed one after the other before a step can run."""
-    return max((ranks[s.pcollection] + 1 for s in step.side_inputs), default=0) if isinstance(step, Stage) else 0
+    side_inputs = step.side_inputs if isinstance(step, (Stage, Keyed)) else ()
+    return max((ranks[s.pcollection] + 1 for s in side_inputs), default=0)
 
 
 def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
@@ -185,7 +188,7 @@ def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
 def _before(first: Segment, second: Segment) -> bool:
     """Whether the second needs what the first makes."""
     root = second.root
-    if isinstance(root, Grouping) and root.transform.label in first.groupings:
+    if isinstance(root, (Grouping, Keyed)) and root.transform.label in first.groupings:
         return True
     if isinstance(root, Stored) and root.stage.label in first.left:
         return True

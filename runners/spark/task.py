@@ -20,11 +20,13 @@ from ...windowing import BoundedWindow
 from ..execution.counters import Counts
 from ..execution.dataflow import Dataflow
 from ..execution.fold import Fold
-from ..execution.fusion import Grouping, Output, Plan, Source
+from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
 from ..execution.grouped_values import GroupSpill
+from ..execution.keyed_shuffle import KeyedWriter, in_order_of_time
 from ..execution.output import OutputRun
 from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle, receive_block
 from ..execution.side_input_views import SideInputViews
+from ..execution.stateful import StatefulExecutor
 from ..execution.user_code import Attribution, attributed, reraise
 from ..execution.window_operator import WindowOperator
 from .block_spool import BlockSpool
@@ -92,14 +94,20 @@ class SegmentRun:
         self.counts = counts
         self.made: list[Row] = []
         transforms = {t.label: t for t in plan.graph.transforms}
-        self.writers = {
-            label: ShuffleWriter(Fold(transforms[label]), self._send_to(label)) for label in segment.groupings
-        }
+        self.writers: dict[str, ShuffleWriter] = {}
+        self.keyed_writers: dict[str, KeyedWriter] = {}
+        for label in segment.groupings:
+            if isinstance(transforms[label].primitive, graph.ParDo):
+                self.keyed_writers[label] = KeyedWriter(label, self._send_to(label))
+            else:
+                self.writers[label] = ShuffleWriter(Fold(transforms[label]), self._send_to(label))
         self.outputs = [
             OutputRun(step.transform, transaction, counts, unit) for step in segment.steps if isinstance(step, Output)
         ]
         receivers = {output.label: output.receive for output in self.outputs}
-        self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts)
+        keyed = {label: writer.receive for label, writer in self.keyed_writers.items()}
+        self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts, keyed)
+        self._views = views
         for pcollection in segment.stores:
             self.dataflow.attach(pcollection, partial(self._keep, ("stored", pcollection)))
         for pcollection in segment.side_outputs:
@@ -128,6 +136,9 @@ class SegmentRun:
                 writer.flush()
                 writer.fold.teardown()
                 yield from self._taken()
+            for keyed_writer in self.keyed_writers.values():
+                keyed_writer.flush()
+                yield from self._taken()
             self.dataflow.teardown()
             for output in self.outputs:
                 output.stage()
@@ -151,6 +162,8 @@ class SegmentRun:
             yield from self._read(root, rows)
         elif isinstance(root, Grouping):
             yield from self._group(root, rows)
+        elif isinstance(root, Keyed):
+            yield from self._keyed(root, rows)
         else:
             # Others that take this PCollection have been given it where it was stored.
             receive = self.dataflow.stages[id(root.stage)].receive
@@ -205,3 +218,21 @@ class SegmentRun:
                 yield
             spill.flushed()
         fold.teardown()
+
+    def _keyed(self, root: Keyed, rows: Iterable[tuple[int, bytes]]) -> Iterator[None]:
+        """Key group by key group: the elements in order of their times, then all that is due in the end."""
+        executor = StatefulExecutor(root.transform, self.dataflow.emit_of(root.stage, self.counts), self._views)
+        count = self.counts.of(root.transform.label)
+        spool = BlockSpool()
+        for group, block in rows:
+            spool.add(group, block)
+        try:
+            for _, blocks in spool.groups():
+                for bundle in in_order_of_time(blocks):
+                    count.read += len(bundle)
+                    executor.process(bundle)
+                    yield
+                executor.finish()
+                yield
+        finally:
+            executor.teardown()

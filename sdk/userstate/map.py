@@ -27,7 +27,7 @@ class MapRuntimeState(RuntimeState):
 
     def put(self, name: Any, value: Any) -> None:
         """Give a name a value."""
-        self._store.changing(self._namespace, self._cell, dict)[name] = value
+        self._store.changing(self._namespace, self._cell, dict[Any, Any])[name] = value
         self._store.wrote(self._cell, name)
         self._store.wrote(self._cell, value)
 
@@ -41,7 +41,7 @@ class MapRuntimeState(RuntimeState):
     def remove(self, name: Any) -> None:
         """Take a name out, if it is there."""
         if self.contains(name):
-            values = self._store.changing(self._namespace, self._cell, dict)
+            values = self._store.changing(self._namespace, self._cell, dict[Any, Any])
             del values[name]
             if not values:
                 self.clear()

@@ -28,7 +28,7 @@ class SetRuntimeState(AccumulatingRuntimeState):
         """Add a value, if it isn't there.  It needs a hash."""
         if value not in self._store.get(self._namespace, self._cell, ()):
             # A dictionary keeps the order of insertion, which a set does not.
-            self._store.changing(self._namespace, self._cell, dict)[value] = None
+            self._store.changing(self._namespace, self._cell, dict[Any, None])[value] = None
             self._store.wrote(self._cell, value)
 
     def contains(self, value: Any) -> bool:
@@ -38,7 +38,7 @@ class SetRuntimeState(AccumulatingRuntimeState):
     def remove(self, value: Any) -> None:
         """Take a value out, if it is there."""
         if self.contains(value):
-            values = self._store.changing(self._namespace, self._cell, dict)
+            values = self._store.changing(self._namespace, self._cell, dict[Any, None])
             del values[value]
             if not values:
                 self.clear()

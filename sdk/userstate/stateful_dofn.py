@@ -135,5 +135,5 @@ def _markers(method: Callable[..., Any]) -> list[Any]:
     from ..dofn import DoFnParam
 
     # Not by inspect.signature, which takes some microseconds that every ParDo of a pipeline would pay.
-    defaults = (*(method.__defaults__ or ()), *(method.__kwdefaults__ or {}).values())  # type: ignore[attr-defined]
+    defaults = (*(method.__defaults__ or ()), *(method.__kwdefaults__ or {}).values())
     return [default for default in defaults if isinstance(default, DoFnParam)]

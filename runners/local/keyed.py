@@ -1,0 +1,45 @@
+"""A stateful ParDo in this process: fed and advanced."""
+
+from __future__ import annotations
+
+from ...sdk.metrics import MetricsContainer
+from ...windowing.timestamp import MAX_MICROS
+from ..execution.dataflow import StageRun
+from ..execution.stateful import StatefulExecutor
+from .clock import Clock
+from .grouping import DROPPED_LATE
+
+
+class KeyedRun:
+    """A stateful ParDo.
+
+    Where the whole input is bounded, no time will come when it is over: what is still set then to a
+    processing time fires at the end.
+    """
+
+    def __init__(self, run: StageRun, clock: Clock, is_batch: bool, metrics: MetricsContainer) -> None:
+        assert isinstance(run.executor, StatefulExecutor)
+        self._run = run
+        self._executor = run.executor
+        self._clock = clock
+        self._is_batch = is_batch
+        self._counters = metrics.step(run.executor.label).counters
+        self._is_done = False
+
+    def advance(self, watermark: int) -> int:
+        """Move the input watermark and the clock on; the output watermark."""
+        kept = self._run.hold()
+        if kept is not None:
+            watermark = min(watermark, kept)
+        executor = self._executor
+        executor.advance_processing_time(self._clock.now)
+        if not self._is_batch:
+            executor.advance_watermark(watermark)
+        elif watermark >= MAX_MICROS and not self._is_done:
+            self._is_done = True
+            executor.finish()
+        if executor.dropped:
+            self._counters[DROPPED_LATE] += executor.dropped
+            executor.dropped = 0
+        held = executor.hold()
+        return watermark if held is None else min(watermark, held)

@@ -1,0 +1,134 @@
+"""Deduplicate: each element once within a time.
+
+`Distinct` waits for the end of a window; this one puts out an element when it comes, and
+forgets it after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..sdk import typehints
+from ..sdk.dofn import DoFn
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection
+from ..sdk.retracted import Retracted
+from ..sdk.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
+from ..windowing.duration import DurationTypes
+from .group_by_key import pair_types
+from .pardo import Map, ParDo
+
+
+class DeduplicatePerKey(PTransform):
+    """(key, value) pairs of which the first one of each key is kept, for each window.
+
+    Args:
+      processing_time_duration: how many seconds of processing time a key is remembered for.
+      event_time_duration: how many seconds of event time, from the first one's timestamp on.  With
+        both given, a key is forgotten when the first of them is over.
+
+    A key whose pair was taken back by the input as often as it came is taken back itself.
+
+    >>> import penstock as beam
+    >>> [("a", 1), ("b", 2), ("a", 3)] | beam.DeduplicatePerKey(processing_time_duration=10)
+    [('a', 1), ('b', 2)]
+    """
+
+    def __init__(
+        self,
+        processing_time_duration: DurationTypes | None = None,
+        event_time_duration: DurationTypes | None = None,
+    ) -> None:
+        super().__init__()
+        if processing_time_duration is None and event_time_duration is None:
+            raise ValueError(
+                f"{type(self).__name__} requires at least one of processing_time_duration and event_time_duration"
+            )
+        self.processing_time_duration = processing_time_duration
+        self.event_time_duration = event_time_duration
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        key, value = pair_types(pcoll)
+        kind = _Counted if pcoll.retracted_by else _First
+        first = kind(self.processing_time_duration, self.event_time_duration)
+        return pcoll | "DeduplicateFn" >> ParDo(first).with_output_types(typehints.KV[key, value])  # type: ignore[no-any-return]
+
+
+class Deduplicate(DeduplicatePerKey):
+    """Elements, each of which is kept once within a time, for each window; see `DeduplicatePerKey`.
+
+    >>> import penstock as beam
+    >>> ["a", "b", "a"] | beam.Deduplicate(processing_time_duration=10)
+    ['a', 'b']
+    """
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        pairs = pcoll | "Use Value as Key" >> Map(lambda x: (x, None))
+        once = pairs | "DeduplicatePerKey" >> DeduplicatePerKey(self.processing_time_duration, self.event_time_duration)
+        return once | "Output Value" >> Map(lambda pair: pair[0]).with_output_types(pcoll.element_type)  # type: ignore[no-any-return]
+
+
+class _First(DoFn):
+    """The first pair of a key."""
+
+    SEEN = ReadModifyWriteStateSpec("seen")
+    PROCESSING = TimerSpec("processing", TimeDomain.REAL_TIME)
+    EVENT = TimerSpec("event", TimeDomain.WATERMARK)
+
+    def __init__(self, processing_time: DurationTypes | None, event_time: DurationTypes | None) -> None:
+        self.processing_time = processing_time
+        self.event_time = event_time
+
+    def process(
+        self,
+        element: Any,
+        seen: Any = DoFn.StateParam(SEEN),
+        processing: Any = DoFn.TimerParam(PROCESSING),
+        event: Any = DoFn.TimerParam(EVENT),
+    ) -> Iterator[Any]:
+        if seen.read():
+            return
+        seen.write(True)
+        self.remember(processing, event)
+        yield element
+
+    def remember(self, processing: Any, event: Any) -> None:
+        """Have the key forgotten after a while."""
+        if self.processing_time is not None:
+            processing.set_relative(self.processing_time)
+        if self.event_time is not None:
+            event.set_relative(self.event_time)
+
+    @on_timer(PROCESSING)
+    def after_processing_time(self, seen: Any = DoFn.StateParam(SEEN)) -> None:
+        seen.clear()
+
+    @on_timer(EVENT)
+    def after_event_time(self, seen: Any = DoFn.StateParam(SEEN)) -> None:
+        seen.clear()
+
+
+class _Counted(_First):
+    """The same where pairs may be taken back: the pair that was put out, and how many there are of it."""
+
+    def process(  # type: ignore[override]
+        self,
+        element: Any,
+        sign: int = DoFn.SignParam,
+        seen: Any = DoFn.StateParam(_First.SEEN),
+        processing: Any = DoFn.TimerParam(_First.PROCESSING),
+        event: Any = DoFn.TimerParam(_First.EVENT),
+    ) -> Iterator[Any]:
+        # Of a key that has been forgotten, the pair that is taken back is the one that was put out.
+        first, count = seen.read() or (element, 0 if sign > 0 else 1)
+        if count + sign == 0:
+            seen.clear()
+            processing.clear()
+            event.clear()
+            yield Retracted(first)
+            return
+        seen.write((first, count + sign))
+        if count == 0:
+            self.remember(processing, event)
+            yield element
