@@ -47,6 +47,7 @@ class WindowState:
       held: the hold that this window has on the watermark.
       trigger_state: what the trigger remembers; is_finished: it will not fire again.
       panes, on_time_panes: how many there have been; those that weren't early.
+      was_on_time: whether it has fired since the watermark passed its end.
       standing: what has been emitted and not retracted, in RETRACTING mode.
       event_time, processing_time: when it is to be looked at again.
     """
@@ -65,6 +66,7 @@ class WindowState:
         "stamp",
         "standing",
         "trigger_state",
+        "was_on_time",
         "window",
     )
 
@@ -80,6 +82,7 @@ class WindowState:
         self.held: int | None = None
         self.panes = 0
         self.on_time_panes = 0
+        self.was_on_time = False
         self.standing: list[Emitted] = []
         self.event_time: int | None = None
         self.processing_time: int | None = None
@@ -126,6 +129,8 @@ class TriggeredWindows:
         self._out = _Rows()
         self._context = _Context(self)
         self._pair: type | None = None
+        # The windows that a bundle has come to, whose trigger is still to be asked.
+        self._touched: dict[WindowState, None] = {}
 
     # Elements
 
@@ -134,7 +139,7 @@ class TriggeredWindows:
         merging = self._window_fn.is_merging
         element_wise = self._trigger.element_wise
         states = self._states
-        touched: dict[int, WindowState] = {}
+        touched = self._touched
         for element, micros, windows, _, sign in bundle.rows():
             if type(element) is not self._pair:
                 self._pair = pair_type(element)
@@ -156,8 +161,9 @@ class TriggeredWindows:
                 if element_wise:
                     self._ask(state, value)
                 else:
-                    touched[id(state)] = state
-        for state in touched.values():
+                    touched[state] = None
+        self._touched = {}
+        for state in touched:
             self._ask(state, None)
 
     def _add(self, state: WindowState, value: Any, micros: int, sign: int) -> None:
@@ -249,6 +255,7 @@ class TriggeredWindows:
         state.on_time_panes = max(p.on_time_panes for p in parts)
         state.standing = [emitted for p in parts for emitted in p.standing]
         for part in parts:
+            self._touched.pop(part, None)
             if part.stamp is not None:
                 both = part.stamp if state.stamp is None else combined(self._combiner, state.stamp, part.stamp)
                 state.stamp = both
@@ -256,6 +263,7 @@ class TriggeredWindows:
             part.event_time = part.processing_time = None
         is_past = self.watermark >= state.window.max_micros
         state.is_finished = is_past and all(p.is_finished for p in parts)
+        state.was_on_time = is_past and any(p.was_on_time for p in parts)
         states = [p.trigger_state for p in parts]
         state.trigger_state = self._trigger.on_merge(states, self._context.of(state))
         self._hold(state)
@@ -332,6 +340,7 @@ class TriggeredWindows:
 
     def _free(self, state: WindowState) -> None:
         del self._states[state.key, state.window]
+        state.event_time = state.processing_time = None
         windows = self._windows.get(state.key)
         if windows is not None:
             windows.remove(state.window)
@@ -365,7 +374,7 @@ class TriggeredWindows:
     def _emit(self, state: WindowState, is_last: bool) -> None:
         """Emit a pane, if there is anything to say."""
         window = state.window
-        timing = EARLY if self.watermark < window.max_micros else LATE if state.on_time_panes else ON_TIME
+        timing = EARLY if self.watermark < window.max_micros else LATE if state.was_on_time else ON_TIME
         if not state.has_new and timing is not ON_TIME:
             return
         pane = PaneInfo(
@@ -382,10 +391,10 @@ class TriggeredWindows:
             emitted = self._emit_value(state, timestamp, pane)
         state.has_new = False
         self._release(state)
-        if timing is not EARLY:
-            state.on_time_panes += 1
+        state.was_on_time = timing is not EARLY
         if emitted:
             state.panes += 1
+            state.on_time_panes += timing is not EARLY
 
     def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
         try:
