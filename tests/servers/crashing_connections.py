@@ -36,6 +36,17 @@ class Connector:
 
     def __init__(self) -> None:
         self.fuse = Fuse()
+        self._opened: list[Any] = []
+
+    def opened(self, connection: Any) -> Any:
+        """Remember a connection."""
+        self._opened.append(connection)
+        return connection
+
+    def lose_connections(self) -> None:
+        """What happens to all of them when their process ends."""
+        while self._opened:
+            self._opened.pop().close()
 
 
 class SqliteConnector(Connector):
@@ -45,7 +56,7 @@ class SqliteConnector(Connector):
         super().__init__()
         self._path = path
 
-    def __call__(self) -> sqlite3.Connection:
+    def __call__(self) -> Any:
         fuse = self.fuse
 
         class Cursor(sqlite3.Cursor):
@@ -62,7 +73,7 @@ class SqliteConnector(Connector):
             def commit(self) -> None:
                 fuse.around(lambda: sqlite3.Connection.commit(self))
 
-        return sqlite3.connect(self._path, factory=Connection)
+        return self.opened(sqlite3.connect(self._path, factory=Connection))
 
 
 class PostgreSQLConnector(Connector):
@@ -88,4 +99,4 @@ class PostgreSQLConnector(Connector):
             def commit(self) -> None:
                 fuse.around(lambda: psycopg.Connection.commit(self))
 
-        return Connection.connect(self._dsn, cursor_factory=Cursor)
+        return self.opened(Connection.connect(self._dsn, cursor_factory=Cursor))
