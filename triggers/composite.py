@@ -14,7 +14,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class Composite(Lifetime):
-    """Triggers side by side.  The base of AfterAny, AfterAll and OrFinally; AfterEach has its parts take turns.
+    """Triggers side by side.  The base of AfterAny and AfterAll; AfterEach has its parts take turns.
 
     Attributes:
       triggers: the parts.

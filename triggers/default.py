@@ -11,9 +11,8 @@ DefaultTrigger()
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from .lifetime import FINISHED, Lifetime, unfinished
+from .lifetime import Lifetime
 from .trigger import TriggerContext
 
 
@@ -27,21 +26,17 @@ class DefaultTrigger(Lifetime):
     def on_element(self, state: bool | None, element: object, context: TriggerContext) -> bool:
         return True
 
-    # As what ends an OrFinally it may have finished.
-    def on_merge(self, states: Sequence[Any], context: TriggerContext) -> Any:
-        waiting = unfinished(states)
-        if FINISHED not in states or waiting:
-            return any(waiting)
-        return True if context.watermark < context.end_of_window else FINISHED
+    def on_merge(self, states: Sequence[bool | None], context: TriggerContext) -> bool:
+        return any(states)
 
     def should_fire(self, state: bool | None, context: TriggerContext) -> bool:
-        return state is True and context.watermark >= context.end_of_window
+        return bool(state) and context.watermark >= context.end_of_window
 
     def on_fire(self, state: bool | None, context: TriggerContext) -> tuple[bool, bool]:
         return False, False
 
     def next_event_time(self, state: bool | None, context: TriggerContext) -> int | None:
-        return context.end_of_window if state is True else None
+        return context.end_of_window if state else None
 
     def __repr__(self) -> str:
         return "DefaultTrigger()"

@@ -9,74 +9,91 @@ OrFinally(Repeatedly(AfterProcessingTime(align_to=60)), AfterWatermark())
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from .after_all import AfterAll
 from .after_any import AfterAny
+from .after_each import AfterEach
+from .after_processing_time import AfterProcessingTime
 from .after_watermark import AfterWatermark
-from .composite import Composite
+from .always import Always
+from .composite import check_trigger
 from .data_loss import DataLossReason
 from .default import DefaultTrigger
-from .lifetime import FINISHED, is_finished
+from .lifetime import FINISHED
 from .never import Never
 from .repeatedly import Repeatedly
 from .trigger import Trigger, TriggerContext
 
 
-class OrFinally(Composite):
+class OrFinally(AfterAny):
     """Fires when either does; finishes when `until` fires, or `main` finishes.
+
+    Attributes:
+      main: what fires until then.
+      until: what ends it by firing.
 
     Source: Dataflow Model, figures 13 and 14 (RepeatUntil).
     """
 
     def __init__(self, main: Trigger, until: Trigger) -> None:
-        super().__init__(main, until)
-
-    @property
-    def main(self) -> Trigger:
-        """What fires until then."""
-        return self.triggers[0]
-
-    @property
-    def until(self) -> Trigger:
-        """What ends it by firing."""
-        return self.triggers[1]
-
-    def is_over(self, parts: Sequence[Any]) -> bool:
-        return any(is_finished(part, own) for part, own in zip(self.triggers, parts))
-
-    def should_fire(self, state: Any, context: TriggerContext) -> bool:
-        return not self.is_finished(state) and any(self.ready(state, context))
+        check_trigger("OrFinally", until)
+        super().__init__(main, first_firing(until))
+        self.main = main
+        self.until = until
 
     def on_fire(self, state: Any, context: TriggerContext) -> tuple[Any, bool]:
-        ends = self.until.should_fire(self.parts(state)[1], context)
+        ends = self.triggers[1].should_fire(self.parts(state)[1], context)
         after, finished = super().on_fire(state, context)
-        if ends and not finished:
-            # `until` would go on by itself, but its first firing is the end.
-            return (None, FINISHED), True
-        return after, finished
+        # A user's own trigger may go on by itself, but its first firing is the end.
+        return ((None, FINISHED), True) if ends and not finished else (after, finished)
 
     def continuation(self) -> Trigger:
         return Repeatedly(OrFinally(self.main.continuation(), self.until.continuation()))
 
     def may_lose_data(self, windowing: Any) -> DataLossReason:
-        if _may_fire_before_expiry(self.until, windowing):
+        if _may_fire_before_expiry(self.triggers[1], windowing):
             return DataLossReason.MAY_FINISH
         return self.main.may_lose_data(windowing)
 
+    def __repr__(self) -> str:
+        return f"OrFinally({self.main!r}, {self.until!r})"
 
-def _may_fire_before_expiry(trigger: Trigger, windowing: Any) -> bool:
-    if isinstance(trigger, Never):
-        return False
+
+def first_firing(trigger: Trigger) -> Trigger:
+    """The trigger that fires when this one does for the first time, and then has finished.
+
+    >>> from penstock.triggers import AfterCount, AfterWatermark, DefaultTrigger, Repeatedly
+    >>> first_firing(Repeatedly(AfterCount(2))), first_firing(DefaultTrigger())
+    (AfterCount(2), AfterWatermark())
+    >>> first_firing(AfterWatermark(early=AfterCount(2)))
+    AfterAny(AfterCount(2), AfterWatermark())
+    """
     if isinstance(trigger, DefaultTrigger):
-        return bool(windowing.allowed_lateness > 0)
+        return AfterWatermark()
+    if isinstance(trigger, Always):
+        return AfterProcessingTime()
     if isinstance(trigger, AfterWatermark):
-        return trigger.early is not None or windowing.allowed_lateness > 0
-    if isinstance(trigger, AfterAll):
-        return all(_may_fire_before_expiry(part, windowing) for part in trigger.triggers)
-    if isinstance(trigger, AfterAny):
-        return any(_may_fire_before_expiry(part, windowing) for part in trigger.triggers)
+        return AfterWatermark() if trigger.early is None else AfterAny(first_firing(trigger.early), AfterWatermark())
     if isinstance(trigger, Repeatedly):
-        return _may_fire_before_expiry(trigger.underlying, windowing)
+        return first_firing(trigger.underlying)
+    if isinstance(trigger, AfterEach):
+        return first_firing(trigger.triggers[0])
+    if isinstance(trigger, AfterAll):
+        return AfterAll(*map(first_firing, trigger.triggers))
+    # OrFinally too.
+    if isinstance(trigger, AfterAny):
+        return AfterAny(*map(first_firing, trigger.triggers))
+    return trigger
+
+
+def _may_fire_before_expiry(first: Trigger, windowing: Any) -> bool:
+    if isinstance(first, Never):
+        return False
+    if isinstance(first, AfterWatermark):
+        return bool(windowing.allowed_lateness > 0)
+    if isinstance(first, AfterAll):
+        return all(_may_fire_before_expiry(part, windowing) for part in first.triggers)
+    if isinstance(first, AfterAny):
+        return any(_may_fire_before_expiry(part, windowing) for part in first.triggers)
     return True

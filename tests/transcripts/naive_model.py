@@ -336,14 +336,7 @@ class All(Parts):
 
 
 class OrFinally(Any_):
-    def fire(self, end: int) -> None:
-        main, until = self.children
-        is_end = until.is_due(end)
-        super().fire(end)
-        if is_end:
-            until.done = self.done = True
-            if not main.done:
-                main.restart()
+    """`until` is made by `once`, so that it is done when it has fired."""
 
 
 class Each(Parts):
@@ -401,17 +394,41 @@ def tree(text: str, world: World) -> Node:
     def of(call: ast.expr) -> Any:
         if isinstance(call, ast.Constant):
             return call.value
-        assert isinstance(call, ast.Call)
-        assert isinstance(call.func, ast.Name)
-        parts = [of(arg) for arg in call.args]
-        named = {str(keyword.arg): of(keyword.value) for keyword in call.keywords}
-        node = NODES[call.func.id]
-        if parts and not isinstance(parts[0], Node):
-            return node(world, n=parts[0], **named)
-        return node(world, parts, **named)
+        name, parts, named = taken_apart(call)
+        if name == "OrFinally":
+            return OrFinally(world, [of(parts[0]), once(parts[1])])
+        made = [of(part) for part in parts]
+        settings = {key: of(value) for key, value in named.items()}
+        if made and not isinstance(made[0], Node):
+            return NODES[name](world, n=made[0], **settings)
+        return NODES[name](world, made, **settings)
+
+    # The first firing of a trigger, whatever it would do afterwards.
+    def once(call: ast.expr) -> Node:
+        name, parts, named = taken_apart(call)
+        if name in ("Repeatedly", "AfterEach"):
+            return once(parts[0])
+        if name in ("AfterAny", "OrFinally"):
+            return Any_(world, [once(part) for part in parts])
+        if name == "AfterAll":
+            return All(world, [once(part) for part in parts])
+        if name == "Always":
+            return ProcessingTime(world)
+        if name in ("DefaultTrigger", "AfterWatermark"):
+            early = [once(named["early"])] if "early" in named else []
+            return Any_(world, [*early, Watermark(world)])
+        node: Node = of(call)
+        return node
 
     made: Node = of(ast.parse(text, mode="eval").body)
     return made
+
+
+def taken_apart(call: ast.expr) -> tuple[str, list[ast.expr], dict[str, ast.expr]]:
+    """A call's name and arguments."""
+    assert isinstance(call, ast.Call)
+    assert isinstance(call.func, ast.Name)
+    return call.func.id, call.args, {str(keyword.arg): keyword.value for keyword in call.keywords}
 
 
 # Windows
