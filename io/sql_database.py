@@ -165,14 +165,11 @@ class SqlAlchemyUrl(SqlDatabase):
 
     def __init__(self, url: Any, needed_for: str) -> None:
         self.needed_for = needed_for
+        sqlalchemy = self._engine_package()
         try:
-            parsed = self._engine_package().engine.make_url(url)
-        except ValueError:
-            raise
+            parsed = sqlalchemy.engine.make_url(url)
         except Exception as error:
-            if isinstance(error, ImportError):
-                raise
-            # The text may hold a password.
+            # Its text, and what it came from, may hold a password.
             raise ValueError(
                 f"{needed_for}: expected a URL such as 'postgresql://user:password@host/database', "
                 f"got one that SQLAlchemy can't read ({type(error).__name__})"

@@ -76,7 +76,8 @@ class WriteToSQL(WriteToTable):
         dialect: str | None = None,
     ) -> None:
         database: SqlDatabase
-        if callable(connection):
+        # A connection of SQLite can be called too.
+        if callable(connection) and not hasattr(connection, "cursor"):
             database = SqlConnector(connection, dialect)
         elif isinstance(connection, str):
             database = SqlAlchemyUrl(connection, type(self).__name__)

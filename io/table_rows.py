@@ -63,7 +63,7 @@ class TableRows:
     """
 
     key: tuple[str, ...]
-    columns: Mapping[str, Any] = attrs.field(converter=lambda columns: dict(columns))
+    columns: dict[str, Any]
     row: Callable[[Any], Any] | None = None
     with_window: bool = False
     by_time: bool = False
