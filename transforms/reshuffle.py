@@ -146,9 +146,14 @@ def _timestamp(stamped: tuple[Any, int]) -> Timestamp:
 # Elsewhere an element is kept with all that is known of it.
 
 
-def _reified(element: Any, whole: Any = DoFn.WindowedValueParam) -> Any:
+def _reified(
+    element: Any,
+    timestamp: Any = DoFn.TimestampParam,
+    window: Any = DoFn.WindowParam,
+    pane: Any = DoFn.PaneInfoParam,
+) -> Any:
     key, value = element
-    return key, (value, whole.micros, whole.windows, whole.pane_info)
+    return key, (value, timestamp.micros, (window,), pane)
 
 
 def _restored(element: Any) -> Iterator[WindowedValue]:

@@ -39,7 +39,16 @@ from ...sdk.dofn import (
     TimestampDoFn,
 )
 from ...sdk.process_signature import Argument
-from ...windowing import CalendarDays, CalendarMonths, CalendarYears, FixedWindows, GlobalWindows, Sessions, WindowFn
+from ...windowing import (
+    CalendarDays,
+    CalendarMonths,
+    CalendarYears,
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+)
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner
 from .plain_results import returns_pair, returns_plain
@@ -356,7 +365,7 @@ class _Generator:
         columns.bucket = columns.gap = None
         if columns.one_window:
             return
-        w = f"w{i + 1}"
+        w = f"u{i + 1}"
         self.out.line(f"for win in {columns.w}:")
         self.out.depth += 1
         self.out.line(f"{w} = (win,)")
@@ -397,14 +406,14 @@ class _Generator:
         w = f"w{i + 1}"
         folds_next = last and self.fold is not None
         before_t_varies = columns.t not in columns.varying
-        columns.bucket = columns.gap = None
+        # An element of several windows counts as one in each of them (Dataflow Model, figure 3).
+        self._explode(i)
         if not fn.depends_only_on_timestamp:
             out.line(f"{w} = assign{i}({value}, {columns.t}, {columns.w})")
-            out.line(f"if not {w}: continue")
             columns.varying.add(w)
-        elif before_t_varies or isinstance(fn, GlobalWindows):
+        elif before_t_varies or type(fn) is GlobalWindows:
             self._before(f"{w} = assign{i}({columns.t if before_t_varies else 0})")
-        elif folds_next and isinstance(fn, Sessions):
+        elif folds_next and type(fn) is Sessions:
             columns.gap = fn.gap_micros
             columns.varying.add(w)
         else:
@@ -412,7 +421,7 @@ class _Generator:
             columns.varying.add(w)
             if bucket is None:
                 out.line(f"{w} = assign{i}({columns.t})")
-            elif folds_next and isinstance(fn, _ONE_WINDOW) and not self._needs_window():
+            elif folds_next and type(fn) in _ONE_WINDOW and not self._needs_window():
                 # The fold finds its cells by the bucket.
                 columns.bucket = (bucket, i)
             else:
@@ -420,7 +429,9 @@ class _Generator:
                 out.line(f"{w} = cache{i}.get(b)")
                 out.line(f"if {w} is None: {w} = remember{i}(b, {columns.t})")
         columns.w = w
-        columns.one_window = isinstance(fn, _ONE_WINDOW)
+        columns.one_window = type(fn) in _ONE_WINDOW
+        if not columns.one_window and not (type(fn) is SlidingWindows and fn.period <= fn.size):
+            out.line(f"if not {w}: continue")
 
     def _needs_window(self) -> bool:
         return self.fold is not None and self.fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED
