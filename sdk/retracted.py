@@ -6,10 +6,11 @@ from typing import Any
 
 
 class Retracted:
-    """A value that a stateful DoFn takes back: an output with sign -1.
+    """A value that a DoFn takes back: an output with sign -1.
 
-    Only a DoFn that asks for `DoFn.SignParam` decides on the signs of its outputs: what it
-    yields has sign +1 unless it is wrapped in this.  The value may be a `TimestampedValue` or
+    A function that asks for `DoFn.SignParam` decides on the signs of its outputs: what it
+    yields has sign +1 unless it is wrapped in this.  A DoFn that takes outputs back though
+    nothing of its input is taken back says `retracts = True`.  The value may be a `TimestampedValue` or
     a `WindowedValue`; around both may be a `TaggedOutput`.  (Dataflow Model, section 2.3.)
 
     >>> Retracted(7)

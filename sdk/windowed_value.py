@@ -10,7 +10,6 @@ from ..windowing.timestamp import MIN_MICROS, Timestamp
 from ..windowing.timestamped_value import TimestampedValue
 from ..windowing.windows import BoundedWindow
 from .bundle import GLOBAL_WINDOWS, Windows
-from .errors import PipelineError
 from .retracted import Retracted
 from .tagged_output import TaggedOutput
 
@@ -78,14 +77,9 @@ def unwrapped(
 ) -> tuple[Any, int, Windows, PaneInfo]:
     """An output as `(value, micros, windows, pane)`; what it doesn't say is taken from its input.
 
-    Raises `PipelineError` for one that is taken back, which only a stateful DoFn may do.
+    A `TaggedOutput` or `Retracted` around it has been taken off before.
     """
     kind = type(element)
-    if kind is Retracted:
-        raise PipelineError(
-            f"got the output {element!r}, but only a DoFn with state or timers can take outputs back; "
-            "the outputs of others have the sign of their input"
-        )
     if kind is TimestampedValue:
         return element.value, element.micros, windows, pane
     if kind is WindowedValue:

@@ -89,6 +89,12 @@ class ParDo(PTransform):
                 return value
             if value.pvalue.pipeline is not pcoll.pipeline:
                 raise ValueError(f"{label}: its side input {value!r} belongs to another pipeline")
+            window_fn = value.pvalue.windowing.window_fn
+            if window_fn.is_merging:
+                raise ValueError(
+                    f"{label}: its side input {value!r} is windowed by {window_fn!r}, which merges windows, so that "
+                    "no element could tell which of them to see; window it by another function first"
+                )
             side_inputs.append(graph.SideInput(value.pvalue.id, value.view, value.pvalue.windowing))
             return graph.SideInputArgument(len(side_inputs) - 1)
 
@@ -102,7 +108,7 @@ class ParDo(PTransform):
         hint = self.get_type_hints()[1]
         hint = self.infer_output_type(pcoll.element_type) if hint is None else hint
         outputs = pcoll.pipeline.add(primitive, [pcoll], pcoll.windowing, hint, tags)
-        if keyed is not None and keyed.may_retract:
+        if self.fn.retracts or (keyed is not None and keyed.may_retract):
             for output in outputs.values():
                 output.retracted_by = output.retracted_by or label
         return outputs

@@ -25,7 +25,7 @@ Receiver = Callable[[Bundle], None]
 
 
 class GroupingInput(Protocol):
-    """Where elements for a grouping go: a window operator's cells, or cells that will be shuffled."""
+    """Where elements for a grouping are folded: a window operator's cells, or cells that will be shuffled."""
 
     @property
     def fold(self) -> Fold: ...
@@ -33,15 +33,8 @@ class GroupingInput(Protocol):
     @property
     def cells(self) -> Cells: ...
 
-    @property
-    def takes_bundles(self) -> bool:
-        """Whether it takes bundles as they are, by `receive`, and nothing is to be folded."""
-
     def folded(self) -> None:
         """Called when a bundle has been folded into the cells."""
-
-    def receive(self, bundle: Bundle) -> None:
-        """Take in a bundle as it is."""
 
 
 class Dataflow:
@@ -51,11 +44,11 @@ class Dataflow:
       plan: the whole plan.
       steps: those of its steps that run here.
       views: side inputs; a stage that has any gets its bundles kept until `unblock`.
-      groupings: by label, where elements for a grouping go.
+      groupings: by label, where elements for a grouping are folded.
       outputs: by label, what takes the elements for a sink.
       counts: what to count in.
-      keyed: by label, what takes the elements for a ParDo with state where these are shuffled;
-        None if it runs here.
+      bundles: by label, what takes the elements for a grouping as they are, where they aren't
+        folded; and for a ParDo with state, where it doesn't run here.
 
     Attributes:
       stages: stages, and ParDos with state that run here, by the identity of their step.
@@ -69,7 +62,7 @@ class Dataflow:
         groupings: Mapping[str, GroupingInput],
         outputs: Mapping[str, Receiver],
         counts: Counts,
-        keyed: Mapping[str, Receiver] | None = None,
+        bundles: Mapping[str, Receiver],
     ) -> None:
         self.stages: dict[int, StageRun] = {}
         self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
@@ -82,10 +75,10 @@ class Dataflow:
                 self.attach(step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
                 (pcollection,) = step.transform.inputs
-                grouping = groupings[step.transform.label]
-                if grouping.takes_bundles:
-                    self.attach(pcollection, grouping.receive)
+                if step.transform.label in bundles:
+                    self.attach(pcollection, bundles[step.transform.label])
                     continue
+                grouping = groupings[step.transform.label]
                 fold = StageExecutor(
                     Stage((), pcollection, step.transform),
                     _no_output,
@@ -100,8 +93,8 @@ class Dataflow:
                     self.attach(pcollection, self.send_to(union))
             elif isinstance(step, Keyed):
                 (pcollection,) = step.transform.inputs
-                if keyed is not None:
-                    self.attach(pcollection, keyed[step.transform.label])
+                if step.transform.label in bundles:
+                    self.attach(pcollection, bundles[step.transform.label])
                     continue
                 stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views)
                 self.stages[id(step)] = StageRun(stateful, counts)

@@ -67,6 +67,13 @@ class Grouping:
     # Whether the stage before it folds into its window operator's cells.
     fused: bool
 
+    @property
+    def primitive(self) -> graph.GroupByKeyAndWindow:
+        """What it is in the graph."""
+        primitive = self.transform.primitive
+        assert isinstance(primitive, graph.GroupByKeyAndWindow)
+        return primitive
+
 
 @attrs.frozen
 class Keyed:

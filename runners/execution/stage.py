@@ -11,6 +11,7 @@ from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ...sdk.process_signature import bind, user_function
+from ...sdk.retracted import Retracted
 from ...sdk.tagged_output import TaggedOutput
 from ...sdk.windowed_value import SPECIAL_TYPES, WindowedValue, unwrapped
 from ...windowing import GlobalWindows, WindowFn, checked_windows
@@ -269,6 +270,9 @@ class Chain:
             tag = None
             if type(element) is TaggedOutput:
                 tag, element = element.tag, element.value
+            if type(element) is Retracted:
+                self._check_retracts(index, element)
+                element, sign = element.value, -sign
             if type(element) in SPECIAL_TYPES:
                 element, micros, windows, pane = unwrapped(element, micros, windows, pane)
             columns = by_tag.get(tag)
@@ -293,6 +297,15 @@ class Chain:
                 if rest is None:
                     rest = self._rest[index] = Chain(self._executor, index + 1, self._operations, self._tags)
                 rest.run(bundle)
+
+    def _check_retracts(self, index: int, output: Retracted) -> None:
+        operation = self._operations[index]
+        assert isinstance(operation, ParDoOperation)
+        if not (operation.decides_signs or operation.fn.retracts):
+            raise PipelineError(
+                f"{operation.label}: got the output {output!r}, but the outputs of a function have the sign of its "
+                "input, unless it asks for DoFn.SignParam, or is a DoFn that says retracts = True"
+            )
 
     def _drops_unknown_tags(self, index: int) -> bool:
         primitive = self._executor.stage.operations[index].primitive

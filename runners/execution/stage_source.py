@@ -93,6 +93,11 @@ class ParDoOperation:
     remembers: bool = False
 
     @property
+    def decides_signs(self) -> bool:
+        """Whether it sees the sign, and its outputs are no retractions unless it says so."""
+        return any(argument.marker is DoFn.SignParam for argument in self.arguments)
+
+    @property
     def observes_window(self) -> bool:
         """Whether an element in several windows has to be processed in each of them."""
         for argument in self.arguments:
@@ -285,14 +290,16 @@ class _Generator:
             return self._expression(i, fn, value, last)
         star = "*" if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else ""
         call = f"{self._bind(f'f{i}')}({self._arguments(i, operation, value, star)})"
-        if operation.remembers:
-            return self._remembered(i, fn, call, value)
-        if isinstance(fn, FilterDoFn):
+        if isinstance(fn, FilterDoFn) and not operation.remembers:
             out.line(f"if not {call}: continue")
             return value
         if isinstance(fn, TimestampDoFn):
             self._timestamp(i, call)
             return value
+        if operation.decides_signs:
+            self.columns.s = "1"
+        if operation.remembers:
+            return self._remembered(i, fn, call, value)
         result = f"v{i + 1}"
         if isinstance(fn, MapDoFn):
             out.line(f"{result} = {call}")

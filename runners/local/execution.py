@@ -57,7 +57,8 @@ class LocalExecution:
         }
         self._outputs = [OutputRun(s.transform, transaction, self.counts) for s in steps if isinstance(s, Output)]
         receivers = {output.label: output.receive for output in self._outputs}
-        self._dataflow = Dataflow(plan, steps, self._views, self._groupings, receivers, self.counts)
+        bundles = {label: run.receive for label, run in self._groupings.items() if run.windows is not None}
+        self._dataflow = Dataflow(plan, steps, self._views, self._groupings, receivers, self.counts, bundles)
         for grouping in self._groupings.values():
             grouping.wire(self._dataflow)
         self._keyed = {

@@ -60,11 +60,6 @@ class GroupingRun:
 
     # What comes unfolded
 
-    @property
-    def takes_bundles(self) -> bool:
-        """Whether it wants bundles as they are."""
-        return self.windows is not None
-
     def receive(self, bundle: Bundle) -> None:
         """Take in a bundle, and send on what it makes fire."""
         assert self.windows is not None
@@ -91,8 +86,7 @@ class GroupingRun:
         except Exception as error:
             reraise(attributed(error, Attribution(self.label, None)))
         self._flush()
-        hold = self.windows.hold()
-        return watermark if hold is None else min(watermark, hold)
+        return self.windows.output_watermark()
 
     def _tick(self) -> None:
         assert self.windows is not None

@@ -17,16 +17,18 @@ from ...sdk.coders import registry
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.source import BoundedSource
 from ...windowing import BoundedWindow
+from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
 from ..execution.dataflow import Dataflow
+from ..execution.element_shuffle import ElementWriter, in_order_of_time
 from ..execution.fold import Fold
-from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
+from ..execution.fusion import Grouping, Keyed, Output, Plan, Source, is_final
 from ..execution.grouped_values import GroupSpill
-from ..execution.keyed_shuffle import KeyedWriter, in_order_of_time
 from ..execution.output import OutputRun
 from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle, receive_block
 from ..execution.side_input_views import SideInputViews
 from ..execution.stateful import StatefulExecutor
+from ..execution.triggered_windows import TriggeredWindows
 from ..execution.user_code import Attribution, attributed, reraise
 from ..execution.window_operator import WindowOperator
 from .block_spool import BlockSpool
@@ -95,18 +97,19 @@ class SegmentRun:
         self.made: list[Row] = []
         transforms = {t.label: t for t in plan.graph.transforms}
         self.writers: dict[str, ShuffleWriter] = {}
-        self.keyed_writers: dict[str, KeyedWriter] = {}
+        self.element_writers: dict[str, ElementWriter] = {}
         for label in segment.groupings:
-            if isinstance(transforms[label].primitive, graph.ParDo):
-                self.keyed_writers[label] = KeyedWriter(label, self._send_to(label))
+            primitive = transforms[label].primitive
+            if isinstance(primitive, graph.ParDo) or not is_final(primitive):
+                self.element_writers[label] = ElementWriter(label, self._send_to(label))
             else:
                 self.writers[label] = ShuffleWriter(Fold(transforms[label]), self._send_to(label))
         self.outputs = [
             OutputRun(step.transform, transaction, counts, unit) for step in segment.steps if isinstance(step, Output)
         ]
         receivers = {output.label: output.receive for output in self.outputs}
-        keyed = {label: writer.receive for label, writer in self.keyed_writers.items()}
-        self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts, keyed)
+        bundles = {label: writer.receive for label, writer in self.element_writers.items()}
+        self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts, bundles)
         self._views = views
         for pcollection in segment.stores:
             self.dataflow.attach(pcollection, partial(self._keep, ("stored", pcollection)))
@@ -136,8 +139,8 @@ class SegmentRun:
                 writer.flush()
                 writer.fold.teardown()
                 yield from self._taken()
-            for keyed_writer in self.keyed_writers.values():
-                keyed_writer.flush()
+            for element_writer in self.element_writers.values():
+                element_writer.flush()
                 yield from self._taken()
             self.dataflow.teardown()
             for output in self.outputs:
@@ -160,8 +163,10 @@ class SegmentRun:
         root = self.segment.root
         if isinstance(root, Source):
             yield from self._read(root, rows)
-        elif isinstance(root, Grouping):
+        elif isinstance(root, Grouping) and is_final(root.primitive):
             yield from self._group(root, rows)
+        elif isinstance(root, Grouping):
+            yield from self._trigger(root, rows)
         elif isinstance(root, Keyed):
             yield from self._keyed(root, rows)
         else:
@@ -217,6 +222,32 @@ class SegmentRun:
                 send(bundle)
                 yield
             spill.flushed()
+        fold.teardown()
+
+    def _trigger(self, root: Grouping, rows: Iterable[tuple[int, bytes]]) -> Iterator[None]:
+        """Key group by key group: the elements in the order in which they came, then the end of the input."""
+        fold = Fold(root.transform)
+        fold.setup()
+        send = self.dataflow.send_to(root.transform.outputs[None])
+        count = self.counts.of(root.transform.label)
+        spool = BlockSpool()
+        for group, block in rows:
+            spool.add(group, block)
+        for _, blocks in spool.groups():
+            windows = TriggeredWindows(fold, root.primitive.retracted)
+            for block in blocks:
+                bundle = decode_bundle(block)
+                count.read += len(bundle)
+                try:
+                    windows.process(bundle)
+                except Exception as error:
+                    reraise(attributed(error, Attribution(fold.label, None)))
+            windows.advance_watermark(MAX_MICROS)
+            fired = windows.taken()
+            if fired is not None:
+                count.written += len(fired)
+                send(fired)
+            yield
         fold.teardown()
 
     def _keyed(self, root: Keyed, rows: Iterable[tuple[int, bytes]]) -> Iterator[None]:

@@ -1,7 +1,6 @@
-"""The shuffle before a stateful ParDo: raw elements, by the key group of their keys.
+"""The shuffle of elements as they are, by the key group of their keys.
 
-In a batch a key's elements are processed in the order of their event times, whatever order
-they came in.
+For a ParDo with state, and for a grouping whose trigger has to see each element.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from .user_code import Attribution, attributed, reraise
 Row = tuple[Any, int, Any, Any, int]
 
 
-class KeyedWriter:
+class ElementWriter:
     """The side of the shuffle that writes.
 
     >>> sent = []
-    >>> writer = KeyedWriter("Count", lambda group, block: sent.append((group, block)))
+    >>> writer = ElementWriter("Count", lambda group, block: sent.append((group, block)))
     >>> writer.receive(Bundle([("a", 1), ("b", 2), ("a", 3)]))
     >>> writer.flush()
     >>> [decode_bundle(block).values for group, block in sent]
@@ -66,7 +65,7 @@ class KeyedWriter:
 
 
 def in_order_of_time(blocks: Iterable[bytes]) -> Iterator[Bundle]:
-    """A key group's elements, from the blocks that were sent of it."""
+    """A key group's elements in the order of their event times, whatever order they came in."""
     rows = [row for block in blocks for row in decode_bundle(block).rows()]
     rows.sort(key=_micros)
     for start in range(0, len(rows), BUNDLE_SIZE):
