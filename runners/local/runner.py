@@ -33,8 +33,12 @@ class LocalStreamingRunner(Runner):
             "bounded sources": "yes",
             "event-time windows, merging windows": "yes",
             "side inputs, tagged outputs": "yes",
-            "default trigger": "yes",
-            "transactional file sinks": "yes",
+            "triggers, panes, allowed lateness, late data": "yes",
+            "discarding, accumulating and retracting panes": "yes",
+            "state and timers": "yes",
+            "transactional sinks: files, SQL tables, changelogs": "yes",
+            "TestStream": "yes",
+            "unbounded sources": "no",
         }
 
 

@@ -58,8 +58,12 @@ class SparkBatchRunner(Runner):
             "bounded sources": "yes",
             "event-time windows, merging windows": "yes",
             "side inputs, tagged outputs": "yes",
-            "default trigger": "yes",
-            "transactional file sinks": "yes",
+            "triggers, panes, allowed lateness, late data": "yes, but no clock moves and so nothing is late",
+            "discarding, accumulating and retracting panes": "yes",
+            "state and timers": "yes, those still set when the input ends fire then",
+            "transactional sinks: files, SQL tables, changelogs": "yes",
+            "TestStream": "no",
+            "unbounded sources": "no",
         }
 
 
