@@ -16,4 +16,5 @@ dataflow.py           steps wired together
 output.py             a sink at work
 user_code.py          errors of user code
 counters.py           elements, by step
+garbage.py            how often Python looks for cyclic garbage
 """

@@ -38,8 +38,9 @@ class Cells:
     Attributes:
       by_window: for windows that don't merge.
       pending: for windows that do: by key, the elements whose windows haven't been merged
-        yet, as (start, size, timestamp, value); start and size are both the window itself
-        where windows don't merge by overlap.
+        yet.  Where they merge by overlap, one flat list of start, size and value of each, and
+        its timestamp if the timestamp combiner looks at it (`FoldOperation.pending_width`):
+        a tuple for each would take twice the memory.  Else (window, window, timestamp, value).
       size: how many entries have come, about: keys for a combining grouping, elements
         for a plain one.
     """
@@ -49,7 +50,7 @@ class Cells:
     def __init__(self) -> None:
         self.size = 0
         self.by_window: dict[BoundedWindow, WindowCells] = {}
-        self.pending: dict[Any, list[tuple[Any, Any, int, Any]]] = {}
+        self.pending: dict[Any, list[Any]] = {}
         # What a bundle has touched, and how many keys were there before it.
         self._sizes: list[tuple[dict[Any, Any], int]] = []
 

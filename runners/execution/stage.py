@@ -20,6 +20,7 @@ from ...windowing.timestamp_combiner import TimestampCombiner, for_element
 from . import fusion
 from .cells import Cells
 from .fold import MISSING, Fold
+from .garbage import rarely_collected
 from .key_check import not_a_pair, pair_type, unhashable
 from .output_memory import OutputMemory
 from .side_input_views import SideInputViews
@@ -96,7 +97,8 @@ class StageExecutor:
         self._enter("bundle")
         for _, operation in self._starts:
             self._guarded(operation.label, operation.fn.start_bundle)
-        self._chain.run(bundle)
+        with rarely_collected():
+            self._chain.run(bundle)
         for index, operation in self._finishes:
             self._finish(index, operation)
         self._leave("bundle")
@@ -355,7 +357,8 @@ def _operation(transform: graph.Transform) -> Operation:
     primitive = transform.primitive
     if isinstance(primitive, graph.AssignWindows):
         return WindowOperation(transform.label, primitive.windowing.window_fn)
-    assert isinstance(primitive, graph.ParDo) and primitive.fn is not None
+    assert isinstance(primitive, graph.ParDo)
+    assert primitive.fn is not None
     fn, args, kwargs = primitive.fn.load()
     windowed = frozenset(
         i for i, s in enumerate(primitive.side_inputs) if not isinstance(s.windowing.window_fn, GlobalWindows)

@@ -141,6 +141,16 @@ class FoldOperation:
         """Whether elements are kept as they are until their windows have merged."""
         return self.window_fn.is_merging
 
+    @property
+    def stamped(self) -> bool:
+        """Whether the timestamps of elements matter."""
+        return self.combiner is not TimestampCombiner.OUTPUT_AT_EOW
+
+    @property
+    def pending_width(self) -> int:
+        """How many entries of `Cells.pending` an element is, where windows merge by overlap."""
+        return 4 if self.stamped else 3
+
 
 @attrs.frozen
 class Generated:
@@ -484,18 +494,21 @@ class _Generator:
         t = columns.t
         self._before("pending = cells.pending; pending_get = pending.get")
         if columns.gap is not None:
-            entry = f"({t}, {columns.gap}, {t}, x)"
+            window = f"{t}, {columns.gap}"
         else:
             out.line(f"for win in {columns.w}:")
             out.depth += 1
-            entry = f"(win[0], win[1] - win[0], {t}, x)" if fold.window_fn.merges_by_overlap else f"(win, win, {t}, x)"
+            window = "win[0], win[1] - win[0]"
         out.line("acc = pending_get(k)")
-        out.line(f"if acc is None: pending[k] = [{entry}]")
-        out.line(f"else: acc.append({entry})")
+        out.line("if acc is None: acc = pending[k] = []")
+        if not fold.window_fn.merges_by_overlap:
+            out.line(f"acc.append((win, win, {t}, x))")
+        else:
+            out.line(f"acc += {window}, x, {t}" if fold.stamped else f"acc += {window}, x")
 
     def _fold_cells(self, fold: FoldOperation) -> None:
         out, columns = self.out, self.columns
-        stamped = fold.combiner is not TimestampCombiner.OUTPUT_AT_EOW
+        stamped = fold.stamped
         get = "d.get"
         if columns.bucket is not None:
             bucket, i = columns.bucket

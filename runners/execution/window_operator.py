@@ -24,11 +24,9 @@ from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from .cells import Cells, WindowCells
 from .fold import Fold
+from .garbage import rarely_collected
 from .merged_accumulators import merging_into
 from .user_code import Attribution, attributed, reraise
-
-# An element whose windows haven't been merged yet: see `Cells.pending`.
-Entry: TypeAlias = tuple[Any, Any, int, Any]
 
 # A key's window, what has been folded for it, and the microseconds that the timestamp
 # combiner keeps (None at the end of the window).
@@ -49,6 +47,8 @@ class WindowOperator:
         self.watermark = MIN_MICROS
         self._windowing = fold.windowing
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
+        self._stamped = fold.operation.stamped
+        self._width = fold.operation.pending_width
         self._merge_into = merging_into(fold)
         # Windows that have merged, by key.
         self._merged: dict[Any, list[MergedWindow]] = {}
@@ -61,8 +61,14 @@ class WindowOperator:
         if watermark <= self.watermark:
             return
         self.watermark = watermark
+        results = self._fire_merging() if self._windowing.window_fn.is_merging else self._fire()
         try:
-            yield from self._fire_merging() if self._windowing.window_fn.is_merging else self._fire()
+            while True:
+                with rarely_collected():
+                    bundle = next(results, None)
+                if bundle is None:
+                    return
+                yield bundle
         except Exception as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
 
@@ -166,13 +172,12 @@ class WindowOperator:
         if values:
             yield Bundle(values, timestamps, windows, ONLY_PANE)
 
-    def _merge_overlapping(self, entries: list[Entry], windows: list[MergedWindow]) -> list[MergedWindow]:
+    def _merge_overlapping(self, entries: list[Any], windows: list[MergedWindow]) -> list[MergedWindow]:
         """Windows that merge where they overlap: one scan in order of their beginnings."""
-        entries.sort(key=_first)
         runs: list[tuple[int, int, list[Any]]] = []
         values: list[Any] = []
         begin = end = MIN_MICROS
-        for start, size, _, value in entries:
+        for start, size, value in sorted(self._unpacked(entries), key=_first):
             own_end = start + size
             if start < end:
                 values.append(value)
@@ -185,15 +190,26 @@ class WindowOperator:
         if values:
             runs.append((begin, end, values))
         of, window_of = self.fold.of, IntervalWindow.of_micros
-        if self._combiner is TimestampCombiner.OUTPUT_AT_EOW:
-            found = [(window_of(begin, end), of(values), None) for begin, end, values in runs]
+        if self._stamped:
+            found = [self._folded(window_of(begin, end), pairs) for begin, end, pairs in runs]
         else:
-            found = []
-            rest = iter(entries)
-            for begin, end, values in runs:
-                window = window_of(begin, end)
-                found.append((window, of(values), self._stamp(window, islice(rest, len(values)))))
+            found = [(window_of(begin, end), of(values), None) for begin, end, values in runs]
         return self._joined(sorted([*found, *windows], key=_first)) if windows else found
+
+    def _unpacked(self, entries: list[Any]) -> Iterator[tuple[int, int, Any]]:
+        """Start, size and value of each element; in place of the value a pair with its timestamp, if that matters."""
+        width = self._width
+        starts, sizes, values = entries[::width], entries[1::width], entries[2::width]
+        return zip(starts, sizes, zip(values, entries[3::width]) if self._stamped else values)
+
+    def _folded(self, window: BoundedWindow, pairs: list[tuple[Any, int]]) -> MergedWindow:
+        """A window, of values and their timestamps."""
+        stamp: int | None = None
+        for _, micros in pairs:
+            own = for_element(self._combiner, window, micros, self._windowing.window_fn)
+            if own is not None:
+                stamp = own if stamp is None else combined(self._combiner, stamp, own)
+        return window, self.fold.of([value for value, _ in pairs]), stamp
 
     def _joined(self, windows: list[MergedWindow]) -> list[MergedWindow]:
         joined: list[list[MergedWindow]] = []
@@ -220,23 +236,14 @@ class WindowOperator:
                 stamp = own if stamp is None else combined(self._combiner, stamp, own)
         return result, self.fold.merged([accumulator for _, accumulator, _ in group]), stamp
 
-    def _stamp(self, window: BoundedWindow, entries: Iterable[Entry]) -> int | None:
-        stamp: int | None = None
-        for _, _, micros, _ in entries:
-            own = for_element(self._combiner, window, micros, self._windowing.window_fn)
-            if own is not None:
-                stamp = own if stamp is None else combined(self._combiner, stamp, own)
-        return stamp
-
-    def _merge_by_fn(self, entries: list[Entry], windows: list[MergedWindow]) -> list[MergedWindow]:
+    def _merge_by_fn(self, entries: list[Any], windows: list[MergedWindow]) -> list[MergedWindow]:
         """Windows that merge as the user's `merge_windows` says."""
-        by_window: dict[BoundedWindow, list[Entry]] = {}
-        for entry in entries:
-            by_window.setdefault(entry[0], []).append(entry)
+        by_window: dict[BoundedWindow, list[Any]] = {}
+        for window, _, micros, value in entries:
+            by_window.setdefault(window, []).append((value, micros))
         current: dict[BoundedWindow, list[MergedWindow]] = {merged[0]: [merged] for merged in windows}
-        for window, own in by_window.items():
-            made = window, self.fold.of([value for _, _, _, value in own]), self._stamp(window, own)
-            current.setdefault(window, []).append(made)
+        for window, pairs in by_window.items():
+            current.setdefault(window, []).append(self._folded(window, pairs))
         merges: list[tuple[list[BoundedWindow], BoundedWindow]] = []
 
         class Context(WindowFn.MergeContext):
