@@ -30,7 +30,7 @@ class KeyedRun:
         """Move the input watermark and the clock on; the output watermark."""
         kept = self._run.hold()
         if kept is not None:
-            watermark = min(watermark, kept)
+            watermark = min(watermark, kept - 1)
         executor = self._executor
         executor.advance_processing_time(self._clock.now)
         if not self._is_batch:
@@ -42,4 +42,6 @@ class KeyedRun:
             self._counters[DROPPED_LATE] += executor.dropped
             executor.dropped = 0
         held = executor.hold()
-        return watermark if held is None else min(watermark, held)
+        # A window is over when the watermark is at its last microsecond: so what is yet to come
+        # at a time holds the watermark just before it.
+        return watermark if held is None else min(watermark, held - 1)
