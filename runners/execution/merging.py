@@ -1,4 +1,4 @@
-"""MergeWindows by a user's window function (Dataflow Model, section 2.2.2)."""
+"""MergeWindows: which windows become one (Dataflow Model, section 2.2.2)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,82 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sdk.errors import PenstockError
-from ...windowing import BoundedWindow, WindowFn
+from ...windowing import BoundedWindow, IntervalWindow, WindowFn
+from .window_state import WindowState
+
+# Windows, and the one that they become.
+Merge = tuple[list[BoundedWindow], BoundedWindow]
 
 
-def merge_by_fn(
-    window_fn: WindowFn, windows: Iterable[BoundedWindow]
-) -> list[tuple[list[BoundedWindow], BoundedWindow]]:
+class MergingWindows:
+    """Each key's windows, of which no two are to be merged.
+
+    A window may be *empty*: all of its inputs were taken back, but what it has emitted stands
+    yet.  It is taken up by whatever comes there next, without making that larger.
+    """
+
+    def __init__(self, window_fn: WindowFn, may_be_empty: bool) -> None:
+        self.by_key: dict[Any, list[WindowState]] = {}
+        self._window_fn = window_fn
+        self._may_be_empty = may_be_empty
+
+    def put(self, state: WindowState) -> None:
+        """A window that is new."""
+        self.by_key.setdefault(state.key, []).append(state)
+
+    def remove(self, state: WindowState) -> None:
+        """A window that is no longer there."""
+        own = self.by_key[state.key]
+        own.remove(state)
+        if not own:
+            del self.by_key[state.key]
+
+    def all(self) -> list[WindowState]:
+        """Every window of every key."""
+        return [state for own in self.by_key.values() for state in own]
+
+    def merge(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
+        """Which of a key's windows an element's window merges with, and into what."""
+        current = self.by_key.get(key)
+        if current is None:
+            return [], window
+        if not self._window_fn.merges_by_overlap:
+            return self._merge_by_fn(current, window)
+        new: Any = window
+        start, end = new
+        sources = []
+        for state in current:
+            own: Any = state.windows[0]
+            if own[0] < new[1] and new[0] < own[1]:
+                sources.append(state)
+                if not self._is_empty(state):
+                    start, end = min(start, own[0]), max(end, own[1])
+        return sources, window if (start, end) == new else IntervalWindow.of_micros(start, end)
+
+    def _merge_by_fn(
+        self, current: list[WindowState], window: BoundedWindow
+    ) -> tuple[list[WindowState], BoundedWindow]:
+        present = [state.window for state in current if not self._is_empty(state)]
+        merged, result = next(
+            (merge for merge in merge_by_fn(self._window_fn, [*present, window]) if window in merge[0]),
+            ([window], window),
+        )
+        return [state for state in current if state.window in merged or state.window == result], result
+
+    def _is_empty(self, state: WindowState) -> bool:
+        return self._may_be_empty and state.accumulator.is_empty
+
+    def groups(self, windows: Iterable[BoundedWindow]) -> list[Merge]:
+        """How these windows merge with each other, those that don't included."""
+        left = dict.fromkeys(windows)
+        merges = merge_by_fn(self._window_fn, left)
+        for sources, _ in merges:
+            for window in sources:
+                del left[window]
+        return [*merges, *(([window], window) for window in left)]
+
+
+def merge_by_fn(window_fn: WindowFn, windows: Iterable[BoundedWindow]) -> list[Merge]:
     """The merges that `merge_windows` makes: which windows, and what they become.
 
     Raises `PenstockError` where it merges a window twice, or one that isn't there.
@@ -22,7 +92,7 @@ def merge_by_fn(
     """
     present = list(dict.fromkeys(windows))
     unmerged = set(present)
-    merges: list[tuple[list[BoundedWindow], BoundedWindow]] = []
+    merges: list[Merge] = []
 
     class Context(WindowFn.MergeContext):
         def merge(self, to_be_merged: Any, merge_result: BoundedWindow) -> None:

@@ -16,76 +16,29 @@ cuts its input into bundles, and let no data be lost silently:
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
-from ...sdk.bundle import Bundle, Windows
-from ...triggers import AccumulationMode, PaneInfo, PaneInfoTiming, Trigger
-from ...windowing import BoundedWindow, IntervalWindow
+from ...sdk.bundle import Bundle, expanded
+from ...sdk.coders.key_encoding import check_keys
+from ...triggers import AccumulationMode, PaneInfo, PaneInfoTiming
+from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner, at_fire, combined, for_element
-from .column_codec import encode_column
 from .due_times import DueTimes, Holds
 from .fold import Fold
 from .key_check import not_a_pair, pair_type, unhashable
-from .merging import merge_by_fn
-from .signed_inputs import SignedInputs
+from .merging import MergingWindows
+from .signed_inputs import SignedInputs, SignedWindows
+from .trigger_decisions import NO_MORE, Clocks, Decision, TriggerDecisions
+from .window_state import Row, Rows, WindowState, pane_of
 
 DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
+_LATE_ELEMENT = PaneInfo(timing=LATE)
 
-# An emitted pane: (value, timestamp, window, pane info).
-Emitted = tuple[Any, int, BoundedWindow, PaneInfo]
-
-
-class WindowState:
-    """One key's window.
-
-    Attributes:
-      accumulator: what has been folded: since the last pane when discarding, else from the start.
-      has_new: whether anything has come since the last pane.
-      stamp: what the timestamp combiner keeps; None at the end of the window.
-      held: the hold that this window has on the watermark.
-      trigger_state: what the trigger remembers; is_finished: it will not fire again.
-      panes, on_time_panes: how many there have been; those that weren't early.
-      was_on_time: whether it has fired since the watermark passed its end.
-      standing: what has been emitted and not retracted, in RETRACTING mode.
-      event_time, processing_time: when it is to be looked at again.
-    """
-
-    __slots__ = (
-        "accumulator",
-        "event_time",
-        "expiry",
-        "has_new",
-        "held",
-        "is_finished",
-        "key",
-        "on_time_panes",
-        "panes",
-        "processing_time",
-        "stamp",
-        "standing",
-        "trigger_state",
-        "was_on_time",
-        "window",
-    )
-
-    def __init__(self, key: Any, window: BoundedWindow, expiry: int, accumulator: Any) -> None:
-        self.key = key
-        self.window = window
-        self.expiry = expiry
-        self.trigger_state: Any = None
-        self.accumulator = accumulator
-        self.is_finished = False
-        self.has_new = False
-        self.stamp: int | None = None
-        self.held: int | None = None
-        self.panes = 0
-        self.on_time_panes = 0
-        self.was_on_time = False
-        self.standing: list[Emitted] = []
-        self.event_time: int | None = None
-        self.processing_time: int | None = None
+# Values of these types can be emitted and kept: nobody can change them.
+_UNCHANGING = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 class TriggeredWindows:
@@ -94,53 +47,63 @@ class TriggeredWindows:
     Args:
       fold: the grouping's fold.
       retracted: whether inputs may be retractions.
+      keep_late: whether `taken_late` is to give the elements that came too late.
 
     Attributes:
-      watermark, processing_time: the two clocks, in microseconds.
       dropped: how many elements came too late.
-      late: those elements, if they are kept; taken by `taken_late`.
     """
 
     def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False) -> None:
         windowing = fold.windowing
-        self.watermark = MIN_MICROS
-        self.processing_time = 0
-        self.percentiles: dict[float, int] = {}
-        self.signals: dict[str, int] = {}
         self.dropped = 0
         self._fold = fold
         self._fn = fold.combine_fn
         self._retracted = retracted
         self._keep_late = keep_late
-        self._late = _Rows()
-        self._trigger: Trigger = windowing.trigger
+        self._element_wise = windowing.trigger.element_wise
         self._mode = windowing.accumulation_mode
-        self._window_fn = windowing.window_fn
         self._lateness = windowing.allowed_lateness
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._emit_unchanged = windowing.emit_unchanged
+        self._trigger = windowing.trigger
+        self._clocks = Clocks()
+        self._decisions = TriggerDecisions(windowing.trigger, self._clocks)
+        # Windows that don't merge, by key and window; those that do, by key.
         self._states: dict[tuple[Any, BoundedWindow], WindowState] = {}
-        # By key, its windows; for window functions that merge.
-        self._windows: dict[Any, list[BoundedWindow]] = {}
+        merges = windowing.window_fn.is_merging
+        self._merging = MergingWindows(windowing.window_fn, retracted) if merges else None
+        # The windows that a bundle has come to, whose trigger is still to be asked.
+        self._touched: dict[WindowState, None] = {}
+        self._new_keys: list[Any] = []
         self._event_times: DueTimes[WindowState] = DueTimes()
         self._processing_times: DueTimes[WindowState] = DueTimes()
         self._holds = Holds()
-        self._out = _Rows()
-        self._context = _Context(self)
+        self._output_watermark = MIN_MICROS
+        self._out = Rows()
+        self._late = Rows()
         self._pair: type | None = None
-        # The windows that a bundle has come to, whose trigger is still to be asked.
-        self._touched: dict[WindowState, None] = {}
+
+    @property
+    def watermark(self) -> int:
+        """The input watermark, in microseconds."""
+        return self._clocks.watermark
+
+    @property
+    def processing_time(self) -> int:
+        """The clock, in microseconds."""
+        return self._clocks.processing_time
 
     # Elements
 
     def process(self, bundle: Bundle) -> None:
         """Take in a bundle; what fires is in `taken` afterwards."""
-        merging = self._window_fn.is_merging
-        element_wise = self._trigger.element_wise
-        states = self._states
-        touched = self._touched
-        for element, micros, windows, _, sign in bundle.rows():
+        states, fn, touched = self._states, self._fn, self._touched
+        retracted, stamps, element_wise = self._retracted, self._stamps, self._element_wise
+        add_input = None if fn is None else fn.add_input
+        n = len(bundle)
+        columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n), expanded(bundle.signs, n)
+        for element, micros, windows, sign in zip(bundle.values, *columns, strict=True):
             if type(element) is not self._pair:
                 self._pair = pair_type(element)
             try:
@@ -153,128 +116,155 @@ class TriggeredWindows:
                 except TypeError:
                     raise unhashable(key) from None
                 if state is None:
-                    state = self._merged_state(key, window) if merging else self._new_state(key, window)
+                    state = self._opened(key, window)
                     if state is None:
                         self._drop(element, micros, window, sign)
                         continue
-                self._add(state, value, micros, sign)
-                if element_wise:
-                    self._ask(state, value)
+                if retracted:
+                    self._add_signed(state, window, value, micros, sign)
+                elif add_input is None:
+                    state.accumulator.append(value)
                 else:
-                    touched[state] = None
-        self._touched = {}
-        for state in touched:
-            self._ask(state, None)
+                    state.accumulator = add_input(state.accumulator, value)
+                state.has_new = True
+                if stamps:
+                    self._stamp(state, micros)
+                touched[state] = None
+                if element_wise:
+                    self._ask_all(value)
+        if self._new_keys:
+            new_keys, self._new_keys = self._new_keys, []
+            check_keys(new_keys)
+        self._ask_all(None)
 
-    def _add(self, state: WindowState, value: Any, micros: int, sign: int) -> None:
-        fold = self._fold
-        if self._retracted:
-            state.accumulator.add(self._fn, value, sign)
-        elif self._fn is None:
-            state.accumulator.append(value)
-        else:
-            state.accumulator = self._fn.add_input(state.accumulator, value)
-        state.has_new = True
-        if self._stamps:
-            own = for_element(self._combiner, state.window, micros, fold.windowing.window_fn)
-            assert own is not None
-            state.stamp = own if state.stamp is None else combined(self._combiner, state.stamp, own)
-            self._hold(state)
-
-    def _ask(self, state: WindowState, element: Any) -> None:
-        """Tell the trigger of an element, or of several, and fire if it says so."""
-        if not state.is_finished:
-            context = self._context.of(state)
-            trigger = self._trigger
-            state.trigger_state = trigger.on_element(state.trigger_state, element, context)
-            if trigger.should_fire(state.trigger_state, context):
-                self._fire(state, False)
-        self._schedule(state)
-
-    def _new_state(self, key: Any, window: BoundedWindow) -> WindowState | None:
-        """A state for a window; None if it has expired."""
-        expiry = min(window.max_micros + self._lateness, MAX_MICROS)
-        if expiry <= self.watermark:
+    def _opened(self, key: Any, window: BoundedWindow) -> WindowState | None:
+        """The state of a window that is not known by itself, new or merged; None if it has expired."""
+        sources: list[WindowState] = []
+        if self._merging is not None:
+            sources, window = self._merging.merge(key, window)
+        end = window.max_micros
+        expiry = min(end + self._lateness, MAX_MICROS)
+        if expiry <= self._clocks.watermark:
             return None
-        state = WindowState(key, window, expiry, self._nothing())
-        self._states[key, window] = state
+        if sources:
+            if len(sources) > 1 or sources[0].windows[0] != window:
+                self._join(sources, window, end, expiry)
+            return sources[0]
+        state = WindowState(key, window, end, expiry, self._nothing())
+        self._new_keys.append(key)
+        self._keep(state)
         return state
+
+    def _keep(self, state: WindowState) -> None:
+        if self._merging is not None:
+            self._merging.put(state)
+        else:
+            self._states[state.key, state.windows[0]] = state
 
     def _nothing(self) -> Any:
         if self._retracted:
-            return SignedInputs()
+            return SignedInputs() if self._merging is None else SignedWindows()
         return [] if self._fn is None else self._fn.create_accumulator()
+
+    def _add_signed(self, state: WindowState, window: BoundedWindow, value: Any, micros: int, sign: int) -> None:
+        stamp = for_element(self._combiner, window, micros, self._fold.windowing.window_fn)
+        is_gone = state.accumulator.add(self._fn, window, value, stamp, sign)
+        if is_gone and self._merging is not None:
+            self._part(state)
+
+    def _stamp(self, state: WindowState, micros: int) -> None:
+        if self._retracted:
+            times = state.accumulator.times()
+            choose = max if self._combiner is TimestampCombiner.OUTPUT_AT_LATEST else min
+            state.stamp = choose(times) if times else None
+        else:
+            own = for_element(self._combiner, state.windows[0], micros, self._fold.windowing.window_fn)
+            assert own is not None
+            state.stamp = own if state.stamp is None else combined(self._combiner, state.stamp, own)
+        self._hold(state, state.stamp)
+
+    def _ask_all(self, element: Any) -> None:
+        """Tell the triggers of the windows that were touched, and fire where they say so."""
+        decisions, touched = self._decisions, self._touched
+        for state in touched:
+            if state.is_finished:
+                decision = NO_MORE
+            elif self._element_wise:
+                decision = decisions.after_element(state.trigger_state, element, state.end)
+            else:
+                decision = decisions.after_bundle(state.trigger_state, state.end)
+            if decision.fires:
+                self._emit(state, False)
+            self._follow(state, decision)
+        touched.clear()
 
     def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int) -> None:
         self.dropped += 1
         if self._keep_late:
-            self._late.add(element, micros, (window,), _LATE_ELEMENT, sign)
+            self._late.add((element, micros, (window,), _LATE_ELEMENT), sign)
 
     # Merging
 
-    def _merged_state(self, key: Any, window: BoundedWindow) -> WindowState | None:
-        """The state of the window that a new window becomes a part of; None if that has expired."""
-        current = self._windows.get(key, ())
-        sources, result = self._merge(current, window)
-        expiry = min(result.max_micros + self._lateness, MAX_MICROS)
-        if expiry <= self.watermark:
-            return None
-        if len(sources) == 1 and sources[0] == result:
-            return self._states[key, result]
-        parts = [self._states.pop((key, source)) for source in sources]
-        kept = [w for w in current if w not in sources]
-        self._windows[key] = [*kept, result]
-        state = WindowState(key, result, expiry, self._nothing())
-        self._states[key, result] = state
-        if parts:
-            self._join(state, parts)
-        return state
-
-    def _merge(self, current: Any, window: BoundedWindow) -> tuple[list[BoundedWindow], BoundedWindow]:
-        """Which of a key's windows a new one merges with, and into what."""
-        if self._window_fn.merges_by_overlap:
-            new: Any = window
-            sources = [w for w in current if w[0] < new[1] and new[0] < w[1]]
-            if not sources:
-                return [], window
-            start, end = min(w[0] for w in [*sources, new]), max(w[1] for w in [*sources, new])
-            return sources, IntervalWindow.of_micros(start, end)
-        for merged, result in merge_by_fn(self._window_fn, [*current, window]):
-            if window in merged or result == window:
-                return [w for w in merged if w in current], result
-        return [], window
-
-    def _join(self, state: WindowState, parts: list[WindowState]) -> None:
-        """Make the state of a merged window of those of its parts."""
-        if self._retracted:
-            state.accumulator = SignedInputs.merged(self._fn, [p.accumulator for p in parts])
-        else:
-            state.accumulator = self._fold.merged([p.accumulator for p in parts])
-        state.has_new = any(p.has_new for p in parts)
-        state.panes = max(p.panes for p in parts)
-        state.on_time_panes = max(p.on_time_panes for p in parts)
-        state.standing = [emitted for p in parts for emitted in p.standing]
-        for part in parts:
-            self._touched.pop(part, None)
+    def _join(self, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int) -> None:
+        """Make the first of the states that of the window which they have merged into."""
+        assert self._merging is not None
+        state, *others = sources
+        if others:
+            accumulators = [part.accumulator for part in sources]
+            state.accumulator = (
+                SignedWindows.merged(accumulators) if self._retracted else self._fold.merged(accumulators)
+            )
+        for part in others:
+            state.has_new |= part.has_new
+            state.panes = max(state.panes, part.panes)
+            state.on_time_panes = max(state.on_time_panes, part.on_time_panes)
+            state.standing += part.standing
             if part.stamp is not None:
-                both = part.stamp if state.stamp is None else combined(self._combiner, state.stamp, part.stamp)
-                state.stamp = both
-            self._release(part)
-            part.event_time = part.processing_time = None
-        is_past = self.watermark >= state.window.max_micros
-        state.is_finished = is_past and all(p.is_finished for p in parts)
-        state.was_on_time = is_past and any(p.was_on_time for p in parts)
-        states = [p.trigger_state for p in parts]
-        state.trigger_state = self._trigger.on_merge(states, self._context.of(state))
-        self._hold(state)
+                state.stamp = part.stamp if state.stamp is None else combined(self._combiner, state.stamp, part.stamp)
+            self._merging.remove(part)
+            self._touched.pop(part, None)
+            self._hold(part, None)
+            part.cancel()
+        self._place(state, sources, window, end, expiry)
+
+    def _part(self, state: WindowState) -> None:
+        """What joined a window's inputs was taken back: make states of the windows that they are now."""
+        assert self._merging is not None
+        groups = self._merging.groups(state.accumulator.by_window)
+        if not groups:
+            return
+        (_, first), *rest = groups
+        for own, window in rest:
+            end = window.max_micros
+            part = WindowState(state.key, window, end, end, state.accumulator.taken(own))
+            part.panes, part.on_time_panes, part.has_new = state.panes, state.on_time_panes, True
+            self._place(part, [state], window, end, min(end + self._lateness, MAX_MICROS))
+            self._merging.put(part)
+            self._touched[part] = None
+            if self._stamps:
+                self._stamp(part, 0)
+        if first != state.windows[0]:
+            end = first.max_micros
+            self._place(state, [state], first, end, min(end + self._lateness, MAX_MICROS))
+
+    def _place(
+        self, state: WindowState, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int
+    ) -> None:
+        """Have a state stand for another window, with the trigger state of those that it came of."""
+        is_past = self._clocks.watermark >= end
+        state.is_finished = is_past and all(part.is_finished for part in sources)
+        state.was_on_time = is_past and any(part.was_on_time for part in sources)
+        state.trigger_state = self._decisions.merged([part.trigger_state for part in sources], end)
+        state.place(window, end, expiry)
 
     # Clocks
 
     def advance_watermark(self, watermark: int) -> None:
         """Move the watermark on; it never goes back."""
-        if watermark <= self.watermark:
+        if watermark <= self._clocks.watermark:
             return
-        self.watermark = watermark
+        self._clocks.watermark = watermark
+        self._decisions.forget()
         due = self._event_times
         while (time := due.next()) is not None and time <= watermark:
             for state in due.pop():
@@ -284,9 +274,10 @@ class TriggeredWindows:
 
     def advance_processing_time(self, processing_time: int) -> None:
         """Move the clock on; it never goes back."""
-        if processing_time <= self.processing_time:
+        if processing_time <= self._clocks.processing_time:
             return
-        self.processing_time = processing_time
+        self._clocks.processing_time = processing_time
+        self._decisions.forget()
         due = self._processing_times
         while (time := due.next()) is not None and time <= processing_time:
             for state in due.pop():
@@ -296,140 +287,150 @@ class TriggeredWindows:
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Move a percentile watermark on."""
-        if watermark > self.percentiles.get(percentile, MIN_MICROS):
-            self.percentiles[percentile] = watermark
-            self._look_at_all()
+        percentiles = self._clocks.percentiles
+        if watermark > percentiles.get(percentile, MIN_MICROS):
+            percentiles[percentile] = watermark
+            if percentile in self._trigger.percentiles():
+                self._look_at_all()
 
     def signal(self, name: str) -> None:
         """A signal has reached the pipeline."""
-        self.signals[name] = self.signals.get(name, 0) + 1
+        self._clocks.signals[name] = self._clocks.signals.get(name, 0) + 1
         if name in self._trigger.signals():
             self._look_at_all()
 
     def _look_at_all(self) -> None:
-        for state in list(self._states.values()):
+        self._decisions.forget()
+        for state in list(self._states.values()) if self._merging is None else self._merging.all():
             self._look(state)
 
     def _look(self, state: WindowState) -> None:
         """Fire if the trigger says so; close the window if it has expired."""
-        expired = self.watermark >= state.expiry
-        context = self._context.of(state)
-        if not state.is_finished and self._trigger.should_fire(state.trigger_state, context):
-            self._fire(state, expired)
-        elif expired and state.has_new:
-            self._emit(state, True)
+        watermark = self._clocks.watermark
+        expired = watermark >= state.expiry
+        decision = NO_MORE if state.is_finished else self._decisions.now(state.trigger_state, state.end)
+        if decision.fires or (expired and state.has_new):
+            self._emit(state, expired)
         if expired:
             self._free(state)
-        else:
-            self._schedule(state)
+            return
+        self._follow(state, decision)
+        if state.has_new and watermark >= state.end and not self._stamps:
+            # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
+            self._hold(state, state.end)
 
-    def _schedule(self, state: WindowState) -> None:
+    def _follow(self, state: WindowState, decision: Decision) -> None:
+        """Remember what the trigger does, and look again when it wants to be asked."""
         event_time = state.expiry
         if not state.is_finished:
-            context, trigger = self._context.of(state), self._trigger
-            own = trigger.next_event_time(state.trigger_state, context)
-            if own is not None and self.watermark < own < event_time:
-                event_time = own
-            processing_time = trigger.next_processing_time(state.trigger_state, context)
-            if processing_time is not None and processing_time != state.processing_time:
-                self._processing_times.add(processing_time, state)
-            state.processing_time = processing_time
+            state.trigger_state, state.is_finished = decision.state, decision.is_finished
+            if decision.event_time is not None and decision.event_time < event_time:
+                event_time = decision.event_time
+        if self._clocks.watermark < state.end < event_time:
+            event_time = state.end
         if event_time != state.event_time:
             state.event_time = event_time
             self._event_times.add(event_time, state)
+        processing_time = decision.processing_time
+        if processing_time != state.processing_time:
+            state.processing_time = processing_time
+            if processing_time is not None:
+                self._processing_times.add(processing_time, state)
 
     def _free(self, state: WindowState) -> None:
-        del self._states[state.key, state.window]
-        state.event_time = state.processing_time = None
-        windows = self._windows.get(state.key)
-        if windows is not None:
-            windows.remove(state.window)
-            if not windows:
-                del self._windows[state.key]
-        self._release(state)
+        if self._merging is not None:
+            self._merging.remove(state)
+        else:
+            del self._states[state.key, state.windows[0]]
+        state.cancel()
+        if state.held is not None:
+            self._hold(state, None)
 
-    # Holds
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which something may be due."""
+        return self._processing_times.next()
 
-    def hold(self) -> int | None:
-        """The earliest timestamp that something not yet emitted will have; None if there is none."""
-        return self._holds.least()
+    # The output watermark
 
-    def _hold(self, state: WindowState) -> None:
-        if state.stamp != state.held and state.stamp is not None:
-            self._release(state)
-            state.held = state.stamp
-            self._holds.add(state.stamp)
+    def output_watermark(self) -> int:
+        """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
+        held = self._holds.least()
+        watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held)
+        self._output_watermark = max(watermark, self._output_watermark)
+        return self._output_watermark
 
-    def _release(self, state: WindowState) -> None:
+    def _hold(self, state: WindowState, time: int | None) -> None:
+        """Hold the output watermark at this time, or let go of it.  What is behind it already is late downstream."""
+        if time is not None and time < self._output_watermark:
+            time = None
+        if time == state.held:
+            return
         if state.held is not None:
             self._holds.remove(state.held)
-            state.held = None
+        state.held = time
+        if time is not None:
+            self._holds.add(time)
 
     # Panes
 
-    def _fire(self, state: WindowState, expired: bool) -> None:
-        self._emit(state, expired)
-        state.trigger_state, state.is_finished = self._trigger.on_fire(state.trigger_state, self._context.of(state))
-
     def _emit(self, state: WindowState, is_last: bool) -> None:
         """Emit a pane, if there is anything to say."""
-        window = state.window
-        timing = EARLY if self.watermark < window.max_micros else LATE if state.was_on_time else ON_TIME
+        timing = EARLY if self._clocks.watermark < state.end else LATE if state.was_on_time else ON_TIME
         if not state.has_new and timing is not ON_TIME:
             return
-        pane = PaneInfo(
-            is_first=state.panes == 0,
-            is_last=is_last,
-            timing=timing,
-            index=state.panes,
-            nonspeculative_index=-1 if timing is EARLY else state.on_time_panes,
-        )
-        timestamp = at_fire(self._combiner, window, state.stamp)
+        pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
+        timestamp = at_fire(self._combiner, state.windows[0], state.stamp) if self._stamps else state.end
         if self._mode is RETRACTING:
-            emitted = self._emit_retracting(state, timestamp, pane)
+            is_new = self._emit_retracting(state, timestamp, pane)
         else:
-            emitted = self._emit_value(state, timestamp, pane)
+            is_new = self._emit_value(state, timestamp, pane)
         state.has_new = False
-        self._release(state)
         state.was_on_time = timing is not EARLY
-        if emitted:
+        if state.held is not None:
+            self._hold(state, None)
+        if is_new:
             state.panes += 1
             state.on_time_panes += timing is not EARLY
 
     def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
         try:
-            value = self._result(state.accumulator)
+            value = self._value(state.accumulator)
         except ValueError:
             # A combiner that makes nothing of nothing, such as min, has no empty pane.
             if state.has_new:
                 raise
             return False
-        self._out.add((state.key, value), timestamp, (state.window,), pane, 1)
+        self._out.add(((state.key, value), timestamp, state.windows, pane), 1)
         if self._mode is DISCARDING:
             state.accumulator = self._nothing()
             state.stamp = None
         return True
 
     def _emit_retracting(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
-        key, window, standing = state.key, state.window, state.standing
-        is_empty = self._retracted and state.accumulator.is_empty
-        new: list[Emitted] = [] if is_empty else [(self._result(state.accumulator), timestamp, window, pane)]
-        must_differ = pane.timing is ON_TIME or pane.is_last
-        if must_differ and not self._emit_unchanged and [e[:3] for e in standing] == [e[:3] for e in new]:
-            return False
-        for value, micros, own, info in standing:
-            self._out.add((key, value), micros, (own,), info, -1)
-        for value, micros, own, info in new:
-            self._out.add((key, value), micros, (own,), info, 1)
-        emitted = bool(standing or new)
+        standing, out = state.standing, self._out
+        new: tuple[Row, ...] = ()
+        if not (self._retracted and state.accumulator.is_empty):
+            new = (((state.key, self._value(state.accumulator)), timestamp, state.windows, pane),)
+        if standing:
+            must_differ = not self._emit_unchanged and (pane.timing is ON_TIME or pane.is_last)
+            if must_differ and _are_same(standing, new):
+                return False
+            for row in standing:
+                out.add(row, -1)
+        for row in new:
+            out.add(row, 1)
         state.standing = new
-        return emitted
+        return bool(new)
 
-    def _result(self, accumulator: Any) -> Any:
+    def _value(self, accumulator: Any) -> Any:
+        """A window's result, which must stay what it is when more comes."""
         if self._retracted:
-            return accumulator.result(self._fn)
-        # A list that was emitted must not grow.
-        return list(accumulator) if self._fn is None else self._fold.extracted(accumulator)
+            value = accumulator.result(self._fn)
+        elif self._fn is None:
+            return list(accumulator)
+        else:
+            value = self._fold.extracted(accumulator)
+        return value if type(value) in _UNCHANGING or self._mode is DISCARDING else deepcopy(value)
 
     def taken(self) -> Bundle | None:
         """What has been emitted since the last time, if anything."""
@@ -439,72 +440,11 @@ class TriggeredWindows:
         """The elements that came too late since the last time, if any were and they are kept."""
         return self._late.taken()
 
-    def next_processing_time(self) -> int | None:
-        """The processing time, in microseconds, at which something may be due."""
-        return self._processing_times.next()
 
-
-_LATE_ELEMENT = PaneInfo(timing=LATE)
-
-
-class _Context:
-    """What a trigger sees of one window."""
-
-    __slots__ = ("_windows", "end_of_window")
-
-    def __init__(self, windows: TriggeredWindows) -> None:
-        self._windows = windows
-        self.end_of_window = 0
-
-    def of(self, state: WindowState) -> _Context:
-        self.end_of_window = state.window.max_micros
-        return self
-
-    @property
-    def watermark(self) -> int:
-        return self._windows.watermark
-
-    @property
-    def processing_time(self) -> int:
-        return self._windows.processing_time
-
-    def percentile_watermark(self, percentile: float) -> int:
-        # Every percentile is at least as far as the watermark, which all elements are past.
-        return max(self._windows.watermark, self._windows.percentiles.get(percentile, MIN_MICROS))
-
-    def signalled(self, name: str) -> int:
-        return self._windows.signals.get(name, 0)
-
-    def size_of(self, element: Any) -> int:
-        return len(encode_column([element]))
-
-
-class _Rows:
-    """Elements on their way out."""
-
-    __slots__ = ("panes", "signs", "timestamps", "values", "windows")
-
-    def __init__(self) -> None:
-        self._clear()
-
-    def _clear(self) -> None:
-        self.values: list[Any] = []
-        self.timestamps: list[int] = []
-        self.windows: list[Windows] = []
-        self.panes: list[PaneInfo] = []
-        self.signs: list[int] = []
-
-    def add(self, value: Any, timestamp: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
-        self.values.append(value)
-        self.timestamps.append(timestamp)
-        self.windows.append(windows)
-        self.panes.append(pane)
-        self.signs.append(sign)
-
-    def taken(self) -> Bundle | None:
-        if not self.values:
-            return None
-        signs: Any = self.signs if -1 in self.signs else 1
-        bundle = Bundle(self.values, self.timestamps, self.windows, self.panes, signs)
-        self._clear()
-        return bundle
+def _are_same(standing: tuple[Row, ...], new: tuple[Row, ...]) -> bool:
+    """Whether panes say the same, whatever their numbers."""
+    try:
+        return [row[:3] for row in standing] == [row[:3] for row in new]
+    except (TypeError, ValueError):
+        # Arrays, say, which can't be compared as a whole.
+        return False
