@@ -39,7 +39,7 @@ class ReadFromText(ReadFiles):
         min_bundle_size: int = 0,
         compression_type: str = CompressionTypes.AUTO,
         strip_trailing_newlines: bool = True,
-        coder: Any = StrUtf8Coder(),  # noqa: B008 (frozen)
+        coder: Any = StrUtf8Coder(),
         validate: bool = True,
         skip_header_lines: int = 0,
         delimiter: bytes | None = None,
@@ -96,7 +96,7 @@ class ReadAllFromText(ReadAllFiles):
         compression_type: str = CompressionTypes.AUTO,
         strip_trailing_newlines: bool = True,
         validate: bool = False,
-        coder: Any = StrUtf8Coder(),  # noqa: B008 (frozen)
+        coder: Any = StrUtf8Coder(),
         skip_header_lines: int = 0,
         with_filename: bool = False,
         delimiter: bytes | None = None,
@@ -144,7 +144,7 @@ class WriteToText(WriteFiles):
         append_trailing_newlines: bool = True,
         num_shards: int = 0,
         shard_name_template: str | None = None,
-        coder: Any = ToBytesCoder(),  # noqa: B008 (frozen)
+        coder: Any = ToBytesCoder(),
         compression_type: str = CompressionTypes.AUTO,
         header: str | bytes | None = None,
         footer: str | bytes | None = None,

@@ -11,9 +11,9 @@ from typing import Any
 from ..sdk.dofn import DoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
+from ..transforms.assign_windows import WindowInto
 from ..transforms.group_by_key import GroupByKey
 from ..transforms.pardo import ParDo
-from ..transforms.assign_windows import WindowInto
 from ..transforms.write import Write as WriteAsIs
 from ..windowing import GlobalWindows
 from .file_sink import FileSink

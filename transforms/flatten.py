@@ -49,7 +49,7 @@ class Flatten(PTransform):
         hint = reduce(lambda a, b: Union[a, b], [p.element_type for p in inputs], inputs[0].element_type)  # noqa: UP007
         if any(p.element_type is Any for p in inputs):
             hint = Any
-        return pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]  # type: ignore[no-any-return]
+        return pipeline.add(graph.Flatten(), inputs, windowing, hint)[None]
 
 
 class FlattenWith(PTransform):

@@ -100,7 +100,8 @@ class SegmentRun:
         self.element_writers: dict[str, ElementWriter] = {}
         for label in segment.groupings:
             primitive = transforms[label].primitive
-            if isinstance(primitive, graph.ParDo) or not is_final(primitive):
+            is_folded = isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive)
+            if not is_folded:
                 self.element_writers[label] = ElementWriter(label, self._send_to(label))
             else:
                 self.writers[label] = ShuffleWriter(Fold(transforms[label]), self._send_to(label))

@@ -68,7 +68,8 @@ class Latest:
             super().__init__(LatestCombineFn(), label)
 
         def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-            return super().expand(pcoll | "WithTimestamp" >> Map(_value_with_timestamp))
+            latest: PCollection[Any] = super().expand(pcoll | "WithTimestamp" >> Map(_value_with_timestamp))
+            return latest
 
 
 def _with_timestamp(element: Any, timestamp: Any = DoFn.TimestampParam) -> tuple[Any, Any]:
