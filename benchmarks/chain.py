@@ -54,7 +54,7 @@ def converted(x: int) -> int:
 OPAQUE: Functions = (absolute, tripled, clipped, is_odd, bits, converted)
 
 
-def pipeline(functions: Functions) -> list[Any]:
+def pipeline(functions: Functions) -> KeepingSink:
     f1, f2, f3, f4, f5, f6 = functions
     sink = KeepingSink()
     with beam.Pipeline() as p:

@@ -44,6 +44,19 @@ def word_file(size: int = WORD_FILE_BYTES) -> Path:
     return path
 
 
+def large_word_file() -> tuple[Path, int]:
+    """A file of 1 GB: the smaller one several times, and how many times."""
+    small, copies = word_file(), 10
+    path = small.with_name(f"words-{copies * WORD_FILE_BYTES}.txt")
+    if not path.exists():
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        with unfinished.open("wb") as file:
+            for _ in range(copies):
+                file.write(small.read_bytes())
+        unfinished.rename(path)
+    return path, copies
+
+
 def _write_words(path: Path, size: int) -> None:
     rng = random.Random(2015)
     words = _vocabulary(rng)

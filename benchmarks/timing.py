@@ -74,9 +74,9 @@ def compare(
     *,
     result: Callable[[Any], Any] = lambda outcome: outcome,
     clock: Callable[[], float] = time.process_time,
-    warm_up: bool = False,
+    warm_up: int = 0,
 ) -> Ratio:
-    """Run both, `RUNS` times in turn.
+    """Run both, `RUNS` times in turn, after `warm_up` runs that don't count.
 
     `result` makes of what `ours` returned what `by_hand` returns; it is not timed.  Raises
     `AssertionError` when the two differ.

@@ -11,9 +11,9 @@ from timing import Ratio, compare
 import penstock as beam
 
 
-def pipeline(occurred: list[Event]) -> KeepingSink:
+def pipeline(occurred: list[Event], runner: Any = "local") -> KeepingSink:
     sink = KeepingSink()
-    with beam.Pipeline() as p:
+    with beam.Pipeline(runner) as p:
         (
             p
             | beam.Create(occurred)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from inputs import word_file
 from keeping_sink import KeepingSink
@@ -11,9 +12,9 @@ from timing import Ratio, compare
 import penstock as beam
 
 
-def pipeline(path: Path) -> KeepingSink:
+def pipeline(path: Path, runner: Any = "local") -> KeepingSink:
     sink = KeepingSink()
-    with beam.Pipeline() as p:
+    with beam.Pipeline(runner) as p:
         (
             p
             | beam.io.ReadFromText(path)
@@ -33,6 +34,10 @@ def by_hand(path: Path) -> dict[str, int]:
     return counts
 
 
+def comparable(sink: KeepingSink) -> dict[str, int]:
+    return dict(sink.values())
+
+
 def run() -> list[Ratio]:
     path = word_file()
     return [
@@ -41,6 +46,6 @@ def run() -> list[Ratio]:
             lambda: pipeline(path),
             lambda: by_hand(path),
             1.5,
-            result=lambda sink: dict(sink.values()),
+            result=comparable,
         )
     ]

@@ -1,0 +1,37 @@
+"""Start-up: the import, and a pipeline of ten elements after it."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from processes import cpu_of, output_of
+from timing import RUNS, Quantity
+
+_TEN_ELEMENTS = """
+import time
+import penstock as beam
+before = time.process_time()
+with beam.Pipeline() as p:
+    p | beam.Create(range(10)) | "Add" >> beam.Map(lambda x: x + 1) | "Drop" >> beam.Filter(lambda x: False)
+print(time.process_time() - before)
+"""
+
+_HEAVY = """
+import sys
+import penstock
+print(*(name for name in ("pyarrow", "pyspark", "numpy") if name in sys.modules))
+"""
+
+
+def run() -> list[Quantity]:
+    imported, empty, ten = [], [], []
+    for _ in range(2 * RUNS + 1):
+        imported.append(cpu_of("-c", "import penstock"))
+        empty.append(cpu_of("-c", "pass"))
+        ten.append(float(output_of("-c", _TEN_ELEMENTS)))
+    heavy = output_of("-c", _HEAVY).split()
+    assert not heavy, f"import penstock has imported {heavy}"
+    return [
+        Quantity("import penstock", 1000 * (median(imported) - median(empty)), 150, "ms"),
+        Quantity("a pipeline of ten elements, after the import", 1000 * median(ten), 50, "ms"),
+    ]
