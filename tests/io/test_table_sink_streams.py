@@ -94,6 +94,7 @@ def check_any_stream(database, transactions, data, batches):
             sink.commit(transaction, tokens)
             assert expected == database.rows(table)
         assert staging_table(sink.table, sink.transform, transaction) not in tables_of(database)
+    database.run(f"DROP TABLE {sink.table}")
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
