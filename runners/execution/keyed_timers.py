@@ -15,13 +15,12 @@ class TimerOwner(Protocol):
     """Whose timers they are: the executor."""
 
     timers: Timers
+    # By name of the timer, and by window, in microseconds.
+    domains: dict[str, TimeDomain]
+    expiries: dict[BoundedWindow, int]
     processing_time: int
 
-    def set_timer(self, timer: Timer) -> None: ...
-
-    def domain(self, family: str) -> TimeDomain: ...
-
-    def expiry(self, window: BoundedWindow) -> int: ...
+    def set_timer(self, timer: Timer, domain: TimeDomain) -> None: ...
 
 
 class KeyedTimers:
@@ -51,9 +50,9 @@ class KeyedTimers:
     def set_timer(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
         """Set one, or set it anew."""
         owner, window = self._owner, self._window
-        output = self._output
-        if owner.domain(family) is EVENT_TIME:
-            expiry = owner.expiry(window)
+        domain, output = owner.domains[family], self._output
+        if domain is EVENT_TIME:
+            expiry = owner.expiries[window]
             if micros > expiry:
                 if self._now >= expiry:
                     # The window is over: a timer that goes on setting itself has come to its end.
@@ -64,11 +63,11 @@ class KeyedTimers:
         if output_micros is not None:
             self._check(family, output_micros)
             output = output_micros
-        owner.set_timer(Timer(micros, output, self._key, window, family, tag, self._pane))
+        owner.set_timer(Timer(micros, output, self._key, window, family, tag, self._pane), domain)
 
     def set_timer_relative(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
         """Set one to so much later than it is now, in its time domain."""
-        now = self._now if self._owner.domain(family) is EVENT_TIME else self._owner.processing_time
+        now = self._now if self._owner.domains[family] is EVENT_TIME else self._owner.processing_time
         self.set_timer(family, tag, min(now + micros, MAX_MICROS), output_micros)
 
     def clear_timer(self, family: str, tag: str) -> None:

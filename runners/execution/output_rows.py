@@ -14,6 +14,11 @@ from ...triggers import PaneInfo
 class OutputRows:
     """The outputs of a step, until they are sent on.
 
+    Args:
+      tags: the outputs that it has.
+      emit: called with the tag and the elements of each bundle.
+      any_tag: whether an output with another tag is dropped, instead of being an error.
+
     >>> sent = []
     >>> rows = OutputRows((None,), lambda tag, bundle: sent.append((tag, list(bundle.rows()))))
     >>> rows.add(None, "a", 5, ("window",), "pane", 1)
@@ -22,9 +27,12 @@ class OutputRows:
     [(None, [('a', 5, ('window',), 'pane', 1)])]
     """
 
-    def __init__(self, tags: tuple[graph.Tag, ...], emit: Callable[[graph.Tag, Bundle], None]) -> None:
+    def __init__(
+        self, tags: tuple[graph.Tag, ...], emit: Callable[[graph.Tag, Bundle], None], any_tag: bool = False
+    ) -> None:
         self._tags = tags
         self._emit = emit
+        self._any_tag = any_tag
         self._by_tag: dict[graph.Tag, tuple[list[Any], list[int], list[Windows], list[PaneInfo], list[int]]] = {}
 
     def add(self, tag: graph.Tag, value: Any, micros: int, windows: Windows, pane: Any, sign: int) -> None:
@@ -32,6 +40,8 @@ class OutputRows:
         columns = self._by_tag.get(tag)
         if columns is None:
             if tag not in self._tags:
+                if self._any_tag:
+                    return
                 declared = [t for t in self._tags if t is not None]
                 raise PipelineError(
                     f"got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"

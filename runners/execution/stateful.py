@@ -62,6 +62,9 @@ class StatefulExecutor(StageExecutor):
     Attributes:
       watermark, processing_time: the two clocks, in microseconds.
       dropped: how many elements came too late; for whoever counts them to take.
+      state, timers: what is kept of all keys.
+      domains: the time domains of timers, by name.
+      expiries: windows that have been seen and have not expired, and when they do.
     """
 
     def __init__(
@@ -81,9 +84,8 @@ class StatefulExecutor(StageExecutor):
         self.timers = Timers()
         self._may_retract = primitive.keyed.may_retract
         self._lateness = primitive.keyed.windowing.allowed_lateness
-        self._rows = OutputRows(tuple(transform.outputs), emit)
-        # Windows that have been seen and have not expired: when they do, and in that order.
-        self._expiries: dict[BoundedWindow, int] = {}
+        self._rows = OutputRows(tuple(transform.outputs), emit, primitive.any_tag)
+        self.expiries: dict[BoundedWindow, int] = {}
         self._expiry_heap: list[tuple[int, int, BoundedWindow]] = []
         self._windows_seen = 0
         # What an error is to be attributed to; whether a timer was set to a time that has passed.
@@ -97,7 +99,7 @@ class StatefulExecutor(StageExecutor):
         fn = operation.fn
         signature = signature_of(fn)
         self._decides_signs = signature.takes_sign
-        self._domains: dict[str, TimeDomain] = {spec.name: spec.time_domain for spec in signature.timers}
+        self.domains: dict[str, TimeDomain] = {spec.name: spec.time_domain for spec in signature.timers}
         self._by_bundle: dict[str, Any] = {}
         views, state = operation.windowed_views, self.state
         self._process = generated_call(fn.process, operation.arguments, views, state, self._by_bundle)
@@ -121,7 +123,7 @@ class StatefulExecutor(StageExecutor):
             self._in_bundle(partial(self._process_rows, bundle))
 
     def _process_rows(self, bundle: Bundle) -> None:
-        expiries, state = self._expiries, self.state
+        expiries, state = self.expiries, self.state
         process, sets_timers, decides = self._process, self._sets_timers, self._decides_signs
         marks_seen = self._on_expiry is not None
         setter = None
@@ -172,7 +174,7 @@ class StatefulExecutor(StageExecutor):
         expiry = min(window.max_micros + self._lateness, MAX_MICROS)
         if expiry <= self.watermark:
             return False
-        self._expiries[window] = expiry
+        self.expiries[window] = expiry
         self._windows_seen += 1
         heappush(self._expiry_heap, (expiry, self._windows_seen, window))
         return True
@@ -276,7 +278,7 @@ class StatefulExecutor(StageExecutor):
             while (event := timers.next(EVENT_TIME)) is not None and event <= expiry:
                 self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
         heappop(self._expiry_heap)
-        del self._expiries[window]
+        del self.expiries[window]
         timers.free(window)
         if self._on_expiry is not None:
             self._element = None
@@ -287,22 +289,11 @@ class StatefulExecutor(StageExecutor):
                     self._put_out(outputs, end, (window,), pane, 1)
         self.state.free_namespace(window)
 
-    # Timers, for KeyedTimers
-
-    def set_timer(self, timer: Timer) -> None:
-        """Set a timer."""
-        domain = self._domains[timer.family]
+    def set_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        """Set a timer, for one of the DoFn's methods."""
         self.timers.set(timer, domain)
         if timer.fire <= (self.watermark if domain is EVENT_TIME else self.processing_time):
             self._is_overdue = True
-
-    def domain(self, family: str) -> TimeDomain:
-        """The time domain of a timer."""
-        return self._domains[family]
-
-    def expiry(self, window: BoundedWindow) -> int:
-        """When a window expires, in microseconds."""
-        return self._expiries[window]
 
     # Bundles
 
@@ -369,5 +360,5 @@ class StatefulExecutor(StageExecutor):
         self.state.restore(state)
         self.timers.restore(timers)
         for window in dict.fromkeys([*self.state.namespaces(), *self.timers.windows()]):
-            if window not in self._expiries:
+            if window not in self.expiries:
                 self._open(window)

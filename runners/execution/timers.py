@@ -16,7 +16,7 @@ holds the timers moves: this file knows no clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from ...sdk.userstate.timer_spec import TimeDomain
@@ -81,11 +81,12 @@ class _Heap:
         """One of them is no longer set."""
         self._unset += 1
         if self._unset > _FEW and 2 * self._unset > len(self.items):
-            self.items = self.in_order()
+            self.items = [item for item in self.items if item[2].is_set]
+            heapify(self.items)
             self._unset = 0
 
     def in_order(self) -> list[tuple[int, int, _Entry]]:
-        """Those that are set, in order; which is a heap as well."""
+        """Those that are set, in order."""
         return sorted(item for item in self.items if item[2].is_set)
 
 

@@ -51,7 +51,8 @@ class Work:
             pcoll = pcoll | beam.WindowInto(window_fn, allowed_lateness=lateness)
         self.window_fn = window_fn
         applied = beam.ParDo(dofn)
-        pcoll | "Apply" >> (applied.with_outputs(*tags) if tags else applied)
+        # The tag "" stands for any.
+        pcoll | "Apply" >> (applied.with_outputs(*filter(None, tags)) if tags else applied)
         self.transform = pcoll.pipeline.graph().transforms[-1]
         self.rows: list[Any] = []
         self.bundles: list[tuple[graph.Tag, Bundle]] = []
@@ -619,6 +620,8 @@ def test_outputs_may_have_times_windows_and_tags_of_their_own() -> None:
         for source, own in (("process", 2.0), ("timer", 10.0))
         for tag, name, second in ((None, "stamped", 5.0), ("side", "tagged", 6.0), (None, "plain", own))
     } == found
+    work = Work(Wrapping(), tags=("",)).process(("a", 1))
+    assert [("process", "stamped"), ("process", "plain")] == work.taken()
     with pytest.raises(PipelineError, match="Apply: got an output tagged 'side', but .* are \\[\\]"):
         Work(Wrapping()).process(("a", 1))
 
@@ -732,7 +735,7 @@ def test_who_takes_outputs_back_has_said_so() -> None:
         Work(Silent()).process(("a", 1))
     with pytest.raises(PipelineError, match="Counting has no input that can be taken back"):
         Work(Counting()).process(("a", 1), ("a", 2))
-    with pytest.raises(PipelineError, match="only a DoFn with state or timers can take outputs back"):
+    with pytest.raises(PipelineError, match="the outputs of a function have the sign of its input"):
         ["a"] | beam.Map(beam.Retracted)
 
 
