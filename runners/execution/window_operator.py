@@ -83,16 +83,15 @@ class WindowOperator:
     # A shuffle's two sides
 
     def merge(self, window: BoundedWindow, keys: list[Any], accumulators: list[Any], stamps: list[Any]) -> None:
-        """Take in cells of a window that were folded elsewhere; no key twice."""
+        """Take in cells of a window that were folded elsewhere, no key twice; `stamps` may be empty."""
         by_window = self.cells.by_window
         cells = by_window.get(window)
         if cells is None:
             cells = by_window[window] = WindowCells(window)
         self._merge_into(cells.accumulators, keys, accumulators)
-        if self._combiner is not TimestampCombiner.OUTPUT_AT_EOW:
-            for key, micros in zip(keys, stamps, strict=True):
-                other = cells.stamps.get(key)
-                cells.stamps[key] = micros if other is None else combined(self._combiner, other, micros)
+        for key, micros in zip(keys, stamps, strict=False):
+            other = cells.stamps.get(key)
+            cells.stamps[key] = micros if other is None else combined(self._combiner, other, micros)
 
     def take_merged(self) -> Iterator[tuple[Any, list[MergedWindow]]]:
         """Merge the windows that overlap among what has come, and take them out, key by key."""

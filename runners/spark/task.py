@@ -23,6 +23,7 @@ from ..execution.dataflow import Dataflow
 from ..execution.element_shuffle import ElementWriter, in_order_of_time
 from ..execution.fold import Fold
 from ..execution.fusion import Grouping, Keyed, Output, Plan, Source, is_final
+from ..execution.garbage import rarely_collected
 from ..execution.grouped_values import GroupSpill
 from ..execution.output import OutputRun
 from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle, receive_block
@@ -66,7 +67,7 @@ class SegmentTask:
         """The rows that the segment makes of one partition of its input."""
         container, counts = MetricsContainer(), Counts()
         try:
-            with scoped(container):
+            with scoped(container), rarely_collected():
                 plan, segment, coders = cloudpickle.loads(self._payload)
                 registry.register_all(coders)
                 views = SideInputViews()
