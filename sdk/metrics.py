@@ -7,6 +7,7 @@ so that a `DoFn` can be called on its own.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -113,37 +114,76 @@ def _merged_cells(a: list[Any], b: list[Any]) -> list[Any]:
     return [a[0] + b[0], a[1] + b[1], min(a[2], b[2]), max(a[3], b[3])]
 
 
+class _StepsByCaller:
+    """What was reported, by the step whose code is running: the nearest caller that generated code says it is of.
+
+    Looking for it costs only those functions that report something.
+    """
+
+    __slots__ = ("container",)
+
+    def __init__(self, container: MetricsContainer) -> None:
+        self.container = container
+
+    @property
+    def counters(self) -> dict[MetricName, int]:
+        return self.container.step(_calling_step()).counters
+
+    @property
+    def distributions(self) -> dict[MetricName, list[Any]]:
+        return self.container.step(_calling_step()).distributions
+
+    @property
+    def gauges(self) -> dict[MetricName, tuple[float, Any]]:
+        return self.container.step(_calling_step()).gauges
+
+
+# The global variable in which generated code has the label of the step that each of its lines is of.
+STEPS_OF_LINES = "PENSTOCK_STEPS_OF_LINES"
+
+
+def _calling_step() -> str:
+    frame = sys._getframe(3)
+    while frame is not None:
+        steps = frame.f_globals.get(STEPS_OF_LINES)
+        if steps is not None:
+            return str(steps[frame.f_lineno - 1])
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
 # Where reports go at this moment: a part of a container, and the container's clock.  A plain
 # module global: a task runs user code on one thread, and a context variable would cost each report.
-_active: StepMetrics | None = None
+_active: StepMetrics | _StepsByCaller | None = None
 _clock: Callable[[], float] = time.time
 
 
 @contextmanager
 def scoped(container: MetricsContainer | None, step: str = "") -> Iterator[None]:
-    """Reports go to `container`, under `step`, inside of the `with` block."""
-    previous = enter(container, step)
-    try:
-        yield
-    finally:
-        leave(previous)
-
-
-def enter(container: MetricsContainer | None, step: str = "") -> tuple[StepMetrics | None, Callable[[], float]]:
-    """What `scoped` does on the way in, for generated code; `leave` takes the result back."""
+    """Inside of the `with` block reports go to `container`: under `step`, or that whose code is running."""
     global _active, _clock
     previous = (_active, _clock)
     if container is None:
         _active = None
     else:
-        _active, _clock = container.step(step), container.clock
-    return previous
+        _active, _clock = container.step(step) if step else _StepsByCaller(container), container.clock
+    try:
+        yield
+    finally:
+        _active, _clock = previous
 
 
-def leave(previous: tuple[StepMetrics | None, Callable[[], float]]) -> None:
-    """Puts back what was in scope before `enter`."""
-    global _active, _clock
-    _active, _clock = previous
+@contextmanager
+def at_step(label: str) -> Iterator[None]:
+    """Inside of the `with` block reports are of this step, of the container in scope."""
+    global _active
+    previous = _active
+    if isinstance(previous, _StepsByCaller):
+        _active = previous.container.step(label)
+    try:
+        yield
+    finally:
+        _active = previous
 
 
 @attrs.frozen

@@ -10,6 +10,7 @@ from ...sdk import graph
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
+from ...sdk.metrics import STEPS_OF_LINES, at_step
 from ...sdk.process_signature import bind, user_function
 from ...sdk.retracted import Retracted
 from ...sdk.tagged_output import TaggedOutput
@@ -130,7 +131,8 @@ class StageExecutor:
 
     def _guarded(self, label: str, method: Callable[[], Any]) -> Any:
         try:
-            return method()
+            with at_step(label):
+                return method()
         except Exception as error:
             reraise(attributed(error, Attribution(label, None)))
 
@@ -245,6 +247,8 @@ class Chain:
             "specials": self.specials,
             "windowed_value": _windowed_value,
         }
+        labels = [*(op.label for op in self._operations), "" if fold is None else fold.label]
+        names[STEPS_OF_LINES] = [labels[index] for index, _ in generated.lines]
         if fold is not None:
             names.update(fold.names)
             names["transformed"] = _transformed(fold.operation.window_fn)
@@ -303,10 +307,12 @@ class Chain:
     def _check_retracts(self, index: int, output: Retracted) -> None:
         operation = self._operations[index]
         assert isinstance(operation, ParDoOperation)
-        if not (operation.decides_signs or operation.fn.retracts):
+        primitive = self._executor.stage.operations[index].primitive
+        assert isinstance(primitive, graph.ParDo)
+        if not (operation.decides_signs and primitive.retracted or operation.fn.retracts):
             raise PipelineError(
                 f"{operation.label}: got the output {output!r}, but the outputs of a function have the sign of its "
-                "input, unless it asks for DoFn.SignParam, or is a DoFn that says retracts = True"
+                "input, unless that can be retracted and it asks for DoFn.SignParam, or it says retracts = True"
             )
 
     def _drops_unknown_tags(self, index: int) -> bool:
