@@ -68,10 +68,14 @@ class ValuesSource(BoundedSource[T]):
     def split(self, desired_splits: int) -> Sequence[Any]:
         n = len(self.values)
         parts = max(1, min(desired_splits, n))
+        if parts == 1:
+            return [self.values]
         return [self.values[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
 
-    def read(self, split: Any) -> Iterator[T]:
-        return iter(split)
+    def read_bundles(self, split: Any) -> Iterator[Bundle]:
+        for start in range(0, len(split), BUNDLE_SIZE):
+            part = split[start : start + BUNDLE_SIZE]
+            yield bundle_of(part if type(part) is list else list(part))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The values travel with the splits.

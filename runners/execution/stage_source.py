@@ -314,7 +314,7 @@ class _Generator:
         if isinstance(fn, MapDoFn):
             out.line(f"{result} = {call}")
             self.certain_pair = returns_pair(fn.fn)
-            if not returns_plain(fn.fn):
+            if not returns_plain(fn.fn, of_element=not star):
                 self._look_at(i, result)
             return result
         self.flat = True

@@ -20,6 +20,7 @@ from ...sdk.bundle import Bundle
 from ...sdk.errors import UnsupportedError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, SignalArrives, WatermarkMoves
+from ...triggers import DefaultTrigger
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.counters import Counts
@@ -123,9 +124,13 @@ class LocalExecution:
 
         def is_ready(window: BoundedWindow) -> bool:
             for side_input in stage.side_inputs:
-                own = side_input.windowing.window_fn.side_input_window(window)
-                is_complete = self._watermarks[side_input.pcollection] >= own.max_micros
-                if not is_complete and not self._views.has_any(side_input.pcollection, own):
+                windowing = side_input.windowing
+                own = windowing.window_fn.side_input_window(window)
+                if self._watermarks[side_input.pcollection] >= own.max_micros:
+                    continue
+                # By the default trigger a window's contents are there when it is complete.
+                waits = isinstance(windowing.trigger, DefaultTrigger)
+                if waits or not self._views.has_any(side_input.pcollection, own):
                     return False
             return True
 
@@ -205,7 +210,7 @@ class LocalExecution:
                     run.look()
                 kept = run.hold()
                 for output in step.operations[-1].outputs.values():
-                    self._move(output, watermark if kept is None else min(watermark, kept))
+                    self._move(output, watermark if kept is None else min(watermark, kept - 1))
             elif isinstance(step, Keyed):
                 run = self._dataflow.stages[id(step)]
                 if self._has_side_inputs(step):
