@@ -1,20 +1,48 @@
 """What every runner shares, in the order in which a bundle meets it.
 
-fusion.py             the graph as stages, groupings and sinks
-stage.py              a fused stage at work
-stage_source.py       the function that is generated for it
-plain_results.py      which results need no second look
-side_input_views.py   what side inputs hold, by window
-key_check.py          what may be a key, and what may be grouped
-cells.py              what a grouping holds for each window and key
-fold.py               how elements become accumulators, and those results
-window_operator.py    MergeWindows, GroupAlsoByWindow, ExpandToElements
-shuffle_blocks.py     what travels through a shuffle
-column_codec.py       columns as bytes
-grouped_values.py     groups larger than memory
-dataflow.py           steps wired together
-output.py             a sink at work
-user_code.py          errors of user code
-counters.py           elements, by step
-garbage.py            how often Python looks for cyclic garbage
+A plan, and a fused stage:
+
+fusion.py              the graph as stages, groupings and sinks
+dataflow.py            steps wired together
+stage.py               a fused stage at work
+stage_source.py        the function that is generated for it
+plain_results.py       which results need no second look
+side_input_views.py    what side inputs hold, by window
+output_memory.py       what a DoFn that isn't deterministic has emitted
+output.py              a sink at work
+user_code.py           errors of user code
+
+A grouping:
+
+key_check.py           what may be a key, and what may be grouped
+cells.py               what a grouping holds for each window and key
+fold.py                how elements become accumulators, and those results
+window_operator.py     MergeWindows, GroupAlsoByWindow, ExpandToElements, of a bounded input
+triggered_windows.py   the same with triggers, panes and lateness
+window_state.py        what is kept of one key's window
+trigger_decisions.py   what a trigger has decided, and when it is to be asked again
+merging.py             which windows become one
+merged_accumulators.py accumulators of windows that did, and of a shuffle's two sides
+signed_inputs.py       inputs that may be retracted
+multiset.py            values, and how often each is there
+due_times.py           what is due when, and what holds the watermark back
+grouped_values.py      groups larger than memory
+
+A ParDo with state:
+
+stateful.py            one at work
+keyed_calls.py         how its methods are called
+keyed_state.py         values by key, window and tag
+keyed_timers.py        the timers that it is given
+timers.py              timers by key and window, in both domains
+
+What leaves the process, and what is counted:
+
+column_codec.py        columns as bytes
+shuffle_blocks.py      cells on their way through a shuffle
+element_shuffle.py     elements on their way through one
+output_rows.py         elements gathered one by one
+garbage.py             when the garbage collector may run
+counters.py            elements, by step
+progress.py            the same, on a terminal
 """
