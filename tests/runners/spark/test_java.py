@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import penstock
 from penstock.runners.spark.java import NO_JAVA, find_java, java_home, wrapper_home
 from penstock.sdk.errors import RunnerError
 

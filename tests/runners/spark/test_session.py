@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.sdk.options import PipelineOptions
 from penstock.runners.spark.session import find_session
 from penstock.sdk.errors import MissingExtraError, OptionsError, RunnerError
+from penstock.sdk.options import PipelineOptions
 
 
 def find(*flags: str, given: Any = None) -> Any:
