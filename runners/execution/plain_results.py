@@ -94,33 +94,36 @@ def _is_new(fn: FunctionType, code: list[dis.Instruction], i: int) -> bool:
 
 def _is_plain_variable(fn: FunctionType, code: list[dis.Instruction], name: str) -> bool:
     """Whether a variable never holds anything but the element, or new plain values."""
-    stores = [
-        i for i, instruction in enumerate(code) if instruction.opname == "STORE_FAST" and instruction.argval == name
-    ]
+    # From Python 3.13 on, one instruction may store two variables.
+    stores = [i for i, own in enumerate(code) if "STORE_FAST" in own.opname and name in own.argrepr.split(", ")]
     if name in fn.__code__.co_varnames[: fn.__code__.co_argcount]:
         # The first parameter is the element, which is plain; of the others nothing is known.
         if name != fn.__code__.co_varnames[0] or fn.__defaults__:
             return False
     elif not stores:
         return False
-    return all(i > 0 and not code[i].is_jump_target and _is_new(fn, code, i - 1) for i in stores)
+    return all(
+        i > 0 and code[i].opname == "STORE_FAST" and not code[i].is_jump_target and _is_new(fn, code, i - 1)
+        for i in stores
+    )
 
 
 def _callee(fn: FunctionType, code: list[dis.Instruction], call: int) -> Any:
-    """The global that a CALL calls, found by walking back over what pushed its arguments."""
+    """The global that a CALL calls, found by walking back over what pushed its arguments; None if it isn't one."""
     wanted = (code[call].arg or 0) + 2
     pushed = 0
-    for i in range(call - 1, -1, -1):
+    # In Python 3.11 a call is two instructions.
+    last = call - 2 if code[call - 1].opname == "PRECALL" else call - 1
+    for i in range(last, -1, -1):
         instruction = code[i]
-        if code[i + 1].is_jump_target or instruction.opname in ("PRECALL", "KW_NAMES"):
-            if instruction.opname != "PRECALL":
+        if code[i + 1].is_jump_target or instruction.opname == "KW_NAMES":
+            return None
+        effect = dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
+        pushed += effect
+        if pushed >= wanted:
+            # A function that is called is pushed together with a NULL, an object whose method is called is not.
+            if pushed > wanted or effect != 2 or instruction.opname != "LOAD_GLOBAL":
                 return None
-            continue
-        pushed += dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
-        if pushed == wanted:
-            if instruction.opname != "LOAD_GLOBAL":
-                return None
-            name = instruction.argval
-            found = fn.__globals__.get(name, getattr(builtins, name, None))
+            found = fn.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, None))
             return found if getattr(found, "__hash__", None) else None
     return None

@@ -333,6 +333,8 @@ class Chain:
         if tb is None:
             return error
         index, variable = generated.lines[tb.tb_lineno - 1]
+        if index < 0:
+            return error
         operations = self._executor.stage.operations
         fold = self._executor._fold
         label = operations[index].label if index < len(operations) else fold.label if fold else ""

@@ -179,6 +179,13 @@ class _Source:
         self.text.append("    " * self.depth + code)
         self.about.append((self.operation, self.input))
 
+    # Errors on lines that hand bundles on are those of whoever takes them.
+    @contextmanager
+    def about_nothing(self) -> Iterator[None]:
+        operation, self.operation = self.operation, -1
+        yield
+        self.operation = operation
+
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
         self.line(header)
@@ -373,7 +380,8 @@ class _Generator:
         with out.block(f"if type({result}) is not k{i}:"):
             with out.block(f"if type({result}) in SPECIAL:"):
                 out.line(f"pend{i}(({result}, {self.columns.all}))")
-                out.line(f"if len(P{i}) >= {self.limit}: specials({i}, P{i})")
+                with out.about_nothing():
+                    out.line(f"if len(P{i}) >= {self.limit}: specials({i}, P{i})")
                 out.line("continue")
             out.line(f"k{i} = type({result})")
 
@@ -464,7 +472,7 @@ class _Generator:
         for n in self.varying:
             out.line(f"o{n}.append({getattr(columns, n)})")
         if self.flat:
-            with out.block(f"if len(o) >= {self.limit}:"):
+            with out.about_nothing(), out.block(f"if len(o) >= {self.limit}:"):
                 out.line(self._emit())
                 out.line("o = []")
                 for n in self.varying:
