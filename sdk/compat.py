@@ -22,7 +22,6 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "": ("",),
     "coders": ("sdk.coders",),
     "coders.coders": ("sdk.coders",),
-    "coders.registry": ("sdk.coders.typecoders",),
     "coders.typecoders": ("sdk.coders.typecoders",),
     "io": ("io",),
     "io.avroio": ("io",),

@@ -12,6 +12,7 @@ from ...sdk import graph
 from ...sdk.combine_fn import CombineFn
 from ...sdk.windowing_strategy import WindowingStrategy
 from .stage_source import FoldOperation
+from .user_code import guarded
 
 # Stands for "no accumulator yet", which no accumulator is equal to.
 MISSING = object()
@@ -49,12 +50,12 @@ class Fold:
     def setup(self) -> None:
         """Set up the combiner."""
         if self.combine_fn is not None:
-            self.combine_fn.setup()
+            guarded(self.label, self.combine_fn.setup)
 
     def teardown(self) -> None:
         """Tear down the combiner."""
         if self.combine_fn is not None:
-            self.combine_fn.teardown()
+            guarded(self.label, self.combine_fn.teardown)
 
     def of(self, values: list[Any]) -> Any:
         """The accumulator of these values."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import reprlib
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import attrs
 
 from ...sdk.errors import PenstockError, UserCodeError
+
+T = TypeVar("T")
 
 _PACKAGE = str(Path(__file__).parent.parent.parent)
 
@@ -51,7 +54,7 @@ def attributed(error: Exception, attribution: Attribution) -> Exception:
         if error.transform:
             return error
         text = f"{attribution.transform}: {error}"
-        if attribution.element is not None:
+        if attribution.element not in (None, "None"):
             text += f" (element: {attribution.element})"
         renamed = type(error)(text)
         renamed.transform = attribution.transform
@@ -75,6 +78,14 @@ def reraise(error: Exception) -> NoReturn:
     raise error from error.__cause__
 
 
+def guarded(transform: str, action: Callable[[], T]) -> T:
+    """The result of user code; what it raises is attributed to the transform of this label."""
+    try:
+        return action()
+    except Exception as error:
+        reraise(attributed(error, Attribution(transform, None)))
+
+
 def user_code_error(
     error: Exception, transform: str, element: str | None, location: str | None, kind: str
 ) -> UserCodeError:
@@ -92,6 +103,9 @@ def user_code_error(
 
 def with_user_class(kind: type[Exception], message: str) -> UserCodeError:
     """A `UserCodeError` with this message that is also a `kind`, if a class can be both."""
+    # These would end any generator that they pass; Python itself makes them this one.
+    if issubclass(kind, (StopIteration, StopAsyncIteration)):
+        kind = RuntimeError
     if kind is not Exception:
         try:
             both = type(kind.__name__, (UserCodeError, kind), {"__init__": Exception.__init__, "__str__": _message})
