@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NamedTuple
 
 import attrs
@@ -143,12 +144,12 @@ STEPS_OF_LINES = "PENSTOCK_STEPS_OF_LINES"
 
 
 def _calling_step() -> str:
-    frame = sys._getframe(3)
+    frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         steps = frame.f_globals.get(STEPS_OF_LINES)
         if steps is not None:
             return str(steps[frame.f_lineno - 1])
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""
 
 

@@ -65,7 +65,8 @@ class Pipeline:
         self.display_data = dict(display_data or {})
         self.result: PipelineResult | None = None
         self._check_types = bool(options.view_as(TypeOptions).pipeline_type_check)
-        self._labels: set[str] = set()
+        # In the order in which they came.
+        self._labels: dict[str, None] = {}
         self._scope: list[str] = []
         self._transforms: list[graph.Transform] = []
         self._pcollections: dict[int, PCollection[Any]] = {}
@@ -155,12 +156,26 @@ class Pipeline:
                 f"a transform labelled {full_label!r} is already in the pipeline; "
                 f'give this one a label of its own: "some label" >> ...'
             )
-        self._labels.add(full_label)
+        before = len(self._labels), len(self._transforms), len(self._pcollections)
+        self._labels[full_label] = None
         self._scope.append(label)
         try:
             yield full_label
+        except BaseException:
+            self._take_back(*before)
+            raise
         finally:
             self._scope.pop()
+
+    def _take_back(self, labels: int, transforms: int, pcollections: int) -> None:
+        """Leave only so many of each: what came after them belongs to a transform that failed to be applied.
+
+        It may be applied again, as in a notebook's cell that was corrected.
+        """
+        for kept, of in ((labels, self._labels), (pcollections, self._pcollections)):
+            while len(of) > kept:
+                of.popitem()
+        del self._transforms[transforms:]
 
     def _check_inputs(self, transform: PTransform, pvalue: Any, label: str) -> None:
         pcolls = _pcollections_in(pvalue)

@@ -7,9 +7,9 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
 import cloudpickle
@@ -67,25 +67,48 @@ def dumps(obj: Any, label: str) -> bytes:
 
 
 def _culprit(obj: Any) -> str:
-    """The attribute or closure variable to blame, as well as can be told."""
-    parts: dict[str, Any] = {}
-    parts.update({f"attribute {name!r}": value for name, value in getattr(obj, "__dict__", {}).items()})
-    fn = getattr(obj, "fn", obj)
-    code, closure = getattr(fn, "__code__", None), getattr(fn, "__closure__", None)
-    if code is not None and closure:
-        for name, cell in zip(code.co_freevars, closure, strict=True):
-            try:
-                parts[f"variable {name!r} of {fn.__name__}"] = cell.cell_contents
-            except ValueError:
-                continue
-    for where, value in parts.items():
-        if value is fn and value is not obj:
-            continue
-        try:
-            cloudpickle.dumps(value)
-        except Exception:
-            return f"{where} of {type(obj).__name__} ({type(value).__name__})"
-    return f"{type(obj).__name__}"
+    """The attribute, the variable or the argument to blame, as well as can be told."""
+    for where, value in _parts(obj):
+        if not _can_be_pickled(value):
+            return f"{where} ({type(value).__name__})" if where else _culprit(value)
+    return type(obj).__name__
+
+
+def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
+    """What an object consists of, and where; nowhere in particular if it is for the part to say."""
+    if isinstance(obj, tuple):
+        yield from (("", part) for part in obj)
+    elif isinstance(obj, dict):
+        yield from ((f"argument {name!r}", value) for name, value in obj.items())
+    elif isinstance(obj, FunctionType):
+        yield from _variables(obj)
+    else:
+        kind = type(obj)
+        for name, value in getattr(obj, "__dict__", {}).items():
+            is_function = isinstance(value, FunctionType)
+            yield "" if is_function else f"attribute {name!r} of {kind.__name__}", value
+        for method in vars(kind).values():
+            if isinstance(method, FunctionType):
+                yield from _variables(method)
+
+
+def _variables(fn: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        # One that has no value yet can't be it; nor can a function that calls itself.
+        with suppress(ValueError):
+            if cell.cell_contents is not fn:
+                yield f"variable {name!r} of {fn.__name__}", cell.cell_contents
+    for name in fn.__code__.co_names:
+        if name in fn.__globals__:
+            yield f"global variable {name!r} of {fn.__name__}", fn.__globals__[name]
+
+
+def _can_be_pickled(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:  # whatever pickle raises for what it can't pickle
+        return False
+    return True
 
 
 def _installed_roots() -> tuple[str, ...]:

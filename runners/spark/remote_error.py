@@ -82,7 +82,7 @@ class RemoteTraceback(Exception):
         return "\n" + str(self.args[0])
 
 
-def _pickled(kind: type[Exception]) -> bytes | None:
+def _pickled(kind: type[BaseException]) -> bytes | None:
     try:
         return cloudpickle.dumps(kind, protocol=5)  # type: ignore[no-any-return]
     except Exception:  # whatever pickle raises for what it can't pickle
