@@ -66,11 +66,13 @@ def dumps(obj: Any, label: str) -> bytes:
         ) from error
 
 
-def _culprit(obj: Any) -> str:
+def _culprit(obj: Any, depth: int = 5) -> str:
     """The attribute, the variable or the argument to blame, as well as can be told."""
     for where, value in _parts(obj):
         if not _can_be_pickled(value):
-            return f"{where} ({type(value).__name__})" if where else _culprit(value)
+            # A function is as innocent as it can be; it is what it mentions.  Some mention each other.
+            is_to_blame = where and not isinstance(value, FunctionType)
+            return f"{where} ({type(value).__name__})" if is_to_blame or not depth else _culprit(value, depth - 1)
     return type(obj).__name__
 
 
@@ -85,8 +87,7 @@ def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
     else:
         kind = type(obj)
         for name, value in getattr(obj, "__dict__", {}).items():
-            is_function = isinstance(value, FunctionType)
-            yield "" if is_function else f"attribute {name!r} of {kind.__name__}", value
+            yield f"attribute {name!r} of {kind.__name__}", value
         for method in vars(kind).values():
             if isinstance(method, FunctionType):
                 yield from _variables(method)
