@@ -29,8 +29,9 @@ class ElementWriter:
     [[('a', 1), ('a', 3)], [('b', 2)]]
     """
 
-    def __init__(self, label: str, send: Send) -> None:
+    def __init__(self, label: str, send: Send, groups: int = KEY_GROUPS) -> None:
         self._label = label
+        self._groups = groups
         self._send = send
         self._by_group: dict[int, list[Row]] = {}
         self._held = 0
@@ -46,7 +47,7 @@ class ElementWriter:
                     kind = pair_type(element)
                 if len(element) != 2:
                     raise not_a_pair(element)
-                by_group.setdefault(key_group(element[0], KEY_GROUPS), []).append(row)
+                by_group.setdefault(key_group(element[0], self._groups), []).append(row)
         except Exception as error:
             reraise(attributed(error, Attribution(self._label, None)))
         self._held += len(bundle)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from types import TracebackType
@@ -40,6 +40,7 @@ class Progress(AbstractContextManager["Progress"]):
       wanted: True and False decide; with None it depends on whether standard error is a terminal
         and rich is installed.
       console: where to show it; standard error if None.
+      refresh: called before each look at the counts; what it returns is shown with them.
 
     Raises `MissingExtraError` if it is wanted and rich is not installed.
 
@@ -54,7 +55,9 @@ class Progress(AbstractContextManager["Progress"]):
         labels: Sequence[str] = (),
         wanted: bool | None = None,
         console: Console | None = None,
+        refresh: Callable[[], str] = str,
     ) -> None:
+        self._refresh = refresh
         self._counts = counts
         self._labels = labels
         self._console = console
@@ -94,12 +97,13 @@ class Progress(AbstractContextManager["Progress"]):
 
     def table(self, width: int) -> Table:
         """The counts as they are now, for a terminal of this width."""
+        note = self._refresh()
         from rich import box
         from rich.table import Table
         from rich.text import Text
 
         shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        shown.add_column(f"{time.monotonic() - self._began:.0f} s", no_wrap=True)
+        shown.add_column(f"{time.monotonic() - self._began:.0f} s{note and ', '}{note}", no_wrap=True)
         shown.add_column("read", justify="right", no_wrap=True)
         shown.add_column("written", justify="right", no_wrap=True)
         steps = dict(self._counts.steps)

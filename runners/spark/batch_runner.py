@@ -11,6 +11,7 @@ from ...sdk.metrics import MetricResults, MetricsContainer
 from ...sdk.options import PipelineOptions, SparkOptions
 from ...sdk.runner import PipelineResult, PipelineState, Runner
 from ..execution.fusion import fuse, shrinks
+from ..execution.progress import progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +46,15 @@ class SparkBatchRunner(Runner):
         try:
             partitions = options.view_as(SparkOptions).spark_shuffle_partitions
             execution = SparkBatchExecution(plan, session, partitions)
-            execution.run()
-            return SparkBatchResult(execution.metrics)
+            reports = execution.reports
+
+            def refresh() -> str:
+                reports.update()
+                return execution.jobs.activity()
+
+            with progress_of(reports.counts, plan, options, refresh=refresh):
+                execution.run()
+            return SparkBatchResult(reports.metrics)
         finally:
             if is_ours:
                 session.stop()

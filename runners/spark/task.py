@@ -7,16 +7,17 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.coders import registry
+from ...sdk.coders.key_encoding import KEY_GROUPS
 from ...sdk.metrics import MetricsContainer, scoped
+from ...sdk.serialization import dumps
 from ...sdk.source import BoundedSource
-from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
 from ..execution.dataflow import Dataflow
@@ -36,11 +37,12 @@ from .block_spool import BlockSpool
 from .remote_error import wrapped
 from .segments import Segment
 
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+
 # What a row is: the output that it belongs to, and there a number and bytes.  An output is
 # ("grouping", label), ("stored", pcollection), ("side", pcollection), ("sink", label).
 Row = tuple[tuple[str, Any], int, bytes]
-
-SideInputContents = dict[int, dict[BoundedWindow, list[Any]]]
 
 
 class SegmentTask:
@@ -49,19 +51,34 @@ class SegmentTask:
     Args:
       plan, segment: what is to be done.
       transaction: the run's, for its sinks.
-      side_inputs: a broadcast of what the segment's side inputs hold, pickled.
-      metrics: an accumulator, by segment and partition.
+      side_inputs: a broadcast of the blocks of the segment's side inputs.
+      reports: an accumulator of `Reports`.
+      number: the segment's.
+      groups: how many key groups there are.
+
+    Raises `SerializationError` when something in the segment can't be pickled.
     """
 
     def __init__(
-        self, plan: Plan, segment: Segment, transaction: str, side_inputs: Any, metrics: Any, number: int
+        self,
+        plan: Plan,
+        segment: Segment,
+        transaction: str,
+        side_inputs: Broadcast[dict[int, list[bytes]]] | None,
+        reports: Any,
+        number: int,
+        groups: int,
     ) -> None:
-        # With the coders that users registered: they decide what can be a key.
-        self._payload = cloudpickle.dumps((plan, segment, registry.registered()), protocol=5)
+        # Of the plan a task needs what the segment sends to.  With the coders that users
+        # registered: they decide what can be a key.
+        targets = tuple(t for t in plan.graph.transforms if t.label in segment.groupings)
+        needed = Plan((), graph.Graph(targets, plan.graph.pcollections))
+        self._payload = dumps((needed, segment, registry.registered()), segment.label)
         self._transaction = transaction
         self._side_inputs = side_inputs
-        self._metrics = metrics
+        self._reports = reports
         self._number = number
+        self._groups = groups
 
     def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[Row]:
         """The rows that the segment makes of one partition of its input."""
@@ -72,13 +89,16 @@ class SegmentTask:
                 registry.register_all(coders)
                 views = SideInputViews()
                 if self._side_inputs is not None:
-                    for pcollection, contents in pickle.loads(self._side_inputs.value).items():
-                        views.put(pcollection, contents)
+                    for pcollection, blocks in self._side_inputs.value.items():
+                        for block in blocks:
+                            views.add(pcollection, decode_bundle(block))
+                # What another attempt writes has other names.
                 unit = f"{partition}-{uuid.uuid4().hex[:8]}"
-                yield from SegmentRun(plan, segment, views, self._transaction, unit, counts).rows(rows)
+                run = SegmentRun(plan, segment, views, self._transaction, unit, counts, self._groups)
+                yield from run.rows(rows)
         except Exception as error:
             raise wrapped(error) from None
-        self._metrics.add({(self._number, partition): (container, counts)})
+        self._reports.add({(self._number, partition): (container, counts)})
 
 
 class SegmentRun:
@@ -88,10 +108,18 @@ class SegmentRun:
       views: its side inputs, complete.
       unit: what its sinks call this attempt.
       counts: what to count in.
+      groups: how many key groups there are.
     """
 
     def __init__(
-        self, plan: Plan, segment: Segment, views: SideInputViews, transaction: str, unit: str, counts: Counts
+        self,
+        plan: Plan,
+        segment: Segment,
+        views: SideInputViews,
+        transaction: str,
+        unit: str,
+        counts: Counts,
+        groups: int = KEY_GROUPS,
     ) -> None:
         self.segment = segment
         self.counts = counts
@@ -103,9 +131,9 @@ class SegmentRun:
             primitive = transforms[label].primitive
             is_folded = isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive)
             if not is_folded:
-                self.element_writers[label] = ElementWriter(label, self._send_to(label))
+                self.element_writers[label] = ElementWriter(label, self._send_to(label), groups)
             else:
-                self.writers[label] = ShuffleWriter(Fold(transforms[label]), self._send_to(label))
+                self.writers[label] = ShuffleWriter(Fold(transforms[label]), self._send_to(label), groups)
         self.outputs = [
             OutputRun(step.transform, transaction, counts, unit) for step in segment.steps if isinstance(step, Output)
         ]

@@ -1,0 +1,66 @@
+"""The Spark jobs of one run: described where people look, watched, and cancelled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+T = TypeVar("T")
+
+# How long to wait for the tasks of a cancelled job: Spark asks a Python worker to stop, and
+# kills it a few seconds later.
+_STOPPING_SECONDS = 15.0
+
+_GROUP, _DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
+
+
+class Jobs:
+    """The jobs of a group of its own.
+
+    Args:
+      group: the group's name, which nothing else may use.
+    """
+
+    def __init__(self, context: SparkContext, group: str) -> None:
+        self._context = context
+        self._group = group
+
+    def run(self, description: str, job: Callable[[], T]) -> T:
+        """Run what starts jobs; what the thread's jobs were called before is restored."""
+        context: Any = self._context
+        before = {name: context.getLocalProperty(name) for name in (_GROUP, _DESCRIPTION)}
+        context.setLocalProperty(_GROUP, self._group)
+        context.setLocalProperty(_DESCRIPTION, description)
+        try:
+            return job()
+        finally:
+            with suppress(Exception):
+                for name, value in before.items():
+                    context.setLocalProperty(name, value)
+
+    def cancel(self) -> None:
+        """Cancel what still runs, and wait until no task of it is left that could write something."""
+        with suppress(Exception):
+            self._context.cancelJobGroup(self._group)
+            until = time.monotonic() + _STOPPING_SECONDS
+            while any(stage.numActiveTasks for stage in self._stages()) and time.monotonic() < until:
+                time.sleep(0.05)
+
+    def activity(self) -> str:
+        """How many tasks are done of the stages that run; "" if none does."""
+        with suppress(Exception):
+            running = [s for s in self._stages() if s.numActiveTasks]
+            if running:
+                return f"{sum(s.numCompletedTasks for s in running)} of {sum(s.numTasks for s in running)} tasks"
+        return ""
+
+    def _stages(self) -> list[Any]:
+        tracker = self._context.statusTracker()
+        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group))
+        ids = {stage for job in jobs if job is not None for stage in job.stageIds}
+        return [stage for stage in map(tracker.getStageInfo, ids) if stage is not None]
