@@ -57,7 +57,7 @@ def _pickled(values: list[Any]) -> bytes:
         return pickle.dumps(values, protocol=5)
     except Exception:
         # Of a class or function that has no name to import it by, or not here.
-        return cloudpickle.dumps(values, protocol=5)
+        return cloudpickle.dumps(values, protocol=5)  # type: ignore[no-any-return]
 
 
 def decode_column(data: bytes | memoryview) -> list[Any]:

@@ -69,7 +69,7 @@ class Fold:
         if self.combine_fn is not None:
             return self.combine_fn.merge_accumulators(accumulators)
         # A group that is on disk takes in the others.
-        whole = next((values for values in accumulators if type(values) is not list), [])
+        whole: Any = next((values for values in accumulators if type(values) is not list), [])
         for values in accumulators:
             if values is not whole:
                 whole.extend(values)

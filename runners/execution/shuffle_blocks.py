@@ -109,7 +109,7 @@ def decode_rows(data: bytes | memoryview) -> Rows:
 def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
     """A bundle as blocks: the columns that vary, and the entries that all elements share."""
     n = len(bundle)
-    columns = (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+    columns: tuple[Any, ...] = (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
     varying = [column for column in columns if type(column) is list]
     shared = [None if type(column) is list else column for column in columns]
     if n == 0:
