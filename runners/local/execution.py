@@ -75,6 +75,7 @@ class LocalExecution:
 
     def run(self) -> None:
         """Run to the end; on failure nothing that was written is left."""
+        uncommitted = list(self._outputs)
         try:
             for output in self._outputs:
                 output.prepare()
@@ -87,14 +88,15 @@ class LocalExecution:
             self._dataflow.teardown()
             for output in self._outputs:
                 output.stage()
+            while uncommitted:
+                uncommitted[0].commit()
+                del uncommitted[0]
         except BaseException:
             with suppress(Exception):
                 self._dataflow.teardown()
-            for output in self._outputs:
+            for output in uncommitted:
                 output.abort()
             raise
-        for output in self._outputs:
-            output.commit()
 
     # Sources
 
@@ -172,7 +174,7 @@ class LocalExecution:
         send = self._dataflow.send_to(output)
         source = primitive.source
         for split in self._guarded(step, lambda: source.split(1)):
-            bundles = iter(source.read_bundles(split))
+            bundles = iter(self._guarded(step, partial(source.read_bundles, split)))
             while True:
                 bundle = self._guarded(step, partial(next, bundles, None))
                 if bundle is None:

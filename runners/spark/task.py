@@ -31,7 +31,7 @@ from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bund
 from ..execution.side_input_views import SideInputViews
 from ..execution.stateful import StatefulExecutor
 from ..execution.triggered_windows import TriggeredWindows
-from ..execution.user_code import Attribution, attributed, reraise
+from ..execution.user_code import Attribution, attributed, guarded, reraise
 from ..execution.window_operator import WindowOperator
 from .block_spool import BlockSpool
 from .remote_error import wrapped
@@ -215,12 +215,10 @@ class SegmentRun:
         label = root.transform.label
         count = self.counts.of(label)
         for row in rows:
-            bundles = iter(primitive.source.read_bundles(cloudpickle.loads(row)))
+            split = cloudpickle.loads(row)
+            bundles = iter(guarded(label, partial(primitive.source.read_bundles, split)))
             while True:
-                try:
-                    bundle = next(bundles, None)
-                except Exception as error:
-                    reraise(attributed(error, Attribution(label, None)))
+                bundle = guarded(label, partial(next, bundles, None))
                 if bundle is None:
                     break
                 count.read += len(bundle)
