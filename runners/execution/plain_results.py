@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 import dis
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import pairwise
 from types import FunctionType
 from typing import Any
@@ -125,5 +125,5 @@ def _callee(fn: FunctionType, code: list[dis.Instruction], call: int) -> Any:
             if pushed > wanted or effect != 2 or instruction.opname != "LOAD_GLOBAL":
                 return None
             found = fn.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, None))
-            return found if getattr(found, "__hash__", None) else None
+            return found if isinstance(found, Hashable) else None
     return None

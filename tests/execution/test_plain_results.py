@@ -116,6 +116,7 @@ def shadowed(x: Any) -> Any:
         lambda x: {x: 1},
         lambda x: f"{x} and {x}",
         lambda x: abs(x),
+        lambda x: list(x),
         lambda x: x,
         incremented,
         by_a_call,

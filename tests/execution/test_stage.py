@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -160,6 +161,18 @@ def test_contexts_are_entered_once_in_a_worker_and_once_in_a_bundle(noted: Noted
     ] == noted()
 
 
+def test_what_a_bundles_context_gives_is_of_that_bundle() -> None:
+    """The next bundle enters another one."""
+
+    def asking(x: int, own: Any = beam.DoFn.BundleContextParam(lambda: nullcontext(object()))) -> tuple[int, int]:
+        return x, own
+
+    alone = StageAlone(beam.Map(asking)).process(Bundle([1, 2]), Bundle([3]))
+    (_, first), (_, also_first), (_, second) = alone.values()
+    assert first is also_first
+    assert first is not second
+
+
 def test_bundle_finalizers_are_called_after_the_bundle(noted: Noted) -> None:
     """Once each."""
 
@@ -233,6 +246,17 @@ def test_a_tag_that_was_not_declared_is_an_error() -> None:
     """Which says what was."""
     with pytest.raises(PipelineError, match=r"split: got an output tagged 'even', but the tags declared .* \['odd'\]"):
         tagging("odd").process(Bundle([1, 2]))
+
+
+def test_a_tag_belongs_to_the_transform_that_declares_it() -> None:
+    """Another one's output with that tag is an error, though the stage has such an output."""
+
+    def build(p: beam.Pipeline) -> None:
+        tagged = p | beam.Create([]) | "other" >> beam.Map(lambda x: beam.TaggedOutput("odd", x))
+        tagged | "split" >> beam.FlatMap(lambda x: [x]).with_outputs("odd")
+
+    with pytest.raises(PipelineError, match=r"^other: got an output tagged 'odd', .* are \[\]"):
+        StageAlone(stage=only(plan_of(build).steps, Stage)).process(Bundle([1]))
 
 
 def test_a_tagged_output_where_there_are_no_tags_is_an_error() -> None:
