@@ -49,8 +49,8 @@ class OutputRun:
     def stage(self) -> None:
         """Make durable what was written."""
         if self._writer is not None:
-            writer, self._writer = self._writer, None
-            self.staged.append(self._guarded(writer.stage))
+            self.staged.append(self._guarded(self._writer.stage))
+            self._writer = None
 
     def discard(self) -> None:
         """Remove what was written: this worker has failed."""
