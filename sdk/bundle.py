@@ -66,6 +66,17 @@ class Bundle:
     def __repr__(self) -> str:
         return f"Bundle({len(self.values)} elements)"
 
+    def part(self, start: int, stop: int) -> Bundle:
+        """The elements from `start` up to `stop`.
+
+        >>> Bundle(["a", "b", "c"], [1, 2, 3]).part(1, 3).timestamps
+        [2, 3]
+        """
+        columns: Any = (self.timestamps, self.windows, self.panes, self.signs)
+        return Bundle(
+            self.values[start:stop], *(column[start:stop] if type(column) is list else column for column in columns)
+        )
+
     def rows(self) -> Iterator[tuple[Any, int, Windows, PaneInfo, int]]:
         """The elements one by one, as `(value, micros, windows, pane, sign)`."""
         n = len(self.values)

@@ -40,6 +40,7 @@ What leaves the process, and what is counted:
 
 column_codec.py        columns as bytes
 shuffle_blocks.py      cells on their way through a shuffle
+portions.py            bundles cut, where a stage folds for a shuffle
 element_shuffle.py     elements on their way through one
 output_rows.py         elements gathered one by one
 garbage.py             when the garbage collector may run

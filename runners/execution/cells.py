@@ -41,8 +41,8 @@ class Cells:
         yet.  Where they merge by overlap, one flat list of start, size and value of each, and
         its timestamp if the timestamp combiner looks at it (`FoldOperation.pending_width`):
         a tuple for each would take twice the memory.  Else (window, window, timestamp, value).
-      size: how many entries have come, about: keys for a combining grouping, elements
-        for a plain one.
+      size: how many entries have come, about: keys for a combining grouping whose windows
+        don't merge, else elements.
     """
 
     __slots__ = ("_sizes", "by_window", "pending", "size")
@@ -75,7 +75,8 @@ class Cells:
         for keys, before in sizes:
             new = len(keys) - before
             if new:
-                self.size += new
+                # Of windows that merge the elements count, which the stage knows of.
+                self.size += 0 if keys is self.pending else new
                 # Dictionaries keep the order of insertion.
                 check_keys(islice(reversed(keys), new))
 

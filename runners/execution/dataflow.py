@@ -23,6 +23,9 @@ from .stateful import StatefulExecutor
 
 Receiver = Callable[[Bundle], None]
 
+# What gives a bundle in parts, each of which is processed before the next is asked for.
+Cut = Callable[[Bundle], Iterable[Bundle]]
+
 
 class GroupingInput(Protocol):
     """Where elements for a grouping are folded: a window operator's cells, or cells that will be shuffled."""
@@ -49,6 +52,7 @@ class Dataflow:
       counts: what to count in.
       bundles: by label, what takes the elements for a grouping as they are, where they aren't
         folded; and for a ParDo with state, where it doesn't run here.
+      portions: by label of a grouping, how to cut the bundles of the stage that folds for it.
 
     Attributes:
       stages: stages, and ParDos with state that run here, by the identity of their step.
@@ -63,6 +67,7 @@ class Dataflow:
         outputs: Mapping[str, Receiver],
         counts: Counts,
         bundles: Mapping[str, Receiver],
+        portions: Mapping[str, Cut] | None = None,
     ) -> None:
         self.stages: dict[int, StageRun] = {}
         self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
@@ -71,7 +76,8 @@ class Dataflow:
             if isinstance(step, Stage):
                 grouping = groupings[step.fold.label] if step.fold is not None else None
                 executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping))
-                run = self.stages[id(step)] = StageRun(executor, counts)
+                cut = None if portions is None or step.fold is None else portions.get(step.fold.label)
+                run = self.stages[id(step)] = StageRun(executor, counts, cut)
                 self.attach(step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
                 (pcollection,) = step.transform.inputs
@@ -143,8 +149,9 @@ class StageRun:
       is_ready: whether the side inputs are ready for elements of a window.
     """
 
-    def __init__(self, executor: StageExecutor, counts: Counts) -> None:
+    def __init__(self, executor: StageExecutor, counts: Counts, cut: Cut | None = None) -> None:
         self.executor = executor
+        self._cut = cut
         self.is_ready: Callable[[BoundedWindow], bool] = _not_yet
         self._count = counts.of(executor.stage.label)
         self._kept: list[Bundle] | None = [] if executor.stage.side_inputs else None
@@ -158,7 +165,11 @@ class StageRun:
             if not len(bundle):
                 return
         self._count.read += len(bundle)
-        self.executor.process(bundle)
+        if self._cut is None:
+            self.executor.process(bundle)
+            return
+        for part in self._cut(bundle):
+            self.executor.process(part)
 
     def _split(self, bundle: Bundle) -> tuple[Bundle, Bundle]:
         nothing = Bundle([])

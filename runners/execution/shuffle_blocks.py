@@ -33,6 +33,7 @@ from .window_operator import WindowOperator
 BLOCK_BYTES = 4 << 20
 
 # What a writer holds before it sends it on: so many entries, or what makes so many bytes of blocks.
+# Where windows don't merge and a combiner folds, an entry is a key in a window, else an element.
 BUFFERED_ENTRIES = 200_000
 BUFFERED_BYTES = 16 << 20
 
@@ -118,9 +119,8 @@ def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
     if len(block) <= BLOCK_BYTES or n == 1:
         yield block
         return
-    for part in (slice(n // 2), slice(n // 2, n)):
-        timestamps, windows, panes, signs = (c[part] if type(c) is list else c for c in columns)
-        yield from encode_bundle(Bundle(bundle.values[part], timestamps, windows, panes, signs))
+    yield from encode_bundle(bundle.part(0, n // 2))
+    yield from encode_bundle(bundle.part(n // 2, n))
 
 
 def decode_bundle(data: bytes | memoryview) -> Bundle:
@@ -151,6 +151,7 @@ class ShuffleWriter:
         self._groups = groups
         # The first time it sends early: only then it is known how large entries are.
         self._limit = BUFFERED_ENTRIES // 10
+        self._sent = 0
         fold.setup()
 
     @property
@@ -160,6 +161,19 @@ class ShuffleWriter:
     def receive(self, bundle: Bundle) -> None:
         raise AssertionError("bundles are folded before a shuffle")
 
+    @property
+    def limit(self) -> int:
+        """How many entries it holds at most."""
+        return self._limit
+
+    def entries(self) -> int:
+        """How many entries there have been, sent or held."""
+        if self.fold.operation.merging:
+            # Those of a fused stage aren't counted as they come.
+            width = 1 if self._by_element else self.fold.operation.pending_width
+            self.cells.size = sum(map(len, self.cells.pending.values())) // width
+        return self._sent + self.cells.size
+
     def folded(self) -> None:
         """Send on what is held, if it is much."""
         if self.cells.size >= self._limit:
@@ -167,7 +181,9 @@ class ShuffleWriter:
 
     def flush(self) -> None:
         """Send on everything that is held."""
-        entries, self.cells.size = self.cells.size, 0
+        entries = self.entries() - self._sent
+        self._sent += entries
+        self.cells.size = 0
         try:
             sent = self._send_rows()
         except Exception as error:

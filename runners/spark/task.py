@@ -27,6 +27,7 @@ from ..execution.fusion import Grouping, Keyed, Output, Plan, Source, is_final
 from ..execution.garbage import rarely_collected
 from ..execution.grouped_values import GroupSpill
 from ..execution.output import OutputRun
+from ..execution.portions import Portions
 from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle, receive_block
 from ..execution.side_input_views import SideInputViews
 from ..execution.stateful import StatefulExecutor
@@ -139,7 +140,8 @@ class SegmentRun:
         ]
         receivers = {output.label: output.receive for output in self.outputs}
         bundles = {label: writer.receive for label, writer in self.element_writers.items()}
-        self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts, bundles)
+        portions = {label: Portions(writer) for label, writer in self.writers.items()}
+        self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts, bundles, portions)
         self._views = views
         for pcollection in segment.stores:
             self.dataflow.attach(pcollection, partial(self._keep, ("stored", pcollection)))
