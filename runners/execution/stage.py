@@ -309,7 +309,7 @@ class Chain:
         assert isinstance(operation, ParDoOperation)
         primitive = self._executor.stage.operations[index].primitive
         assert isinstance(primitive, graph.ParDo)
-        if not (operation.decides_signs and primitive.retracted or operation.fn.retracts):
+        if not ((operation.decides_signs and primitive.retracted) or operation.fn.retracts):
             raise PipelineError(
                 f"{operation.label}: got the output {output!r}, but the outputs of a function have the sign of its "
                 "input, unless that can be retracted and it asks for DoFn.SignParam, or it says retracts = True"
