@@ -4,6 +4,7 @@ chain           (a) five Maps and a Filter
 word_count      (b) words of a file of 100 MB
 windowed_sums   (c) sums by key and minute
 sessions        (d) sessions
+retracting      (c) and (d) again, with results that are corrected every ten seconds
 spark           (e) (b) and (c) on Spark, against RDDs
 memory          word count of a file of 1 GB
 startup         import, and a pipeline of ten elements
@@ -16,7 +17,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("chain", "word_count", "windowed_sums", "sessions", "spark", "memory", "startup")
+BENCHMARKS = ("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup")
 
 
 def main(names: list[str]) -> int:

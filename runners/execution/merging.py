@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,46 +22,31 @@ class MergingWindows:
     """
 
     def __init__(self, window_fn: WindowFn, may_be_empty: bool) -> None:
-        self.by_key: dict[Any, list[WindowState]] = {}
         self._window_fn = window_fn
         self._may_be_empty = may_be_empty
+        self._by_key: dict[Any, list[WindowState]] = {}
 
     def put(self, state: WindowState) -> None:
-        """A window that is new."""
-        self.by_key.setdefault(state.key, []).append(state)
+        """Add a window that merges with no other one."""
+        self._by_key.setdefault(state.key, []).append(state)
 
     def remove(self, state: WindowState) -> None:
-        """A window that is no longer there."""
-        own = self.by_key[state.key]
+        """Take a window out."""
+        own = self._by_key[state.key]
         own.remove(state)
         if not own:
-            del self.by_key[state.key]
+            del self._by_key[state.key]
+
+    def move(self, state: WindowState, window: BoundedWindow) -> None:
+        """Before a state is made to stand for another window, which has come of its own."""
 
     def all(self) -> list[WindowState]:
         """Every window of every key."""
-        return [state for own in self.by_key.values() for state in own]
+        return [state for own in self._by_key.values() for state in own]
 
     def merge(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
         """Which of a key's windows an element's window merges with, and into what."""
-        current = self.by_key.get(key)
-        if current is None:
-            return [], window
-        if not self._window_fn.merges_by_overlap:
-            return self._merge_by_fn(current, window)
-        new: Any = window
-        start, end = new
-        sources = []
-        for state in current:
-            own: Any = state.windows[0]
-            if own[0] < new[1] and new[0] < own[1]:
-                sources.append(state)
-                if not self._is_empty(state):
-                    start, end = min(start, own[0]), max(end, own[1])
-        return sources, window if (start, end) == new else IntervalWindow.of_micros(start, end)
-
-    def _merge_by_fn(
-        self, current: list[WindowState], window: BoundedWindow
-    ) -> tuple[list[WindowState], BoundedWindow]:
+        current = self._by_key.get(key, ())
         present = [state.window for state in current if not self._is_empty(state)]
         merged, result = next(
             (merge for merge in merge_by_fn(self._window_fn, [*present, window]) if window in merge[0]),
@@ -79,6 +65,61 @@ class MergingWindows:
             for window in sources:
                 del left[window]
         return [*merges, *(([window], window) for window in left)]
+
+
+class OverlappingWindows(MergingWindows):
+    """The same for windows that merge where they overlap: what is there doesn't, and is kept in order."""
+
+    def __init__(self, window_fn: WindowFn, may_be_empty: bool) -> None:
+        super().__init__(window_fn, may_be_empty)
+        # By key, the windows and their states, side by side.
+        self._sorted: dict[Any, tuple[list[Any], list[WindowState]]] = {}
+
+    def put(self, state: WindowState) -> None:
+        windows, states = self._sorted.setdefault(state.key, ([], []))
+        place = bisect_left(windows, state.windows[0])
+        windows.insert(place, state.windows[0])
+        states.insert(place, state)
+
+    def remove(self, state: WindowState) -> None:
+        windows, states = self._sorted[state.key]
+        place = bisect_left(windows, state.windows[0])
+        del windows[place], states[place]
+        if not windows:
+            del self._sorted[state.key]
+
+    def move(self, state: WindowState, window: BoundedWindow) -> None:
+        windows, _ = self._sorted[state.key]
+        windows[bisect_left(windows, state.windows[0])] = window
+
+    def all(self) -> list[WindowState]:
+        return [state for _, own in self._sorted.values() for state in own]
+
+    def merge(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
+        found = self._sorted.get(key)
+        if found is None:
+            return [], window
+        windows, states = found
+        new: Any = window
+        start, end = new
+        last = first = bisect_left(windows, new)
+        if first and windows[first - 1][1] > start:
+            first -= 1
+        while last < len(windows) and windows[last][0] < end:
+            last += 1
+        sources = states[first:last]
+        for own, state in zip(windows[first:last], sources):
+            if not (self._may_be_empty and state.accumulator.is_empty):
+                start = start if start < own[0] else own[0]
+                end = end if end > own[1] else own[1]
+        return sources, window if (start, end) == new else IntervalWindow.of_micros(start, end)
+
+
+def merging_windows(window_fn: WindowFn, may_be_empty: bool) -> MergingWindows | None:
+    """What keeps the windows of a window function that merges; None for one that doesn't."""
+    if not window_fn.is_merging:
+        return None
+    return (OverlappingWindows if window_fn.merges_by_overlap else MergingWindows)(window_fn, may_be_empty)
 
 
 def merge_by_fn(window_fn: WindowFn, windows: Iterable[BoundedWindow]) -> list[Merge]:

@@ -1,17 +1,18 @@
 """What a trigger decides: whether a window fires now, and when to ask again.
 
-While no clock moves, a trigger's decision depends on its state and on the end of the window
-alone; and most windows that a bundle touches are in the same state and end together.  So it
-is asked once for all of them.
+While no clock moves, what a trigger decides next depends on its state and on the end of the
+window alone; and most windows that a bundle touches are in the same state and end together.
+So a window keeps the last decision about it, and each decision remembers what has followed
+from it: the trigger is asked once for all windows that are alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ...triggers import Trigger
-from ...windowing.timestamp import MIN_MICROS
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from .column_codec import encode_column
 
 # How many decisions are remembered between two moves of a clock.
@@ -49,10 +50,12 @@ class Decision:
     Attributes:
       fires: whether a pane is due.
       state, is_finished: what the trigger remembers afterwards, and whether it is finished.
-      event_time, processing_time: when to ask again; later than now.
+      event_time, processing_time: when to look at the window again.
+      after_bundle, now: the decisions that followed from it while no clock moved, by the end
+        of the window.
     """
 
-    __slots__ = ("event_time", "fires", "is_finished", "processing_time", "state")
+    __slots__ = ("after_bundle", "event_time", "fires", "is_finished", "now", "processing_time", "state")
 
     def __init__(
         self, fires: bool, state: Any, is_finished: bool, event_time: int | None, processing_time: int | None
@@ -62,75 +65,109 @@ class Decision:
         self.is_finished = is_finished
         self.event_time = event_time
         self.processing_time = processing_time
+        self.after_bundle: dict[int, Decision] = _NOTHING
+        self.now: dict[int, Decision] = _NOTHING
 
 
-# Of a trigger that has finished.
-NO_MORE = Decision(False, None, True, None, None)
+# What follows from a decision, before anything has.
+_NOTHING: dict[int, Decision] = {}
 
 
 class TriggerDecisions:
-    """A trigger's decisions, remembered until a clock moves."""
+    """A trigger's decisions.
 
-    def __init__(self, trigger: Trigger, clocks: Clocks) -> None:
+    Args:
+      lateness: the grouping's allowed lateness, in microseconds: a window expires so long
+        after its end.
+
+    Attributes:
+      start: stands for the decision about a window that nothing has come to.
+    """
+
+    def __init__(self, trigger: Trigger, clocks: Clocks, lateness: int) -> None:
+        self.start = Decision(False, None, False, None, None)
         self._trigger = trigger
         self._clocks = clocks
-        self._after_bundle: dict[Hashable, Decision] = {}
-        self._now: dict[Hashable, Decision] = {}
+        self._lateness = lateness
+        # Those that remember what followed from them.
+        self._parents: list[Decision] = []
+        self._made: dict[Hashable, Decision] = {}
 
     def forget(self) -> None:
         """A clock has moved."""
-        self._after_bundle.clear()
-        self._now.clear()
+        for decision in self._parents:
+            decision.after_bundle = decision.now = _NOTHING
+        self._parents.clear()
+        self._made.clear()
 
-    def after_bundle(self, state: Any, end: int) -> Decision:
+    def after_bundle(self, last: Decision, end: int) -> Decision:
         """The decision after elements, of a trigger that doesn't look at each."""
-        return self._remembered(self._after_bundle, state, end, self._decided_after_bundle)
-
-    def now(self, state: Any, end: int) -> Decision:
-        """The decision when nothing but the clocks may have moved."""
-        return self._remembered(self._now, state, end, self._decided)
-
-    def after_element(self, state: Any, element: Any, end: int) -> Decision:
-        """The decision after an element, of a trigger that looks at it."""
-        self._clocks.end_of_window = end
-        return self.now(self._trigger.on_element(state, element, self._clocks), end)
-
-    def merged(self, states: Sequence[Any], end: int) -> Any:
-        """The state for the window that several have merged into."""
-        self._clocks.end_of_window = end
-        return self._trigger.on_merge(states, self._clocks)
-
-    def _remembered(
-        self, decisions: dict[Hashable, Decision], state: Any, end: int, decide: Callable[[Any, int], Decision]
-    ) -> Decision:
-        key = state, end
-        try:
-            found = decisions.get(key)
-        except TypeError:
-            # The state of a user's trigger, without a hash.
-            return decide(state, end)
+        found = last.after_bundle.get(end)
         if found is None:
-            if len(decisions) >= _REMEMBERED:
-                decisions.clear()
-            found = decisions[key] = decide(state, end)
+            found = self.after_element(last, None, end)
+            if last.after_bundle is _NOTHING:
+                last.after_bundle = {}
+                self._parents.append(last)
+            last.after_bundle[end] = found
         return found
 
-    def _decided_after_bundle(self, state: Any, end: int) -> Decision:
-        self._clocks.end_of_window = end
-        return self._decided(self._trigger.on_element(state, None, self._clocks), end)
+    def now(self, last: Decision, end: int) -> Decision:
+        """The decision when nothing but the clocks may have moved."""
+        found = last.now.get(end)
+        if found is None:
+            found = self._decided(last.state, last.is_finished, end)
+            if last.now is _NOTHING:
+                last.now = {}
+                self._parents.append(last)
+            last.now[end] = found
+        return found
 
-    def _decided(self, state: Any, end: int) -> Decision:
+    def after_element(self, last: Decision, element: Any, end: int) -> Decision:
+        """The decision after an element, of a trigger that looks at it."""
+        state = last.state
+        if not last.is_finished:
+            self._clocks.end_of_window = end
+            state = self._trigger.on_element(state, element, self._clocks)
+        return self._decided(state, last.is_finished, end)
+
+    def merged(self, decisions: Sequence[Decision], end: int) -> Decision:
+        """What stands for the decision about a window that several have merged into."""
+        clocks = self._clocks
+        clocks.end_of_window = end
+        state = self._trigger.on_merge([decision.state for decision in decisions], clocks)
+        is_finished = clocks.watermark >= end and all(decision.is_finished for decision in decisions)
+        return Decision(False, state, is_finished, None, None)
+
+    def _decided(self, state: Any, is_finished: bool, end: int) -> Decision:
         trigger, clocks = self._trigger, self._clocks
         clocks.end_of_window = end
-        fires, is_finished = trigger.should_fire(state, clocks), False
+        fires = not is_finished and trigger.should_fire(state, clocks)
         if fires:
             state, is_finished = trigger.on_fire(state, clocks)
-        if is_finished:
-            return Decision(fires, state, True, None, None)
-        event_time = trigger.next_event_time(state, clocks)
-        if event_time is not None and event_time <= clocks.watermark:
-            event_time = None
-        processing_time = trigger.next_processing_time(state, clocks)
-        if processing_time is not None and processing_time <= clocks.processing_time:
-            processing_time = None
-        return Decision(fires, state, False, event_time, processing_time)
+        watermark, now = clocks.watermark, clocks.processing_time
+        # At its end a window may have to hold the watermark downstream.
+        event_time = end if watermark < end else min(end + self._lateness, MAX_MICROS)
+        processing_time = None
+        if not is_finished:
+            own = trigger.next_event_time(state, clocks)
+            if own is not None and watermark < own < event_time:
+                event_time = own
+            processing_time = trigger.next_processing_time(state, clocks)
+            if processing_time is not None and processing_time <= now:
+                processing_time = None
+        return self._known(Decision(fires, state, is_finished, event_time, processing_time))
+
+    # Windows that are decided alike have one decision, so that what follows is alike too.
+    def _known(self, new: Decision) -> Decision:
+        key = new.fires, new.state, new.is_finished, new.event_time, new.processing_time
+        try:
+            known = self._made.get(key)
+        except TypeError:
+            # The state of a user's trigger, without a hash.
+            return new
+        if known is not None:
+            return known
+        if len(self._made) >= _REMEMBERED:
+            self.forget()
+        self._made[key] = new
+        return new

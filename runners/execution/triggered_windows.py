@@ -16,10 +16,11 @@ cuts its input into bundles, and let no data be lost silently:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from ...sdk.bundle import Bundle, expanded
+from ...sdk.bundle import Bundle, Windows, expanded
 from ...sdk.coders.key_encoding import check_keys
 from ...triggers import AccumulationMode, PaneInfo, PaneInfoTiming
 from ...windowing import BoundedWindow
@@ -28,10 +29,10 @@ from ...windowing.timestamp_combiner import TimestampCombiner, at_fire, combined
 from .due_times import DueTimes, Holds
 from .fold import Fold
 from .key_check import not_a_pair, pair_type, unhashable
-from .merging import MergingWindows
+from .merging import merging_windows
 from .signed_inputs import SignedInputs, SignedWindows
-from .trigger_decisions import NO_MORE, Clocks, Decision, TriggerDecisions
-from .window_state import Row, Rows, WindowState, pane_of
+from .trigger_decisions import Clocks, TriggerDecisions
+from .window_state import Rows, WindowState, pane_of
 
 DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
@@ -39,6 +40,9 @@ _LATE_ELEMENT = PaneInfo(timing=LATE)
 
 # Values of these types can be emitted and kept: nobody can change them.
 _UNCHANGING = frozenset({int, float, str, bytes, bool, complex, type(None)})
+
+# The states of a window that has expired.
+_NONE: dict[Any, WindowState] = {}
 
 
 class TriggeredWindows:
@@ -57,7 +61,9 @@ class TriggeredWindows:
         windowing = fold.windowing
         self.dropped = 0
         self._fold = fold
+        self._nothing = _empty_accumulator(fold, retracted)
         self._fn = fold.combine_fn
+        self._extract = fold.extracted if fold.extracts else None
         self._retracted = retracted
         self._keep_late = keep_late
         self._element_wise = windowing.trigger.element_wise
@@ -68,11 +74,10 @@ class TriggeredWindows:
         self._emit_unchanged = windowing.emit_unchanged
         self._trigger = windowing.trigger
         self._clocks = Clocks()
-        self._decisions = TriggerDecisions(windowing.trigger, self._clocks)
-        # Windows that don't merge, by key and window; those that do, by key.
-        self._states: dict[tuple[Any, BoundedWindow], WindowState] = {}
-        merges = windowing.window_fn.is_merging
-        self._merging = MergingWindows(windowing.window_fn, retracted) if merges else None
+        self._decisions = TriggerDecisions(windowing.trigger, self._clocks, self._lateness)
+        # Windows that don't merge, by window and key; those that do, by key.
+        self._by_window: dict[BoundedWindow, dict[Any, WindowState]] = {}
+        self._merging = merging_windows(windowing.window_fn, retracted)
         # The windows that a bundle has come to, whose trigger is still to be asked.
         self._touched: dict[WindowState, None] = {}
         self._new_keys: list[Any] = []
@@ -98,25 +103,41 @@ class TriggeredWindows:
 
     def process(self, bundle: Bundle) -> None:
         """Take in a bundle; what fires is in `taken` afterwards."""
-        states, fn, touched = self._states, self._fn, self._touched
+        fn, touched, merging, by_window = self._fn, self._touched, self._merging, self._by_window
         retracted, stamps, element_wise = self._retracted, self._stamps, self._element_wise
         add_input = None if fn is None else fn.add_input
+        watermark, lateness, nothing, new_keys = self._clocks.watermark, self._lateness, self._nothing, self._new_keys
+        pair, start = self._pair, self._decisions.start
+        # Most elements have the windows of the one before, and one of them.
+        near: Windows | None = None
+        states: dict[Any, WindowState] = {}
+        end = expiry = MIN_MICROS
         n = len(bundle)
         columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n), expanded(bundle.signs, n)
         for element, micros, windows, sign in zip(bundle.values, *columns, strict=True):
-            if type(element) is not self._pair:
-                self._pair = pair_type(element)
+            if type(element) is not pair:
+                pair = self._pair = pair_type(element)
             try:
                 key, value = element
             except ValueError:
                 raise not_a_pair(element) from None
             for window in windows:
+                if merging is None and windows is not near:
+                    near = windows if len(windows) == 1 else None
+                    end = window.max_micros
+                    expiry = min(end + lateness, MAX_MICROS)
+                    states = by_window.setdefault(window, {}) if expiry > watermark else _NONE
                 try:
-                    state = states.get((key, window))
+                    state = states.get(key)
                 except TypeError:
                     raise unhashable(key) from None
                 if state is None:
-                    state = self._opened(key, window)
+                    if merging is not None:
+                        state = self._merged(key, window)
+                    elif states is not _NONE:
+                        own = windows if near is not None else (window,)
+                        state = states[key] = WindowState(key, own, end, expiry, nothing(), start)
+                        new_keys.append(key)
                     if state is None:
                         self._drop(element, micros, window, sign)
                         continue
@@ -131,17 +152,15 @@ class TriggeredWindows:
                     self._stamp(state, micros)
                 touched[state] = None
                 if element_wise:
-                    self._ask_all(value)
-        if self._new_keys:
-            new_keys, self._new_keys = self._new_keys, []
-            check_keys(new_keys)
-        self._ask_all(None)
+                    self._ask(value)
+        check_keys(new_keys)
+        new_keys.clear()
+        self._ask(None)
 
-    def _opened(self, key: Any, window: BoundedWindow) -> WindowState | None:
-        """The state of a window that is not known by itself, new or merged; None if it has expired."""
-        sources: list[WindowState] = []
-        if self._merging is not None:
-            sources, window = self._merging.merge(key, window)
+    def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
+        """The state of the window that an element's becomes a part of; None if that has expired."""
+        assert self._merging is not None
+        sources, window = self._merging.merge(key, window)
         end = window.max_micros
         expiry = min(end + self._lateness, MAX_MICROS)
         if expiry <= self._clocks.watermark:
@@ -150,21 +169,10 @@ class TriggeredWindows:
             if len(sources) > 1 or sources[0].windows[0] != window:
                 self._join(sources, window, end, expiry)
             return sources[0]
-        state = WindowState(key, window, end, expiry, self._nothing())
+        state = WindowState(key, (window,), end, expiry, self._nothing(), self._decisions.start)
         self._new_keys.append(key)
-        self._keep(state)
+        self._merging.put(state)
         return state
-
-    def _keep(self, state: WindowState) -> None:
-        if self._merging is not None:
-            self._merging.put(state)
-        else:
-            self._states[state.key, state.windows[0]] = state
-
-    def _nothing(self) -> Any:
-        if self._retracted:
-            return SignedInputs() if self._merging is None else SignedWindows()
-        return [] if self._fn is None else self._fn.create_accumulator()
 
     def _add_signed(self, state: WindowState, window: BoundedWindow, value: Any, micros: int, sign: int) -> None:
         stamp = for_element(self._combiner, window, micros, self._fold.windowing.window_fn)
@@ -183,25 +191,25 @@ class TriggeredWindows:
             state.stamp = own if state.stamp is None else combined(self._combiner, state.stamp, own)
         self._hold(state, state.stamp)
 
-    def _ask_all(self, element: Any) -> None:
+    def _ask(self, element: Any) -> None:
         """Tell the triggers of the windows that were touched, and fire where they say so."""
         decisions, touched = self._decisions, self._touched
         for state in touched:
-            if state.is_finished:
-                decision = NO_MORE
-            elif self._element_wise:
-                decision = decisions.after_element(state.trigger_state, element, state.end)
+            if self._element_wise:
+                decision = decisions.after_element(state.decision, element, state.end)
             else:
-                decision = decisions.after_bundle(state.trigger_state, state.end)
+                decision = decisions.after_bundle(state.decision, state.end)
             if decision.fires:
                 self._emit(state, False)
-            self._follow(state, decision)
+            if decision is not state.decision:
+                state.decision = decision
+                self._schedule(state)
         touched.clear()
 
     def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int) -> None:
         self.dropped += 1
         if self._keep_late:
-            self._late.add((element, micros, (window,), _LATE_ELEMENT), sign)
+            self._late.add(element, micros, (window,), _LATE_ELEMENT, sign)
 
     # Merging
 
@@ -218,14 +226,19 @@ class TriggeredWindows:
             state.has_new |= part.has_new
             state.panes = max(state.panes, part.panes)
             state.on_time_panes = max(state.on_time_panes, part.on_time_panes)
-            state.standing += part.standing
+            state.replaced += part.standing
             if part.stamp is not None:
                 state.stamp = part.stamp if state.stamp is None else combined(self._combiner, state.stamp, part.stamp)
             self._merging.remove(part)
             self._touched.pop(part, None)
             self._hold(part, None)
             part.cancel()
-        self._place(state, sources, window, end, expiry)
+        self._merging.move(state, window)
+        if others or self._clocks.watermark >= state.end or self._trigger.percentiles():
+            self._place(state, sources, window, end, expiry)
+        else:
+            # To a trigger it is the same window, whose end is yet to come.
+            state.place(window, end, expiry)
 
     def _part(self, state: WindowState) -> None:
         """What joined a window's inputs was taken back: make states of the windows that they are now."""
@@ -236,7 +249,7 @@ class TriggeredWindows:
         (_, first), *rest = groups
         for own, window in rest:
             end = window.max_micros
-            part = WindowState(state.key, window, end, end, state.accumulator.taken(own))
+            part = WindowState(state.key, (window,), end, end, state.accumulator.taken(own), state.decision)
             part.panes, part.on_time_panes, part.has_new = state.panes, state.on_time_panes, True
             self._place(part, [state], window, end, min(end + self._lateness, MAX_MICROS))
             self._merging.put(part)
@@ -245,6 +258,7 @@ class TriggeredWindows:
                 self._stamp(part, 0)
         if first != state.windows[0]:
             end = first.max_micros
+            self._merging.move(state, first)
             self._place(state, [state], first, end, min(end + self._lateness, MAX_MICROS))
 
     def _place(
@@ -252,9 +266,8 @@ class TriggeredWindows:
     ) -> None:
         """Have a state stand for another window, with the trigger state of those that it came of."""
         is_past = self._clocks.watermark >= end
-        state.is_finished = is_past and all(part.is_finished for part in sources)
         state.was_on_time = is_past and any(part.was_on_time for part in sources)
-        state.trigger_state = self._decisions.merged([part.trigger_state for part in sources], end)
+        state.decision = self._decisions.merged([part.decision for part in sources], end)
         state.place(window, end, expiry)
 
     # Clocks
@@ -301,37 +314,38 @@ class TriggeredWindows:
 
     def _look_at_all(self) -> None:
         self._decisions.forget()
-        for state in list(self._states.values()) if self._merging is None else self._merging.all():
+        for state in self._all():
             self._look(state)
+
+    def _all(self) -> list[WindowState]:
+        if self._merging is not None:
+            return self._merging.all()
+        return [state for states in self._by_window.values() for state in states.values()]
 
     def _look(self, state: WindowState) -> None:
         """Fire if the trigger says so; close the window if it has expired."""
         watermark = self._clocks.watermark
         expired = watermark >= state.expiry
-        decision = NO_MORE if state.is_finished else self._decisions.now(state.trigger_state, state.end)
+        decision = self._decisions.now(state.decision, state.end)
         if decision.fires or (expired and state.has_new):
             self._emit(state, expired)
         if expired:
             self._free(state)
             return
-        self._follow(state, decision)
+        state.decision = decision
+        self._schedule(state)
         if state.has_new and watermark >= state.end and not self._stamps:
             # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
             self._hold(state, state.end)
 
-    def _follow(self, state: WindowState, decision: Decision) -> None:
-        """Remember what the trigger does, and look again when it wants to be asked."""
-        event_time = state.expiry
-        if not state.is_finished:
-            state.trigger_state, state.is_finished = decision.state, decision.is_finished
-            if decision.event_time is not None and decision.event_time < event_time:
-                event_time = decision.event_time
-        if self._clocks.watermark < state.end < event_time:
-            event_time = state.end
+    def _schedule(self, state: WindowState) -> None:
+        """Have it looked at when its trigger wants to be asked."""
+        decision = state.decision
+        event_time, processing_time = decision.event_time, decision.processing_time
         if event_time != state.event_time:
             state.event_time = event_time
-            self._event_times.add(event_time, state)
-        processing_time = decision.processing_time
+            if event_time is not None:
+                self._event_times.add(event_time, state)
         if processing_time != state.processing_time:
             state.processing_time = processing_time
             if processing_time is not None:
@@ -341,7 +355,11 @@ class TriggeredWindows:
         if self._merging is not None:
             self._merging.remove(state)
         else:
-            del self._states[state.key, state.windows[0]]
+            window = state.windows[0]
+            states = self._by_window[window]
+            del states[state.key]
+            if not states:
+                del self._by_window[window]
         state.cancel()
         if state.held is not None:
             self._hold(state, None)
@@ -376,8 +394,13 @@ class TriggeredWindows:
     def _emit(self, state: WindowState, is_last: bool) -> None:
         """Emit a pane, if there is anything to say."""
         timing = EARLY if self._clocks.watermark < state.end else LATE if state.was_on_time else ON_TIME
-        if not state.has_new and timing is not ON_TIME:
-            return
+        if not state.has_new:
+            if timing is not ON_TIME:
+                return
+            if self._mode is RETRACTING and not self._emit_unchanged:
+                # What stands is what would be said.
+                state.was_on_time = True
+                return
         pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
         timestamp = at_fire(self._combiner, state.windows[0], state.stamp) if self._stamps else state.end
         if self._mode is RETRACTING:
@@ -400,27 +423,42 @@ class TriggeredWindows:
             if state.has_new:
                 raise
             return False
-        self._out.add(((state.key, value), timestamp, state.windows, pane), 1)
+        self._out.add((state.key, value), timestamp, state.windows, pane, 1)
         if self._mode is DISCARDING:
             state.accumulator = self._nothing()
             state.stamp = None
         return True
 
     def _emit_retracting(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
-        standing, out = state.standing, self._out
-        new: tuple[Row, ...] = ()
-        if not (self._retracted and state.accumulator.is_empty):
-            new = (((state.key, self._value(state.accumulator)), timestamp, state.windows, pane),)
-        if standing:
-            must_differ = not self._emit_unchanged and (pane.timing is ON_TIME or pane.is_last)
-            if must_differ and _are_same(standing, new):
+        out, old, windows = self._out, state.pane, state.windows
+        is_empty = self._retracted and state.accumulator.is_empty
+        pair = None if is_empty else (state.key, self._value(state.accumulator))
+        if old is not None:
+            if (pane.timing is ON_TIME or pane.is_last) and self._stands(state, pair, timestamp):
                 return False
-            for row in standing:
-                out.add(row, -1)
-        for row in new:
-            out.add(row, 1)
-        state.standing = new
-        return bool(new)
+            out.add(state.pair, state.timestamp, state.pane_windows, old, -1)
+        if state.replaced:
+            for standing in state.replaced:
+                out.add(*standing, -1)
+            state.replaced = ()
+        if is_empty:
+            state.pane = None
+            return False
+        out.add(pair, timestamp, windows, pane, 1)
+        state.pair, state.timestamp, state.pane_windows, state.pane = pair, timestamp, windows, pane
+        return True
+
+    def _stands(self, state: WindowState, pair: Any, timestamp: int) -> bool:
+        """Whether what would be emitted is just what stands, and need not be said again."""
+        if self._emit_unchanged or state.replaced:
+            return False
+        if (timestamp, state.windows) != (state.timestamp, state.pane_windows):
+            return False
+        try:
+            return bool(pair == state.pair)
+        except (TypeError, ValueError):
+            # Arrays, say, which can't be compared as a whole.
+            return False
 
     def _value(self, accumulator: Any) -> Any:
         """A window's result, which must stay what it is when more comes."""
@@ -429,7 +467,7 @@ class TriggeredWindows:
         elif self._fn is None:
             return list(accumulator)
         else:
-            value = self._fold.extracted(accumulator)
+            value = self._extract(accumulator) if self._extract is not None else accumulator
         return value if type(value) in _UNCHANGING or self._mode is DISCARDING else deepcopy(value)
 
     def taken(self) -> Bundle | None:
@@ -441,10 +479,8 @@ class TriggeredWindows:
         return self._late.taken()
 
 
-def _are_same(standing: tuple[Row, ...], new: tuple[Row, ...]) -> bool:
-    """Whether panes say the same, whatever their numbers."""
-    try:
-        return [row[:3] for row in standing] == [row[:3] for row in new]
-    except (TypeError, ValueError):
-        # Arrays, say, which can't be compared as a whole.
-        return False
+def _empty_accumulator(fold: Fold, retracted: bool) -> Callable[[], Any]:
+    """What makes the accumulator of a window that nothing has come to."""
+    if retracted:
+        return SignedWindows if fold.windowing.window_fn.is_merging else SignedInputs
+    return list if fold.combine_fn is None else fold.combine_fn.create_accumulator

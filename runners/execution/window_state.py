@@ -8,9 +8,10 @@ from typing import Any
 from ...sdk.bundle import Bundle, Windows
 from ...triggers import PaneInfo, PaneInfoTiming
 from ...windowing import BoundedWindow
+from .trigger_decisions import Decision
 
-# A pane that was emitted: (pair of key and value, timestamp, windows, pane info).
-Row = tuple[Any, int, Windows, PaneInfo]
+# A pane that stands: (pair of key and value, timestamp, windows, pane info).
+Standing = tuple[Any, int, Windows, PaneInfo]
 
 
 class WindowState:
@@ -23,44 +24,54 @@ class WindowState:
       has_new: whether anything has come since the last pane.
       stamp: what the timestamp combiner keeps; None at the end of the window.
       held: the hold that this window has on the watermark.
-      trigger_state: what the trigger remembers; is_finished: it will not fire again.
+      decision: the trigger's last one, with what it remembers.
       panes, on_time_panes: how many there have been; those that weren't early.
       was_on_time: whether it has fired since the watermark passed its end.
-      standing: what has been emitted and not retracted, in RETRACTING mode.
+      pair, timestamp, pane_windows, pane: the pane that stands: that was emitted and not
+        retracted, in RETRACTING mode.  No tuple of them, which the garbage collector
+        would go through again and again.  There is none if `pane` is None.
+      replaced: the panes that stand of windows that have merged into this one.
       event_time, processing_time: when it is to be looked at again.
     """
 
     __slots__ = (
         "accumulator",
+        "decision",
         "end",
         "event_time",
         "expiry",
         "has_new",
         "held",
-        "is_finished",
         "key",
         "on_time_panes",
+        "pair",
+        "pane",
+        "pane_windows",
         "panes",
         "processing_time",
+        "replaced",
         "stamp",
-        "standing",
-        "trigger_state",
+        "timestamp",
         "was_on_time",
         "windows",
     )
 
-    def __init__(self, key: Any, window: BoundedWindow, end: int, expiry: int, accumulator: Any) -> None:
+    def __init__(self, key: Any, windows: Windows, end: int, expiry: int, accumulator: Any, decision: Decision) -> None:
         self.key = key
-        self.windows = (window,)
+        self.windows = windows
         self.end = end
         self.expiry = expiry
         self.accumulator = accumulator
-        self.trigger_state: Any = None
-        self.is_finished = self.has_new = self.was_on_time = False
+        self.decision = decision
+        self.has_new = self.was_on_time = False
         self.stamp: int | None = None
         self.held: int | None = None
         self.panes = self.on_time_panes = 0
-        self.standing: tuple[Row, ...] = ()
+        self.pair: Any = None
+        self.timestamp = 0
+        self.pane_windows = windows
+        self.pane: PaneInfo | None = None
+        self.replaced: tuple[Standing, ...] = ()
         self.event_time: int | None = None
         self.processing_time: int | None = None
 
@@ -68,6 +79,13 @@ class WindowState:
     def window(self) -> BoundedWindow:
         """The window."""
         return self.windows[0]
+
+    @property
+    def standing(self) -> tuple[Standing, ...]:
+        """All panes that stand."""
+        if self.pane is None:
+            return self.replaced
+        return ((self.pair, self.timestamp, self.pane_windows, self.pane), *self.replaced)
 
     def place(self, window: BoundedWindow, end: int, expiry: int) -> None:
         """Have it stand for another window, as when windows merge."""
@@ -93,24 +111,33 @@ def pane_of(index: int, on_time_panes: int, timing: PaneInfoTiming, is_last: boo
 
 
 class Rows:
-    """Panes on their way out, and their signs."""
+    """Panes on their way out, as columns."""
 
-    __slots__ = ("rows", "signs")
+    __slots__ = ("_panes", "_signs", "_timestamps", "_values", "_windows")
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.signs: list[int] = []
+        self._clear()
 
-    def add(self, row: Row, sign: int) -> None:
+    def _clear(self) -> None:
+        self._values: list[Any] = []
+        self._timestamps: list[int] = []
+        self._windows: list[Windows] = []
+        self._panes: list[PaneInfo] = []
+        self._signs: list[int] = []
+
+    def add(self, value: Any, timestamp: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
         """Put out a pane, or take it back."""
-        self.rows.append(row)
-        self.signs.append(sign)
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+        self._windows.append(windows)
+        self._panes.append(pane)
+        self._signs.append(sign)
 
     def taken(self) -> Bundle | None:
         """What has been put out since the last time, if anything."""
-        rows, signs = self.rows, self.signs
-        if not rows:
+        if not self._values:
             return None
-        self.rows, self.signs = [], []
-        values, timestamps, windows, panes = map(list, zip(*rows, strict=True))
-        return Bundle(values, timestamps, windows, panes, signs if -1 in signs else 1)
+        signs: Any = self._signs if -1 in self._signs else 1
+        bundle = Bundle(self._values, self._timestamps, self._windows, self._panes, signs)
+        self._clear()
+        return bundle
