@@ -43,8 +43,8 @@ class BoundedWindow:
         return self._end
 
     def max_timestamp(self) -> Timestamp:
-        """The last instant inside."""
-        return Timestamp.of_micros(self.end.micros - 1)
+        """The last instant inside; of a window that reaches beyond the end of time, that."""
+        return Timestamp.of_micros(min(self.end.micros - 1, MAX_MICROS))
 
     @property
     def max_micros(self) -> int:
@@ -110,7 +110,8 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
     @property
     def max_micros(self) -> int:
         """The last microsecond inside."""
-        return self[1] - 1
+        end = self[1]
+        return end - 1 if end <= MAX_MICROS else MAX_MICROS
 
     @property
     def start(self) -> Timestamp:

@@ -13,6 +13,7 @@ from penstock.sdk.errors import PenstockError
 from penstock.testing import TestWindowedValue
 from penstock.windowing import (
     GLOBAL_WINDOW,
+    MAX_TIMESTAMP,
     MIN_TIMESTAMP,
     BoundedWindow,
     CalendarDays,
@@ -31,7 +32,7 @@ from penstock.windowing import (
 )
 
 
-def stamped(*times: float) -> beam.Create:
+def stamped(*times: Any) -> beam.Create:
     """Pairs of one key, whose values are their times."""
     return beam.Create([TimestampedValue(("k", t), t) for t in times])
 
@@ -110,6 +111,19 @@ def test_windows_reach_back_before_1970_and_to_the_beginning_of_time(pipeline: A
         unstamped = never | "fixed" >> beam.WindowInto(FixedWindows(60)) | beam.GroupByKey()
         holds = unstamped | beam.Map(lambda pair, w=beam.DoFn.WindowParam: (sorted(pair[1]), w.start <= MIN_TIMESTAMP))
         check([([1, 2], True)], holds)
+
+
+def test_windows_at_the_end_of_time_are_grouped_like_others(pipeline: Any) -> None:
+    """Though they reach beyond it; their results are at the end."""
+    with pipeline as p:
+        late = p | stamped(MAX_TIMESTAMP)
+        for window_fn in (FixedWindows(60), SlidingWindows(60, 30), Sessions(60)):
+            name = type(window_fn).__name__
+            sums = (
+                late | f"{name} windows" >> beam.WindowInto(window_fn) | f"{name} sum" >> beam.combiners.Count.PerKey()
+            )
+            stamps = sums | f"{name} stamps" >> beam.Map(lambda pair, t=beam.DoFn.TimestampParam: (*pair, t))
+            check([("k", 1, MAX_TIMESTAMP)] * len(window_fn.assign_micros(MAX_TIMESTAMP.micros)), stamps)
 
 
 def test_a_time_between_sliding_windows_is_in_none_and_dropped(pipeline: Any) -> None:
