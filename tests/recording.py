@@ -1,0 +1,206 @@
+"""What comes to a sink, element by element: values, timestamps, windows, panes and signs, and when.
+
+with TestPipeline() as p:
+    changes = record(p | TestStream()... | beam.CombinePerKey(sum))
+assert [...] == changes.shown()
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import attrs
+
+import penstock as beam
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.sink import Sink, SinkWriter
+from penstock.testing import TestPipeline, TestStream
+from penstock.triggers import PaneInfo
+from penstock.windowing import GLOBAL_WINDOW, BoundedWindow, TimestampedValue
+
+SECOND = 1_000_000
+
+
+@attrs.frozen
+class Change:
+    """One element at the sink; `micros` is its timestamp."""
+
+    value: Any
+    micros: int
+    windows: tuple[BoundedWindow, ...]
+    pane: PaneInfo
+    sign: int
+
+    def __str__(self) -> str:
+        """`+3 [0, 10) @ 9.999999 EARLY 0/-1 first`; without a timestamp at the end of the window."""
+        (window,) = self.windows
+        sign = "+" if self.sign > 0 else "-"
+        stamp = "" if self.micros == window.max_micros else f" @ {seconds(self.micros)}"
+        pane = self.pane
+        ends = " first" * pane.is_first + " last" * pane.is_last
+        number = f"{pane.timing.name} {pane.index}/{pane.nonspeculative_index}"
+        return f"{sign}{self.value} {shown_window(window)}{stamp} {number}{ends}"
+
+
+def seconds(micros: int) -> str:
+    return str(micros // SECOND if micros % SECOND == 0 else micros / SECOND)
+
+
+def shown_window(window: Any) -> str:
+    if window == GLOBAL_WINDOW:
+        return "global"
+    return f"[{seconds(window.start_micros)}, {seconds(window.end_micros)})"
+
+
+class Recording(Sink[Any]):
+    """A sink for a run in this process, which takes retractions and keeps everything."""
+
+    accepts_retractions = True
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def __copy__(self) -> Recording:
+        return self
+
+    def prepare(self, transaction: str) -> None:
+        self.changes.clear()
+
+    def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
+        return _Writer(self.changes)
+
+    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+        pass
+
+    def abort(self, transaction: str) -> None:
+        pass
+
+    def shown(self) -> list[str]:
+        """Every change as a line."""
+        return [str(change) for change in self.changes]
+
+    def signed(self) -> list[tuple[int, Any]]:
+        """Signs and values, in order."""
+        return [(change.sign, change.value) for change in self.changes]
+
+    def net(self, of: Callable[[Change], Any] = lambda change: (frozen(change.value), change.windows)) -> Counter[Any]:
+        """What the signs add up to, by value and window."""
+        return net(self.changes, of)
+
+
+class _Writer(SinkWriter[Any]):
+    def __init__(self, changes: list[Change]) -> None:
+        self.changes = changes
+
+    def write(self, bundle: Bundle) -> None:
+        self.changes.extend(Change(copy.deepcopy(value), *rest) for value, *rest in bundle.rows())
+
+    def stage(self) -> None:
+        pass
+
+    def discard(self) -> None:
+        pass
+
+
+def record(pcoll: Any, label: str = "Record") -> Recording:
+    """A sink for a PCollection."""
+    sink = Recording()
+    pcoll | label >> beam.io.Write(sink)
+    return sink
+
+
+def net(changes: Iterable[Change], of: Callable[[Change], Any]) -> Counter[Any]:
+    """What the signs add up to; what adds up to nothing is left out."""
+    total: Counter[Any] = Counter()
+    for change in changes:
+        total[of(change)] += change.sign
+    return Counter({key: count for key, count in total.items() if count})
+
+
+def frozen(value: Any) -> Any:
+    """A value with a hash, lists in no order."""
+    if isinstance(value, list):
+        return ("list", *sorted(map(frozen, value), key=repr))
+    if isinstance(value, tuple):
+        return tuple(map(frozen, value))
+    if isinstance(value, dict):
+        return ("dict", *sorted(((k, frozen(v)) for k, v in value.items()), key=repr))
+    return value
+
+
+# When things happen
+
+
+@attrs.frozen
+class Arrives:
+    """Elements come at this processing time; each with its event time, in seconds."""
+
+    at: float
+    elements: tuple[tuple[Any, float], ...]
+
+
+@attrs.frozen
+class Watermark:
+    """The watermark moves to `to` at this processing time."""
+
+    at: float
+    to: float
+
+
+@attrs.frozen
+class Tick:
+    """Nothing comes, but it is this processing time."""
+
+    at: float
+
+
+Happening = Arrives | Watermark | Tick
+
+# When what comes with the end of the stream has come.
+AT_THE_END = "end"
+
+
+def with_times(happenings: Iterable[Happening], pipeline: Callable[[Any], Any]) -> list[tuple[Any, Change]]:
+    """Run a script; every change with the processing time at which it came.
+
+    Nothing in a pipeline can look at the clock.  So the script's second output says what time
+    it is, after everything that happens; it goes straight to the same sink, between the
+    changes that had come by then and those that come later.
+    """
+    now = 0.0
+    stream = TestStream(output_tags=["data", "clock"])
+    for happening in sorted(happenings, key=lambda h: h.at):
+        stream.advance_processing_time(happening.at - now)
+        now = happening.at
+        _tell(stream, now)
+        if isinstance(happening, Arrives):
+            stream.add_elements([TimestampedValue(value, time) for value, time in happening.elements], "data")
+        elif isinstance(happening, Watermark):
+            stream.advance_watermark_to(happening.to, "data")
+        _tell(stream, now)
+    with TestPipeline() as p:
+        outputs = p | stream
+        sink = Recording()
+        outputs["clock"] | "clock" >> beam.io.Write(sink)
+        pipeline(outputs["data"]) | "data" >> beam.io.Write(sink)
+    timed: list[tuple[Any, Change]] = []
+    waiting: list[Change] = []
+    for change in sink.changes:
+        if isinstance(change.value, _Now):
+            timed += [(change.value.time, earlier) for earlier in waiting]
+            waiting = []
+        else:
+            waiting.append(change)
+    return timed + [(AT_THE_END, change) for change in waiting]
+
+
+@attrs.frozen
+class _Now:
+    time: float
+
+
+def _tell(stream: TestStream, now: float) -> None:
+    stream.add_elements([_Now(now)], "clock")
