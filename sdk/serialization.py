@@ -8,7 +8,6 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -50,10 +49,10 @@ def _restored(cls: type[Serialized[T]], obj: T) -> Serialized[T]:
     return restored
 
 
-def dumps(obj: Any, label: str) -> bytes:
+def dumps(obj: Any, label: str = "") -> bytes:
     """The pickle of something that user code is part of.
 
-    Raises `SerializationError`, naming the transform and what in it can't be pickled.
+    Raises `SerializationError`, naming the transform, if that is known, and what in it can't be pickled.
     """
     try:
         data: bytes = cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
@@ -61,7 +60,7 @@ def dumps(obj: Any, label: str) -> bytes:
     except Exception as error:
         culprit = _culprit(obj)
         raise SerializationError(
-            f"{label}: {culprit} can't be pickled, and so can't be sent to a worker: {error}. "
+            f"{label + ': ' if label else ''}{culprit} can't be pickled, and so can't be sent to a worker: {error}. "
             "Open files, locks and connections belong into DoFn.setup, not into __init__ or a closure."
         ) from error
 
@@ -78,7 +77,7 @@ def _culprit(obj: Any, depth: int = 5) -> str:
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
     """What an object consists of, and where; nowhere in particular if it is for the part to say."""
-    if isinstance(obj, tuple):
+    if isinstance(obj, (tuple, list)):
         yield from (("", part) for part in obj)
     elif isinstance(obj, dict):
         yield from ((f"argument {name!r}", value) for name, value in obj.items())
@@ -112,11 +111,13 @@ def _can_be_pickled(value: Any) -> bool:
     return True
 
 
+_PACKAGE = __name__.partition(".")[0]
+
+
 def _installed_roots() -> tuple[str, ...]:
     paths = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths.update(site.getsitepackages())
     paths.add(site.getusersitepackages())
-    paths.update(str(root) for root in (Path(__file__).parent.parent, Path(__file__).resolve().parent.parent))
     return tuple(paths)
 
 
@@ -131,7 +132,9 @@ def local_modules_by_value() -> Iterator[None]:
     registered: list[ModuleType] = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if name == "__main__" or file is None or module.__name__ != name:
+        # Where penstock is installed from a checkout, its own modules lie beside the user's.
+        is_own = name == _PACKAGE or name.startswith(_PACKAGE + ".")
+        if name == "__main__" or file is None or module.__name__ != name or is_own:
             continue
         if not str(file).startswith(roots) and name not in cloudpickle.list_registry_pickle_by_value():
             cloudpickle.register_pickle_by_value(module)
