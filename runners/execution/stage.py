@@ -15,7 +15,7 @@ from ...sdk.process_signature import bind, user_function
 from ...sdk.retracted import Retracted
 from ...sdk.tagged_output import TaggedOutput
 from ...sdk.windowed_value import SPECIAL_TYPES, WindowedValue, unwrapped
-from ...windowing import GlobalWindows, WindowFn, checked_windows
+from ...windowing import GlobalWindows, TimestampedValue, WindowFn, checked_windows
 from ...windowing.timestamp import Timestamp, micros_of
 from ...windowing.timestamp_combiner import TimestampCombiner, for_element
 from . import fusion
@@ -198,6 +198,9 @@ class Chain:
         self._tags = tags
         self._rest: dict[int, Chain] = {}
         self._compiled: dict[Shape, tuple[Callable[..., None], Generated]] = {}
+        # Operations of which most outputs are TimestampedValues.
+        self._timestamped: set[int] = set()
+        self._bundle_size = 0
         self._has_bundle_arguments = any(
             isinstance(op, ParDoOperation)
             and any(
@@ -224,6 +227,7 @@ class Chain:
         if self._has_bundle_arguments:
             self._bundle_arguments.update(self._executor.bundle_arguments())
         run, generated = compiled
+        self._bundle_size = len(bundle)
         try:
             run(bundle.values, bundle.timestamps, windows, bundle.panes, bundle.signs)
         except Exception as error:
@@ -232,11 +236,12 @@ class Chain:
     def _compile(self, shape: Shape) -> tuple[Callable[..., None], Generated]:
         executor, fold = self._executor, self._executor._fold
         operation = None if fold is None else fold.operation
-        generated = generate(self._operations, operation, shape, BUNDLE_SIZE, self._first)
+        generated = generate(self._operations, operation, shape, BUNDLE_SIZE, self._first, self._timestamped)
         names: dict[str, Any] = {
             "B": self._bundle_arguments,
             "MISSING": MISSING,
             "SPECIAL": SPECIAL_TYPES,
+            "TIMESTAMPED": TimestampedValue,
             "cells": executor.cells,
             "emit": self._emitted,
             "iterable_type": _iterable_type,
@@ -269,6 +274,10 @@ class Chain:
 
     def specials(self, index: int, elements: list[tuple[Any, int, Any, Any, int]]) -> None:
         """Go on after operation `index` with outputs that have columns of their own."""
+        # Apart from the others an element costs three times as much (docs/decisions, timestamped values).
+        if 2 * len(elements) > self._bundle_size and all(type(e[0]) is TimestampedValue for e in elements):
+            self._timestamped.add(index)
+            self._compiled.clear()
         by_tag: dict[graph.Tag, tuple[list[Any], ...]] = {}
         is_last = index == len(self._operations) - 1
         tags = self._tags if is_last else (None,)

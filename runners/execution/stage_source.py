@@ -14,14 +14,15 @@ from element to element).  A stage of a Map, a Filter and a FlatMap becomes
 which costs what a hand-written loop calling the same functions does.  Two things come on
 top.  What a function returns might be a `TimestampedValue`, a `WindowedValue` or a
 `TaggedOutput`: one look at its type per result, unless the bytecode shows that it can't be;
-those that are go to a list and through the rest of the stage separately.  And where the
+those that are go to a list and through the rest of the stage separately.  (Of a function
+that has given mostly `TimestampedValue`s, these are unwrapped in the loop.)  And where the
 stage ends in a grouping, the fold into the grouping's cells is part of the loop.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -217,10 +218,16 @@ class _Columns:
 
 
 def generate(
-    operations: tuple[Operation, ...], fold: FoldOperation | None, shape: Shape, limit: int, first: int = 0
+    operations: tuple[Operation, ...],
+    fold: FoldOperation | None,
+    shape: Shape,
+    limit: int,
+    first: int = 0,
+    timestamped: Container[int] = (),
 ) -> Generated:
     """The source of a function `run(values, t, w, p, s)` for the operations from `first` on.
 
+    The operations in `timestamped` are those whose `TimestampedValue`s stay in the loop.
     It hands on bundles of about `limit` elements where they grow larger than that.  It
     expects in its globals: `f<i>`, each operation's function; `a<i>_<j>`, its constant
     arguments; `B`, a dict of what changes from bundle to bundle; and the names that
@@ -228,7 +235,7 @@ def generate(
     """
     source = _Source()
     with source.block("def run(values, t, w, p, s):"):
-        generator = _Generator(source, operations, fold, shape, limit, first)
+        generator = _Generator(source, operations, fold, shape, limit, first, timestamped)
         generator.write()
     source.text[0] = f"def run({', '.join(['values, t, w, p, s', *generator.bound])}):"
     return Generated("\n".join(source.text), tuple(source.about))
@@ -243,8 +250,10 @@ class _Generator:
         shape: Shape,
         limit: int,
         first: int,
+        timestamped: Container[int],
     ) -> None:
         self.out = source
+        self.timestamped = timestamped
         self.first = first
         self.operations = operations
         self.fold = fold
@@ -375,6 +384,20 @@ class _Generator:
         columns.bucket = columns.gap = None
 
     def _look_at(self, i: int, result: str) -> None:
+        out, columns = self.out, self.columns
+        if i not in self.timestamped:
+            self._set_special_aside(i, result)
+            return
+        before, columns.t = columns.t, f"t{i + 1}"
+        columns.varying.add(columns.t)
+        columns.bucket = columns.gap = None
+        with out.block(f"if type({result}) is {self._bind('TIMESTAMPED')}:"):
+            out.line(f"{columns.t} = {result}.micros; {result} = {result}.value")
+        with out.block("else:"):
+            out.line(f"{columns.t} = {before}")
+            self._set_special_aside(i, result)
+
+    def _set_special_aside(self, i: int, result: str) -> None:
         out = self.out
         self.pends.append(i)
         with out.block(f"if type({result}) is not k{i}:"):
