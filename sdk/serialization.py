@@ -49,7 +49,10 @@ def _restored(cls: type[Serialized[T]], obj: T) -> Serialized[T]:
     return restored
 
 
-def dumps(obj: Any, label: str = "") -> bytes:
+_ADVICE = "Open files, locks and connections belong into DoFn.setup, not into __init__ or a closure."
+
+
+def dumps(obj: Any, label: str = "", advice: str = _ADVICE) -> bytes:
     """The pickle of something that user code is part of.
 
     Raises `SerializationError`, naming the transform, if that is known, and what in it can't be pickled.
@@ -58,10 +61,9 @@ def dumps(obj: Any, label: str = "") -> bytes:
         data: bytes = cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
         return data
     except Exception as error:
-        culprit = _culprit(obj)
+        who = f"{label}: {_culprit(obj)}" if label else _culprit(obj)
         raise SerializationError(
-            f"{label + ': ' if label else ''}{culprit} can't be pickled, and so can't be sent to a worker: {error}. "
-            "Open files, locks and connections belong into DoFn.setup, not into __init__ or a closure."
+            f"{who} can't be pickled, and so can't be sent to a worker: {error}. {advice}"
         ) from error
 
 
@@ -80,7 +82,7 @@ def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(obj, (tuple, list)):
         yield from (("", part) for part in obj)
     elif isinstance(obj, dict):
-        yield from ((f"argument {name!r}", value) for name, value in obj.items())
+        yield from ((f"item {name!r}", value) for name, value in obj.items())
     elif isinstance(obj, FunctionType):
         yield from _variables(obj)
     else:

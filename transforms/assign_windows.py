@@ -7,6 +7,7 @@ from typing import Any
 from ..sdk import graph
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.serialization import dumps
 from ..sdk.windowing_strategy import WindowingStrategy, lateness_micros
 from ..triggers import AccumulationMode, DefaultTrigger, Trigger
 from ..windowing import WindowFn
@@ -76,6 +77,7 @@ class AssignWindows(PTransform):
         return "WindowInto"
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        dumps((self.windowing.window_fn, self.windowing.trigger), pcoll.pipeline.full_label)
         primitive = graph.AssignWindows(self.windowing)
         return pcoll.pipeline.add(primitive, [pcoll], self.windowing, pcoll.element_type)[None]
 

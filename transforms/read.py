@@ -7,6 +7,7 @@ from typing import Any
 from ..sdk import graph
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.serialization import dumps
 from ..sdk.source import BoundedSource
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
@@ -33,4 +34,6 @@ class Read(PTransform):
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         hint = self._output_hint if self._output_hint is not None else Any
+        if isinstance(self.source, BoundedSource):
+            dumps(self.source, pbegin.pipeline.full_label)
         return pbegin.pipeline.add(graph.Read(self.source), [], DEFAULT_WINDOWING, hint)[None]

@@ -8,6 +8,7 @@ from ..sdk import graph
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
+from ..sdk.serialization import dumps
 from ..sdk.sink import Sink
 
 
@@ -30,5 +31,6 @@ class Write(PTransform):
                 "retract what it is given; write to a sink that takes retractions, such as WriteToSQLite or "
                 "WriteToChangelog, or use AccumulationMode.ACCUMULATING"
             )
+        dumps(self.sink, pcoll.pipeline.full_label)
         pcoll.pipeline.add(graph.ParDo(None, sink=self.sink), [pcoll], pcoll.windowing)
         return PDone(pcoll.pipeline)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-import cloudpickle
 import msgspec
 
+from ...sdk.serialization import dumps
 from ...windowing import IntervalWindow
 
 _EXACT = (str, int, float, bytes, bool, type(None))
@@ -31,7 +31,7 @@ _DEPTH = 8
 def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
     """A column as bytes.
 
-    Raises what pickle raises for a value that it can't pickle.
+    Raises `SerializationError` for a value that can't be pickled.
 
     >>> decode_column(encode_column([1, 2])), decode_column(encode_column([(1, "a"), (2, None)]))
     ([1, 2], [(1, 'a'), (2, None)])
@@ -57,7 +57,7 @@ def _pickled(values: list[Any]) -> bytes:
         return pickle.dumps(values, protocol=5)
     except Exception:
         # Of a class or function that has no name to import it by, or not here.
-        return cloudpickle.dumps(values, protocol=5)  # type: ignore[no-any-return]
+        return dumps(values, advice="Elements that are shuffled have to be data: make a list of a generator, for one.")
 
 
 def decode_column(data: bytes | memoryview) -> list[Any]:

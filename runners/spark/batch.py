@@ -14,12 +14,10 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 from ...sdk import graph
 from ...sdk.coders.key_encoding import KEY_GROUPS
 from ...sdk.errors import PenstockError, RunnerError
-from ...sdk.serialization import local_modules_by_value
+from ...sdk.serialization import dumps, local_modules_by_value
 from ...sdk.source import BoundedSource
 from ..execution.counters import Counts
 from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
@@ -153,7 +151,7 @@ class SparkBatchExecution:
         except Exception as error:
             reraise(attributed(error, Attribution(root.transform.label, None)))
         with local_modules_by_value():
-            rows = [cloudpickle.dumps(split, protocol=5) for split in splits]
+            rows = [dumps(split, root.transform.label) for split in splits]
         return self._context.parallelize(rows, max(1, min(len(rows), max(desired, cores * TASKS_A_CORE))))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -144,9 +143,9 @@ class SegmentRun:
         self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts, bundles, portions)
         self._views = views
         for pcollection in segment.stores:
-            self.dataflow.attach(pcollection, partial(self._keep, ("stored", pcollection)))
+            self._keep_all("stored", plan.graph.pcollections[pcollection])
         for pcollection in segment.side_outputs:
-            self.dataflow.attach(pcollection, partial(self._keep, ("side", pcollection)))
+            self._keep_all("side", plan.graph.pcollections[pcollection])
         for run in self.dataflow.stages.values():
             run.unblock()
 
@@ -158,9 +157,14 @@ class SegmentRun:
 
         return send
 
-    def _keep(self, output: tuple[str, int], bundle: Bundle) -> None:
-        for block in encode_bundle(bundle):
-            self.made.append((output, len(self.made), block))
+    def _keep_all(self, kind: str, node: graph.PCollectionNode) -> None:
+        output = (kind, node.id)
+
+        def keep(bundle: Bundle) -> None:
+            for block in guarded(node.producer, lambda: list(encode_bundle(bundle))):
+                self.made.append((output, len(self.made), block))
+
+        self.dataflow.attach(node.id, keep)
 
     def rows(self, rows: Iterable[Any]) -> Iterator[Row]:
         """Run to the end of the partition."""
@@ -178,7 +182,7 @@ class SegmentRun:
             for output in self.outputs:
                 output.stage()
                 for token in output.staged:
-                    yield ("sink", output.label), 0, pickle.dumps(token, protocol=5)
+                    yield ("sink", output.label), 0, dumps(token, output.label)
         except BaseException:
             for output in self.outputs:
                 output.discard()

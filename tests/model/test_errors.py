@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import InvalidKeyError, NotAPairError, PenstockError, UserCodeError
+from penstock.sdk.errors import InvalidKeyError, NotAPairError, PenstockError, SerializationError, UserCodeError
 from penstock.windowing import FixedWindows, TimestampedValue
 
 
@@ -214,6 +214,20 @@ def test_an_unhashable_key_can_not_be_grouped_by(pipeline: Any) -> None:
     assert "by letters: the key ['b', 'a'] is a list, which is unhashable" in str(error)
     assert "use a tuple" in str(error)
     assert (InvalidKeyError, "by letters") == (type(error), error.transform)
+
+
+@pytest.mark.parametrize("shuffle", [beam.GroupByKey, beam.Reshuffle], ids=["group", "reshuffle"])
+def test_an_element_that_can_not_be_sent_to_a_worker_is_told(pipeline: Any, runner_name: str, shuffle: Any) -> None:
+    """Where one is sent at all."""
+    generators = pipeline | beam.Create([1]) | beam.Map(lambda x: ("k", (i for i in range(x))))
+    _ = generators | "send" >> shuffle()
+    if runner_name == "local":
+        assert "DONE" == pipeline.run().state
+        return
+    error = failure(pipeline)
+    assert isinstance(error, SerializationError)
+    assert error.transform.startswith("send")
+    assert "generator can't be pickled, and so can't be sent to a worker" in str(error)
 
 
 class Anonymous:

@@ -22,8 +22,11 @@ from penstock.sdk.errors import (
     TypeHintError,
     UnsupportedError,
 )
+from penstock.sdk.immediate import CollectingSink
 from penstock.sdk.options import PipelineOptions
+from penstock.sdk.source import BoundedSource
 from penstock.testing import TestPipeline
+from penstock.windowing import NonMergingWindowFn
 
 
 def refusal(build: Any, kind: type[Exception]) -> str:
@@ -213,11 +216,11 @@ def test_a_function_that_can_not_be_pickled_is_refused_and_the_variable_named(pi
 
 
 def test_an_argument_that_can_not_be_pickled_is_refused_and_named(pipeline: Any) -> None:
-    """By its keyword; one by position, by its type."""
+    """By its keyword; one without, by its type."""
     numbers = pipeline | beam.Create([1])
     by_name = beam.Map(lambda x, lock: x, lock=threading.Lock())
     message = refusal(lambda: numbers | "named" >> by_name, SerializationError)
-    assert message.startswith("named: argument 'lock' (lock) can't be pickled")
+    assert message.startswith("named: item 'lock' (lock) can't be pickled")
     by_position = beam.Map(lambda x, lock: x, threading.Lock())
     message = refusal(lambda: numbers | "placed" >> by_position, SerializationError)
     assert message.startswith("placed: lock can't be pickled")
@@ -233,6 +236,38 @@ def test_a_combiner_that_can_not_be_pickled_is_refused(pipeline: Any) -> None:
     pairs = pipeline | beam.Create([("a", 1)])
     message = refusal(lambda: pairs | "mean" >> beam.CombinePerKey(LockedCombiner()), SerializationError)
     assert message.startswith("mean: attribute 'lock' of LockedCombiner (lock) can't be pickled")
+
+
+class LockedWindows(NonMergingWindowFn):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class LockedSource(BoundedSource[int]):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def split(self, desired_splits: int) -> list[int]:
+        return [0]
+
+
+class LockedSink(CollectingSink):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def test_windows_sources_and_sinks_that_can_not_be_pickled_are_refused(pipeline: Any) -> None:
+    """Naming the transform and the attribute."""
+    numbers = pipeline | beam.Create([1])
+    refused = [
+        lambda: numbers | "it" >> beam.WindowInto(LockedWindows()),
+        lambda: pipeline | "it" >> beam.io.Read(LockedSource()),
+        lambda: numbers | "it" >> beam.io.Write(LockedSink()),
+    ]
+    messages = [refusal(build, SerializationError) for build in refused]
+    assert [f"it: attribute 'lock' of Locked{what} (lock)" for what in ("Windows", "Source", "Sink")] == [
+        message.partition(" can't be pickled")[0] for message in messages
+    ]
 
 
 # --- Types
