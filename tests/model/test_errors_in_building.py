@@ -116,6 +116,18 @@ def test_what_failed_to_be_applied_may_be_applied_again(pipeline: Any) -> None:
         check([2], numbers | "mine" >> beam.Map(lambda x: x + 1))
 
 
+def test_what_is_raised_within_the_block_is_raised_and_nothing_runs(pipeline: Any, tmp_path: pathlib.Path) -> None:
+    """The pipeline isn't finished."""
+
+    def build() -> None:
+        with pipeline as p:
+            _ = p | beam.Create([1]) | beam.Map(lambda x: (tmp_path / "ran").touch())
+            raise LookupError("not yet")
+
+    assert "not yet" == refusal(build, LookupError)
+    assert not (tmp_path / "ran").exists()
+
+
 # --- Functions and classes
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 from typing import Any
 
+import attrs
+import numpy
 from checks import check
 
 import penstock as beam
@@ -14,11 +17,13 @@ from penstock.testing import TestWindowedValue
 from penstock.triggers import PaneInfo, PaneInfoTiming
 from penstock.windowing import (
     MIN_TIMESTAMP,
+    Duration,
     FixedWindows,
     GlobalWindow,
     IntervalWindow,
     Sessions,
     SlidingWindows,
+    Timestamp,
     TimestampedValue,
 )
 
@@ -71,6 +76,42 @@ def test_a_reshuffle_changes_nothing_of_any_element(pipeline: Any) -> None:
         with_pane = p | "pane" >> beam.Create([1]) | beam.WindowInto(FixedWindows(10)) | beam.Map(lambda _: moved)
         in_panes = [TestWindowedValue({"no": ["key"]}, 5, [window], pane) for window in moved.windows]
         check(in_panes, with_pane | "3" >> beam.Reshuffle(), reify_windows=True)
+
+
+@attrs.define
+class Box:
+    """A class of the user's, mutable and without a hash."""
+
+    content: Any
+
+
+def test_values_come_out_of_a_shuffle_of_the_type_that_they_went_in_with(pipeline: Any) -> None:
+    """Numbers that are equal to each other, too; whole columns of one type, and mixed ones."""
+    columns: list[list[Any]] = [
+        [1, 2],
+        [True, False],
+        [1.0, -0.0],
+        [1, 1.0, True],
+        [numpy.int64(1), numpy.float32(0.5), numpy.bool_(True)],
+        [(1, "a"), (2, "b")],
+        [(1, 2), [1, 2], (1,)],
+        [b"a", "a", bytearray(b"a")],
+        [{"a": (1, [2])}],
+        [Size.SMALL, Timestamp(1), Duration(1), IntervalWindow(0, 1)],
+        [Box([1]), beam.Row(a=1)],
+    ]
+    with pipeline as p:
+        for i, column in enumerate(columns):
+            shuffled = p | f"column {i}" >> beam.Create(column) | f"shuffle {i}" >> beam.Reshuffle()
+            check(map(typed, column), shuffled | f"typed {i}" >> beam.Map(typed))
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+
+
+def typed(value: Any) -> tuple[str, str]:
+    return type(value).__name__, repr(value)
 
 
 def test_sessions_merge_after_a_reshuffle(pipeline: Any) -> None:

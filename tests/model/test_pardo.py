@@ -252,6 +252,21 @@ def test_a_chain_may_be_longer_than_python_can_nest_loops(pipeline: Any) -> None
         check([46], numbers)
 
 
+def test_parameters_keep_their_defaults_where_nothing_is_given(pipeline: Any) -> None:
+    """Beside markers, and by keyword only."""
+
+    class Scale(beam.DoFn):
+        def process(self, x: int, by: int = 2, t: Any = beam.DoFn.TimestampParam, *, plus: int = 1) -> Iterator[int]:
+            yield x * by + plus
+
+    with pipeline as p:
+        numbers = p | beam.Create([1, 2])
+        check([3, 5], numbers | "defaults" >> beam.ParDo(Scale()))
+        check([11, 21], numbers | "position" >> beam.ParDo(Scale(), 10))
+        check([2, 4], numbers | "keyword" >> beam.ParDo(Scale(), plus=0))
+        check([10, 20], numbers | "both" >> beam.ParDo(Scale(), by=10, plus=0))
+
+
 def test_side_inputs_stand_among_the_other_arguments(pipeline: Any) -> None:
     """By position, by keyword, and beside markers."""
 
