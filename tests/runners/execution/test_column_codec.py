@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.runners.execution.column_codec import decode_column, encode_column
+from penstock.sdk.errors import SerializationError
 from penstock.windowing import GLOBAL_WINDOW, IntervalWindow
 
 Point = namedtuple("Point", "x y")
@@ -150,6 +151,6 @@ def test_a_class_without_a_name_to_import_it_by_comes_back() -> None:
 
 
 def test_what_cannot_be_pickled_is_an_error() -> None:
-    """Whatever pickle says."""
-    with pytest.raises(TypeError, match="cannot pickle"):
+    """With what pickle says, and what to do."""
+    with pytest.raises(SerializationError, match="cannot pickle.*have to be data"):
         encode_column([(i for i in "generator")])

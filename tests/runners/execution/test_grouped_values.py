@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import penstock as beam
 from penstock.runners.execution.grouped_values import GroupSpill, SpilledValues, SpillFile
 from penstock.runners.execution.window_operator import WindowOperator
+from penstock.sdk.errors import SerializationError
 from penstock.windowing import GLOBAL_WINDOW, IntervalWindow
 
 
@@ -120,5 +121,5 @@ def test_an_operator_that_is_flushed_starts_anew() -> None:
 
 def test_values_that_cannot_be_written_are_an_error() -> None:
     """Where they are written; they have been pickled before, so hardly ever."""
-    with pytest.raises(TypeError, match="pickle"):
+    with pytest.raises(SerializationError, match="pickle"):
         SpilledValues([(i for i in "generator")], SpillFile(), 1)
