@@ -1,0 +1,261 @@
+"""Hypothesis strategies for streams: events and their arrivals, windowing strategies, and chains of groupings.
+
+A chain is data, so that it can be shown when it fails, and built twice: on a script of
+arrivals, and on the same elements as a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+
+import penstock as beam
+from penstock.testing import TestStream
+from penstock.transforms.combiners.to_list import ToListCombineFn
+from penstock.triggers import (
+    AccumulationMode,
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterProcessingTime,
+    AfterWatermark,
+    Always,
+    DefaultTrigger,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+)
+from penstock.windowing import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    TimestampedValue,
+    WindowFn,
+)
+
+# Longer than any script: with it nothing is ever too late.
+FOR_EVER = 100_000
+
+# An element of a stream: (key, value, seconds of event time).
+Event = tuple[str, int, int]
+
+
+def events(max_size: int = 12) -> st.SearchStrategy[list[Event]]:
+    """Few keys, small values, and times that lie close enough for sessions to merge."""
+    return st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 4), st.integers(0, 40)), max_size=max_size)
+
+
+# When in processing time they arrive
+
+
+@attrs.frozen
+class Bundle:
+    """These elements arrive together, at one of the script's sources."""
+
+    events: tuple[Event, ...]
+    source: int = 0
+
+    def __str__(self) -> str:
+        return f"arrive at {self.source}: {list(self.events)}"
+
+
+@attrs.frozen
+class Watermark:
+    """A source's watermark moves on by so many seconds."""
+
+    by: int
+    source: int = 0
+
+
+@attrs.frozen
+class Time:
+    """Processing time goes by, in seconds."""
+
+    by: int
+
+
+Step = Bundle | Watermark | Time
+
+
+def scripts(sources: int = 1, max_events: int = 12) -> st.SearchStrategy[list[Step]]:
+    """Elements in bundles of up to three, the watermark running ahead of some of them, and the clock."""
+    source = st.integers(0, sources - 1)
+    bundle = st.builds(Bundle, events(3).map(tuple), source)
+    step = st.one_of(
+        bundle, bundle, st.builds(Watermark, st.integers(1, 15), source), st.builds(Time, st.integers(1, 9))
+    )
+    return st.lists(step, max_size=max_events)
+
+
+def all_events(script: Sequence[Step], source: int = 0) -> list[Event]:
+    """What a script's source brings."""
+    return [event for step in script if isinstance(step, Bundle) and step.source == source for event in step.events]
+
+
+def stream_of(script: Sequence[Step], tags: Sequence[str] = ()) -> TestStream:
+    """A script as a TestStream; with tags, an output for each source."""
+    stream = TestStream(output_tags=tags)
+    at: dict[str | None, int] = {}
+    for step in script:
+        tag = None if isinstance(step, Time) or not tags else tags[step.source]
+        if isinstance(step, Bundle):
+            stream.add_elements(timestamped(step.events), tag)
+        elif isinstance(step, Watermark):
+            at[tag] = at.get(tag, 0) + step.by
+            stream.advance_watermark_to(at[tag], tag)
+        else:
+            stream.advance_processing_time(step.by)
+    return stream
+
+
+def timestamped(found: Sequence[Event]) -> list[TimestampedValue]:
+    """Events as pairs at their times."""
+    return [TimestampedValue((key, value), time) for key, value, time in found]
+
+
+# Windows and triggers
+
+
+def window_fns(merging: bool | None = None) -> st.SearchStrategy[WindowFn]:
+    """All kinds of windows, or only those that merge, or don't."""
+    separate: list[WindowFn] = [GlobalWindows(), FixedWindows(10), SlidingWindows(10, 5)]
+    found = {None: [*separate, Sessions(4), Sessions(9)], True: [Sessions(4), Sessions(9)], False: separate}
+    return st.sampled_from(found[merging])
+
+
+def triggers() -> st.SearchStrategy[Trigger]:
+    """Triggers of all kinds, such as one would use; none is refused as unsafe."""
+    again = st.sampled_from(
+        [
+            AfterCount(1),
+            AfterCount(2),
+            AfterCount(3),
+            AfterProcessingTime(5),
+            AfterProcessingTime(align_to=10),
+            AfterAny(AfterCount(2), AfterProcessingTime(4)),
+            AfterAll(AfterCount(2), AfterProcessingTime(4)),
+            AfterEach(AfterCount(1), AfterProcessingTime(3)),
+        ]
+    )
+    late = st.one_of(again, st.just(AfterCount(1)))
+    return st.one_of(
+        st.sampled_from([DefaultTrigger(), Always(), Never()]),
+        again.map(Repeatedly),
+        st.builds(AfterWatermark, st.none() | again, late),
+        st.builds(lambda t: OrFinally(Repeatedly(t), Never()), again),
+        st.builds(lambda t: AfterEach(t, Repeatedly(AfterCount(1))), again),
+    )
+
+
+@attrs.frozen
+class Windowing:
+    """What `WindowInto` takes; `batch` is the same for a batch, where nobody asks when."""
+
+    window_fn: WindowFn
+    trigger: Trigger
+    mode: AccumulationMode = AccumulationMode.RETRACTING
+    timestamps: TimestampCombiner = TimestampCombiner.OUTPUT_AT_EOW
+    lateness: int = FOR_EVER
+
+    def stream(self) -> beam.WindowInto:
+        return beam.WindowInto(
+            self.window_fn,
+            trigger=self.trigger,
+            accumulation_mode=self.mode,
+            timestamp_combiner=self.timestamps,
+            allowed_lateness=self.lateness,
+        )
+
+    def batch(self) -> beam.WindowInto:
+        return beam.WindowInto(self.window_fn, timestamp_combiner=self.timestamps)
+
+
+TIMESTAMP_COMBINERS = [
+    TimestampCombiner.OUTPUT_AT_EOW,
+    TimestampCombiner.OUTPUT_AT_EARLIEST,
+    TimestampCombiner.OUTPUT_AT_LATEST,
+]
+
+
+def windowings(
+    window_fn: st.SearchStrategy[WindowFn] | None = None,
+    mode: AccumulationMode = AccumulationMode.RETRACTING,
+) -> st.SearchStrategy[Windowing]:
+    """Any windows, any trigger, any timestamps; nothing is too late."""
+    timestamps = st.sampled_from(TIMESTAMP_COMBINERS)
+    return st.builds(Windowing, window_fns() if window_fn is None else window_fn, triggers(), st.just(mode), timestamps)
+
+
+# Chains of groupings
+
+
+def sorted_values(key: Any, values: Any) -> Any:
+    return key, tuple(sorted(values, key=repr))
+
+
+def by_size(key: Any, values: tuple[Any, ...]) -> Any:
+    return key, len(values)
+
+
+# What is done to the values of a key: a sum that takes inputs back, others that keep them, a
+# mean of floats, which can't be taken back exactly, and no combiner at all.
+GROUPINGS: dict[str, Callable[[], Any]] = {
+    "sum": lambda: beam.CombinePerKey(sum),
+    "count": lambda: beam.combiners.Count.PerKey(),
+    "max": lambda: beam.CombinePerKey(max),
+    "least two": lambda: beam.combiners.Top.SmallestPerKey(2) | beam.MapTuple(lambda k, top: (k, sum(top))),
+    "mean of halves": lambda: (
+        beam.MapTuple(lambda k, v: (k, v / 2))
+        | beam.combiners.Mean.PerKey()
+        | "times" >> beam.MapTuple(lambda k, mean: (k, round(12 * mean)))
+    ),
+    "list": lambda: (
+        beam.CombinePerKey(ToListCombineFn()) | beam.MapTuple(sorted_values) | "size" >> beam.MapTuple(by_size)
+    ),
+    "group": lambda: beam.GroupByKey() | beam.MapTuple(sorted_values) | "size" >> beam.MapTuple(by_size),
+}
+
+# Where a result goes next: the key moves with the value.
+REKEYINGS: dict[str, Callable[[], Any]] = {
+    "by value": lambda: beam.MapTuple(lambda k, v: (v, 1)),
+    "by parity": lambda: beam.MapTuple(lambda k, v: ("even" if v % 2 == 0 else "odd", v)),
+    "by key": lambda: beam.MapTuple(lambda k, v: (k, v + 1)),
+    "large ones": lambda: beam.Filter(lambda pair: pair[1] > 2),
+    "twice": lambda: beam.FlatMapTuple(lambda k, v: [(k, v), ("other", v)] if v % 3 else [(k, v)]),
+}
+
+
+@attrs.frozen
+class Chain:
+    """A grouping, and others after it: what to do with each result, maybe other windows, and to group again."""
+
+    first: str
+    rest: tuple[tuple[str, Windowing | None, str], ...]
+
+    def built(self, pairs: Any, windowing: Windowing, streaming: bool) -> Any:
+        """The chain, applied to pairs."""
+
+        def windows(of: Windowing) -> Any:
+            return of.stream() if streaming else of.batch()
+
+        result = pairs | "windows 0" >> windows(windowing) | "group 0" >> GROUPINGS[self.first]()
+        for number, (rekeying, other, grouping) in enumerate(self.rest, 1):
+            result = result | f"rekey {number}" >> REKEYINGS[rekeying]()
+            if other is not None:
+                result = result | f"windows {number}" >> windows(other)
+            result = result | f"group {number}" >> GROUPINGS[grouping]()
+        return result
+
+
+def chains(groupings: int, window_fn: st.SearchStrategy[WindowFn] | None = None) -> st.SearchStrategy[Chain]:
+    """So many groupings; each may be windowed anew."""
+    grouping = st.sampled_from(sorted(GROUPINGS))
+    step = st.tuples(st.sampled_from(sorted(REKEYINGS)), st.none() | windowings(window_fn), grouping)
+    return st.builds(Chain, grouping, st.tuples(*[step] * (groupings - 1)))
