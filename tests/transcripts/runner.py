@@ -106,6 +106,16 @@ class Transcript:
         """Whether anything but elements and the end of the stream happens."""
         return any(step.kind != "elements" and step.what != MAX_MICROS for step in self.steps)
 
+    @property
+    def is_batch(self) -> bool:
+        """Whether the panes are the same where the elements are the input of a batch.
+
+        No clock moves before its end.  So a trigger that looks at nothing but clocks is asked
+        there for the first time, even one that would fire for each bundle of a stream.
+        """
+        fires_at_once = any(step.panes for step in self.steps if step.kind == "elements")
+        return not self.has_clocks and (self.windowing.trigger.element_wise or not fires_at_once)
+
     def __str__(self) -> str:
         return f"{self.file}: {self.name}"
 
