@@ -20,6 +20,7 @@ fold.py                how elements become accumulators, and those results
 window_operator.py     MergeWindows, GroupAlsoByWindow, ExpandToElements, of a bounded input
 triggered_windows.py   the same with triggers, panes and lateness
 window_state.py        what is kept of one key's window
+window_snapshots.py    the same as plain data: whole, or what has changed
 trigger_decisions.py   what a trigger has decided, and when it is to be asked again
 merging.py             which windows become one
 merged_accumulators.py accumulators of windows that did, and of a shuffle's two sides

@@ -44,6 +44,10 @@ class MergingWindows:
         """Every window of every key."""
         return [state for own in self._by_key.values() for state in own]
 
+    def of_key(self, key: Any) -> list[WindowState]:
+        """Every window of one key."""
+        return list(self._by_key.get(key, ()))
+
     def merge(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
         """Which of a key's windows an element's window merges with, and into what."""
         current = self._by_key.get(key, ())
@@ -94,6 +98,10 @@ class OverlappingWindows(MergingWindows):
 
     def all(self) -> list[WindowState]:
         return [state for _, own in self._sorted.values() for state in own]
+
+    def of_key(self, key: Any) -> list[WindowState]:
+        found = self._sorted.get(key)
+        return [] if found is None else list(found[1])
 
     def merge(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
         found = self._sorted.get(key)

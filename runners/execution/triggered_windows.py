@@ -55,11 +55,14 @@ class TriggeredWindows:
 
     Attributes:
       dropped: how many elements came too late.
+      changed: the windows that have changed since the last snapshot, those that are gone among
+        them; None if nobody takes snapshots.
     """
 
     def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False) -> None:
         windowing = fold.windowing
         self.dropped = 0
+        self.changed: dict[WindowState, None] | None = None
         self._fold = fold
         self._nothing = _empty_accumulator(fold, retracted)
         self._fn = fold.combine_fn
@@ -194,6 +197,8 @@ class TriggeredWindows:
     def _ask(self, element: Any) -> None:
         """Tell the triggers of the windows that were touched, and fire where they say so."""
         decisions, touched = self._decisions, self._touched
+        if self.changed is not None:
+            self.changed.update(touched)
         for state in touched:
             if self._element_wise:
                 decision = decisions.after_element(state.decision, element, state.end)
@@ -233,6 +238,8 @@ class TriggeredWindows:
             self._touched.pop(part, None)
             self._hold(part, None)
             part.cancel()
+            if self.changed is not None:
+                self.changed[part] = None
         self._merging.move(state, window)
         if others or self._clocks.watermark >= state.end or self._trigger.percentiles():
             self._place(state, sources, window, end, expiry)
@@ -314,16 +321,62 @@ class TriggeredWindows:
 
     def _look_at_all(self) -> None:
         self._decisions.forget()
-        for state in self._all():
+        for state in self.all():
             self._look(state)
 
-    def _all(self) -> list[WindowState]:
+    # Snapshots
+
+    @property
+    def is_merging(self) -> bool:
+        """Whether windows merge."""
+        return self._merging is not None
+
+    def all(self) -> list[WindowState]:
+        """Every key's windows."""
         if self._merging is not None:
             return self._merging.all()
         return [state for states in self._by_window.values() for state in states.values()]
 
+    def of_key(self, key: Any) -> list[WindowState]:
+        """One key's windows, where windows merge."""
+        assert self._merging is not None
+        return self._merging.of_key(key)
+
+    def has(self, state: WindowState) -> bool:
+        """Whether a window is still there, where windows don't merge."""
+        return self._by_window.get(state.windows[0], _NONE).get(state.key) is state
+
+    def put(self, state: WindowState) -> None:
+        """Take over a window of a snapshot."""
+        if self._merging is not None:
+            self._merging.put(state)
+        else:
+            self._by_window.setdefault(state.windows[0], {})[state.key] = state
+        if state.held is not None:
+            self._holds.add(state.held)
+        self._schedule(state)
+
+    def clocks(self) -> tuple[Any, ...]:
+        """What it knows of time, as plain data."""
+        clocks = self._clocks
+        return (
+            clocks.watermark,
+            clocks.processing_time,
+            dict(clocks.percentiles),
+            dict(clocks.signals),
+            self._output_watermark,
+        )
+
+    def set_clocks(self, clocks: tuple[Any, ...]) -> None:
+        """Take over what another one knew of time, before anything else."""
+        own = self._clocks
+        own.watermark, own.processing_time, own.percentiles, own.signals, self._output_watermark = clocks
+        self._decisions.forget()
+
     def _look(self, state: WindowState) -> None:
         """Fire if the trigger says so; close the window if it has expired."""
+        if self.changed is not None:
+            self.changed[state] = None
         watermark = self._clocks.watermark
         expired = watermark >= state.expiry
         decision = self._decisions.now(state.decision, state.end)

@@ -1,0 +1,91 @@
+"""Snapshots of windows: the panes are the same if the operator is taken apart and put together after each step."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from groupings import fold_of
+from transcripts.operator_player import OperatorPlayer
+from transcripts.runner import Pane, load, run
+
+import penstock as beam
+from penstock.runners.execution import window_snapshots
+from penstock.runners.execution.triggered_windows import TriggeredWindows
+from penstock.runners.execution.window_snapshots import WindowRecord
+from penstock.sdk.bundle import Bundle
+from penstock.windowing import FixedWindows, IntervalWindow
+
+
+class RestoredPlayer(OperatorPlayer):
+    """After each step all that is left of the operator is the pickle of a snapshot and of the changes since."""
+
+    def __init__(self, transcript: Any, whole: bool) -> None:
+        super().__init__(transcript)
+        self._fold = self.operator._fold
+        self._whole = whole
+        self._records = window_snapshots.snapshot(self.operator)
+        self._dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped
+
+    def taken(self) -> list[Pane]:
+        panes = super().taken()
+        if self._whole:
+            self._records = window_snapshots.snapshot(self.operator)
+        else:
+            self._records = [*self._records, *window_snapshots.changes(self.operator)]
+        self._records, clocks = pickle.loads(pickle.dumps((self._records, self.operator.clocks())))
+        self._dropped += self.operator.dropped
+        self.operator = TriggeredWindows(self._fold)
+        self.operator.set_clocks(clocks)
+        window_snapshots.restore(self.operator, self._records)
+        self.operator.changed = {}
+        return panes
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "changes"])
+@pytest.mark.parametrize("transcript", load(), ids=str)
+def test_panes_are_the_same_when_the_operator_is_restored_after_each_step(transcript: Any, whole: bool) -> None:
+    """Whatever a trigger, a merge or a pane needs to know is in the snapshot; or in what has changed since."""
+    assert [] == run(transcript, RestoredPlayer(transcript, whole))
+
+
+def windows() -> TriggeredWindows:
+    return TriggeredWindows(fold_of(beam.CombinePerKey(sum), FixedWindows(10)))
+
+
+def bundle(*pairs: tuple[str, int]) -> Bundle:
+    return Bundle(list(pairs), 0, (IntervalWindow(0, 10),))
+
+
+def test_only_what_has_changed_is_in_the_changes() -> None:
+    """Keys that nothing has come for aren't written again."""
+    operator = windows()
+    operator.process(bundle(("a", 1), ("b", 1)))
+    assert {"a", "b"} == {record.key for record in window_snapshots.snapshot(operator)}
+    operator.process(bundle(("b", 1)))
+    assert ["b"] == [record.key for record in window_snapshots.changes(operator)]
+    assert [] == window_snapshots.changes(operator)
+
+
+def test_what_has_expired_is_said_to_be_gone() -> None:
+    """So that a chain of changes doesn't bring it back."""
+    operator = windows()
+    operator.process(bundle(("a", 1)))
+    records = window_snapshots.snapshot(operator)
+    operator.advance_watermark(20_000_000)
+    changes = window_snapshots.changes(operator)
+    assert [WindowRecord("a", IntervalWindow(0, 10), ())] == changes
+    restored = windows()
+    window_snapshots.restore(restored, [*records, *changes])
+    assert [] == restored.all()
+
+
+def test_changes_come_after_a_snapshot() -> None:
+    """Before one there is nothing that they could be changes of."""
+    with pytest.raises(RuntimeError, match="no snapshot"):
+        window_snapshots.changes(windows())
