@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from . import testing as testing
     from .io import Write as Write
 
-# Beam's namespaces: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`.
+# Beam's namespaces: `beam.window.FixedWindows`, `beam.pvalue.AsList`, `beam.utils.timestamp`; they can be imported too.
+compat.find_beams_modules_here()
 coders = compat.namespace("coders")
 pvalue = compat.namespace("pvalue")
 trigger = triggers

@@ -4,6 +4,9 @@ One table serves three purposes: `penstock.window`, `penstock.pvalue` and the li
 namespaces made from it; `python -m penstock run --beam pipeline.py` runs a file that
 imports `apache_beam`, by an import hook that reads it; and whoever looks for a Beam name
 looks here.
+
+The same hook lets `from penstock.utils.timestamp import Timestamp` work: Beam's modules can be
+imported below `penstock`, where there is none of ours by that name.
 """
 
 from __future__ import annotations
@@ -116,25 +119,45 @@ def namespace(path: str) -> Namespace:
     return Namespace(path, f"{_PACKAGE}.{path}" if path else _PACKAGE)
 
 
-class _BeamFinder(MetaPathFinder, Loader):
-    """Finds `apache_beam` and what is below it in the table."""
+class _Finder(MetaPathFinder, Loader):
+    """Finds what is in the table below a package; what isn't is left to others."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         root, _, rest = fullname.partition(".")
-        if root != "apache_beam":
-            return None
-        if rest in MODULES:
+        if root == self.package and rest in MODULES:
             return ModuleSpec(fullname, self, is_package=True)
-        raise ModuleNotFoundError(f"penstock has nothing for Beam's module {fullname}", name=fullname)
+        return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return Namespace(spec.name.partition(".")[2], spec.name)
+        return namespace(spec.name.partition(".")[2])
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing to run: names are looked up when they are asked for."""
 
 
+class _BeamFinder(_Finder):
+    """The same for `apache_beam`, of which there is nothing else: no other finder is asked."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        found = super().find_spec(fullname, path, target)
+        if found is None and fullname.partition(".")[0] == self.package:
+            raise ModuleNotFoundError(f"penstock has nothing for Beam's module {fullname}", name=fullname)
+        return found
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return Namespace(spec.name.partition(".")[2], spec.name)
+
+
+def find_beams_modules_here() -> None:
+    """Have `import penstock.utils.timestamp` find Beam's module; ours of the same name come first."""
+    if not any(isinstance(finder, _Finder) and finder.package == _PACKAGE for finder in sys.meta_path):
+        sys.meta_path.append(_Finder(_PACKAGE))
+
+
 def install_import_hook() -> None:
     """From here on `import apache_beam` gives penstock's things under Beam's names."""
     if not any(isinstance(finder, _BeamFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _BeamFinder())
+        sys.meta_path.insert(0, _BeamFinder("apache_beam"))

@@ -1,0 +1,55 @@
+"""Beam's module paths."""
+
+from __future__ import annotations
+
+import pickle
+from importlib import import_module
+from importlib.util import find_spec
+
+import cloudpickle
+import pytest
+
+import penstock as beam
+from penstock.sdk.compat import MODULES
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path])
+def test_a_module_of_beams_can_be_imported_below_penstock(path: str) -> None:
+    """Also where it is one of ours under another name."""
+    module = import_module(f"penstock.{path}")
+    found: object = beam
+    for name in path.split("."):
+        found = getattr(found, name)
+
+    assert module is found
+
+
+def test_names_are_imported_from_where_beam_has_them() -> None:
+    """They are the same things as ours."""
+    from penstock.options.pipeline_options import PipelineOptions
+    from penstock.pvalue import AsList
+    from penstock.transforms import window
+    from penstock.transforms.util import BatchElements
+    from penstock.utils.timestamp import Timestamp
+
+    assert (Timestamp, window.FixedWindows) == (beam.window.Timestamp, beam.window.FixedWindows)
+    assert (PipelineOptions, AsList) == (beam.options.PipelineOptions, beam.pvalue.AsList)
+    assert beam.BatchElements is BatchElements
+
+
+def test_a_function_that_mentions_such_a_module_can_be_pickled() -> None:
+    """As the functions of a pipeline on Spark are."""
+    import penstock.utils.timestamp
+
+    made = pickle.loads(cloudpickle.dumps(lambda: penstock.utils.timestamp.Timestamp(1)))
+
+    assert penstock.utils.timestamp.Timestamp(1) == made()
+
+
+def test_what_beam_has_and_penstock_does_not_is_an_import_error() -> None:
+    """Modules and names; nothing is made up."""
+    assert find_spec("penstock.nothing") is None
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'penstock\.utils\.nothing'"):
+        import_module("penstock.utils.nothing")
+    with pytest.raises(ImportError, match="cannot import name 'Nothing' from 'penstock.utils.timestamp'"):
+        exec("from penstock.utils.timestamp import Nothing")
