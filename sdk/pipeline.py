@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,7 @@ class Pipeline:
         self._scope: list[str] = []
         self._transforms: list[graph.Transform] = []
         self._pcollections: dict[int, PCollection[Any]] = {}
+        self._checks: list[Callable[[], None]] = []
 
     # Putting together
 
@@ -143,6 +144,11 @@ class Pipeline:
         """The PCollection with this number."""
         return self._pcollections[id]
 
+    def add_check(self, check: Callable[[], None]) -> None:
+        """Have something called before the pipeline is run, that raises if it isn't complete."""
+        if check not in self._checks:
+            self._checks.append(check)
+
     @property
     def full_label(self) -> str:
         """The full label of the transform that is being expanded."""
@@ -156,7 +162,7 @@ class Pipeline:
                 f"a transform labelled {full_label!r} is already in the pipeline; "
                 f'give this one a label of its own: "some label" >> ...'
             )
-        before = len(self._labels), len(self._transforms), len(self._pcollections)
+        before = len(self._labels), len(self._transforms), len(self._pcollections), len(self._checks)
         self._labels[full_label] = None
         self._scope.append(label)
         try:
@@ -167,7 +173,7 @@ class Pipeline:
         finally:
             self._scope.pop()
 
-    def _take_back(self, labels: int, transforms: int, pcollections: int) -> None:
+    def _take_back(self, labels: int, transforms: int, pcollections: int, checks: int) -> None:
         """Leave only so many of each: what came after them belongs to a transform that failed to be applied.
 
         It may be applied again, as in a notebook's cell that was corrected.
@@ -176,6 +182,7 @@ class Pipeline:
             while len(of) > kept:
                 of.popitem()
         del self._transforms[transforms:]
+        del self._checks[checks:]
 
     def _check_inputs(self, transform: PTransform, pvalue: Any, label: str) -> None:
         pcolls = _pcollections_in(pvalue)
@@ -213,7 +220,13 @@ class Pipeline:
         return graph.Graph(tuple(self._transforms), nodes)
 
     def run(self) -> PipelineResult:
-        """Start it; the result tells how it goes, and can be waited for."""
+        """Start it; the result tells how it goes, and can be waited for.
+
+        Raises `PipelineError` if something was begun and not completed: dead letters that have
+        an error handler which was never closed would be lost.
+        """
+        for check in self._checks:
+            check()
         try:
             self.result = self.runner.run_pipeline(self.graph(), self.options)
         except UserCodeError as error:

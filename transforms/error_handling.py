@@ -244,7 +244,8 @@ class ErrorHandler:
     """One place for the dead letters of several transforms.
 
     Within its `with` block it is given to transforms as their `error_handler`; at the end of
-    the block, all their dead letters together go to the consumer, a transform.
+    the block, all their dead letters together go to the consumer, a transform.  A pipeline with
+    a handler that was not closed is not run, but raises `PipelineError`.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -276,6 +277,7 @@ class ErrorHandler:
         if self._closed:
             raise PipelineError(f"{pcoll.producer}: its error handler was closed before it was applied")
         self._pcolls.append(pcoll)
+        pcoll.pipeline.add_check(self.verify_closed)
 
     def close(self) -> None:
         """Hand what there is to the consumer; nothing can be added any more."""

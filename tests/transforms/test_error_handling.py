@@ -258,3 +258,23 @@ def test_dead_letters_are_not_lost_by_a_handler_that_is_never_closed() -> None:
     handler.verify_closed()
     with pytest.raises(PipelineError, match="its error handler was closed before it was applied"):
         p | "more" >> beam.Create([0]) | "late" >> beam.Map(inverse).with_exception_handling(error_handler=handler)
+
+
+@pytest.mark.parametrize(
+    ("close", "message"),
+    [
+        (False, r"Map\(inverse\)/Process: its error handler was never closed"),
+        (True, r"Map\(inverse\)/Process: nobody asked for the output of its CollectingErrorHandler"),
+    ],
+)
+def test_a_pipeline_that_would_lose_dead_letters_is_not_run(close: bool, message: str) -> None:
+    """The handler is verified before anything happens."""
+    seen: list[int] = []
+    p = TestPipeline()
+    handler = CollectingErrorHandler()
+    p | beam.Create([0]) | beam.Map(inverse).with_exception_handling(error_handler=handler) | beam.Map(seen.append)
+    if close:
+        handler.close()
+    with pytest.raises(PipelineError, match=message):
+        p.run()
+    assert [] == seen
