@@ -1,7 +1,8 @@
 """Where a pipeline's elements come from and where they go.
 
 Any source or sink of one's own:
-    Read, Write, BoundedSource, Sink, SinkWriter, FileBasedSink (a format of one's own)
+    Read, BoundedSource, UnboundedSource, UnboundedReader, EventTimeReader, EventTimes
+    Write, Sink, SinkWriter, FileBasedSink (a format of one's own)
 
 Files, for each format how it is read and how it is written:
     textio       ReadFromText, ReadFromTextWithFilename, ReadAllFromText, WriteToText
@@ -30,10 +31,12 @@ How it is done, in reading order:
 None of the packages that only some formats need is imported before that format is used.
 """
 
+from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sink import Sink, SinkWriter
 from ..sdk.source import BoundedSource
+from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ..transforms.read import Read
-from . import avroio, csvio, fileio, jsonio, parquetio, textio
+from . import avroio, csvio, fileio, jsonio, parquetio, textio, watermark_estimators
 from .avroio import ReadAllFromAvro, ReadFromAvro, WriteToAvro
 from .changelog_sink import WriteToChangelog
 from .compression import CompressionTypes
@@ -58,6 +61,10 @@ __all__ = [
     "Read",
     "Write",
     "BoundedSource",
+    "UnboundedSource",
+    "UnboundedReader",
+    "EventTimeReader",
+    "EventTimes",
     "Sink",
     "SinkWriter",
     "FileBasedSink",
@@ -89,4 +96,5 @@ __all__ = [
     "jsonio",
     "parquetio",
     "textio",
+    "watermark_estimators",
 ]

@@ -32,6 +32,10 @@ windowing_strategy.py  how a PCollection is windowed and triggered
 What runners are given:
 
 source.py, sink.py     where elements come from and go to
+unbounded_source.py    sources without an end: partitions, offsets, watermarks
+event_time_reader.py   a reader that leaves event time to us
+watermark_estimators/  where a watermark comes from
+lag_sketch.py          how late elements come, as percentiles
 script.py              a source that brings its own clock
 serialization.py       what users wrote, pickled
 options/               how it is to be run

@@ -34,6 +34,10 @@ class StatefulDoFnError(PipelineError, ValueError):
     """A DoFn's states and timers don't fit together, or can't be had where it is applied."""
 
 
+class EndlessGroupError(PipelineError, ValueError):
+    """A grouping would wait for the end of an input that has none."""
+
+
 class UnsupportedError(PipelineError):
     """The chosen runner can't do what the pipeline asks for, so it refuses."""
 
@@ -68,6 +72,39 @@ class SourceError(PenstockError, OSError):
 
 class SinkError(PenstockError, OSError):
     """A sink can't be written."""
+
+
+class SnapshotError(PenstockError):
+    """A checkpoint can't be written, or isn't there.  What was committed before stays as it was."""
+
+
+class CorruptSnapshotError(SnapshotError):
+    """A file of a checkpoint is not what was written.
+
+    Attributes:
+      file: its path.
+      found: what was found there, in words.
+      expected: what should have been there, in words.
+    """
+
+    def __init__(self, file: str, found: str, expected: str) -> None:
+        super().__init__(file, found, expected)
+        self.file, self.found, self.expected = file, found, expected
+
+    def __str__(self) -> str:
+        return f"{self.file}: found {self.found}, expected {self.expected}"
+
+
+class StaleWriterError(SnapshotError):
+    """Somebody else has taken over the checkpoints since: nothing more may be committed by this writer."""
+
+
+class UncertainCommitError(SnapshotError):
+    """A commit failed half-way, so that only a restart can tell whether the checkpoint is there."""
+
+
+class UntrustedSnapshotError(SnapshotError):
+    """Others could have written the checkpoints, and reading them would run what they wrote."""
 
 
 class RunnerError(PenstockError):

@@ -24,6 +24,7 @@ from .serialization import Serialized
 from .side_inputs import View
 from .sink import Sink
 from .source import BoundedSource
+from .unbounded_source import UnboundedSource
 from .windowing_strategy import WindowingStrategy
 
 # A main output's tag is None.
@@ -66,7 +67,7 @@ class SideInputArgument:
 
 @attrs.frozen
 class Read:
-    source: BoundedSource[Any] | Script
+    source: BoundedSource[Any] | UnboundedSource[Any] | Script
 
 
 @attrs.frozen
@@ -164,7 +165,25 @@ class Graph:
         """The transform that makes it."""
         return next(t for t in self.transforms if pcollection in t.outputs.values())
 
+    def unbounded_reads(self) -> tuple[Transform, ...]:
+        """Those that read sources without an end; a script isn't one."""
+        return tuple(t for t in self.transforms if _is_unbounded_read(t))
+
+    def unbounded_read_above(self, pcollection: int) -> Transform | None:
+        """One that reads a source without an end, and that a PCollection comes from."""
+        todo = [pcollection]
+        while todo:
+            producer = self.producer(todo.pop())
+            if _is_unbounded_read(producer):
+                return producer
+            todo.extend(i for i in producer.inputs if not self.pcollections[i].is_bounded)
+        return None
+
     @property
     def is_bounded(self) -> bool:
         """Whether every PCollection of it ends."""
         return all(p.is_bounded for p in self.pcollections.values())
+
+
+def _is_unbounded_read(transform: Transform) -> bool:
+    return isinstance(transform.primitive, Read) and isinstance(transform.primitive.source, UnboundedSource)

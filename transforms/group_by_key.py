@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any, Tuple  # noqa: UP035
 
@@ -9,12 +10,15 @@ import attrs
 
 from ..sdk import graph, typehints
 from ..sdk.combine_fn import CombineFn
-from ..sdk.errors import TypeHintError
+from ..sdk.errors import EndlessGroupError, TypeHintError
 from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized
-from ..triggers import check_safe
+from ..triggers import DefaultTrigger, check_safe
+from ..windowing.global_windows import GlobalWindows
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class GroupByKeyAndWindow(PTransform):
@@ -61,10 +65,12 @@ def add_grouping(
     """The primitive, applied: its output, or with `late_tag` its output and the late data.
 
     Raises `UnsafeTriggerError` if the trigger might leave data behind, unless the option
-    `--allow_unsafe_triggers` is given.
+    `--allow_unsafe_triggers` is given; and `EndlessGroupError` if the one window that there is
+    would only be complete at the end of an input without one, unless, again, that is allowed.
     """
     pipeline, windowing = pcoll.pipeline, pcoll.windowing
     primitive = graph.GroupByKeyAndWindow(windowing, combine)
+    _check_that_it_ends(pcoll)
     check_safe(windowing, pipeline.options.view_as(TypeOptions).allow_unsafe_triggers, pipeline.full_label)
     # What this grouping's trigger has let through, one after it is to pass on.
     after = attrs.evolve(windowing, trigger=windowing.trigger.continuation())
@@ -74,6 +80,27 @@ def add_grouping(
     late = outputs[late_tag]
     late.windowing, late.element_type, late.retracted_by = windowing, pcoll.element_type, pcoll.retracted_by
     return DoOutputsTuple(outputs, None)
+
+
+def _check_that_it_ends(pcoll: PCollection[Any]) -> None:
+    windowing, pipeline = pcoll.windowing, pcoll.pipeline
+    waits = isinstance(windowing.window_fn, GlobalWindows) and isinstance(windowing.trigger, DefaultTrigger)
+    if pcoll.is_bounded or not waits:
+        return
+    read = pipeline.graph().unbounded_read_above(pcoll.id)
+    # A TestStream ends.
+    if read is None:
+        return
+    found = (
+        f"{pipeline.full_label}: GroupByKey cannot be applied to an unbounded PCollection with global windowing and a "
+        f"default trigger: {read.label} has no end, so that no group would ever be complete."
+    )
+    if not pipeline.options.view_as(TypeOptions).allow_unsafe_triggers:
+        raise EndlessGroupError(
+            f"{found} Give it windows, or a trigger, by WindowInto before it; or allow it with the "
+            "--allow_unsafe_triggers flag: groups then come out when the pipeline is drained."
+        )
+    _LOGGER.warning("%s This is allowed by --allow_unsafe_triggers.", found)
 
 
 def pair_types(pcoll: PCollection[Any]) -> tuple[Any, Any]:

@@ -9,11 +9,12 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.serialization import dumps
 from ..sdk.source import BoundedSource
+from ..sdk.unbounded_source import UnboundedSource
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
 
 class Read(PTransform):
-    """The elements of a bounded source.
+    """The elements of a source: all of a bounded one, or what comes of an unbounded one until the run is stopped.
 
     >>> import penstock as beam
     >>> from penstock.sdk.source import ValuesSource
@@ -23,10 +24,10 @@ class Read(PTransform):
     2
     """
 
-    def __init__(self, source: BoundedSource[Any]) -> None:
+    def __init__(self, source: BoundedSource[Any] | UnboundedSource[Any]) -> None:
         super().__init__()
-        if not isinstance(source, BoundedSource):
-            raise TypeError(f"Read: expected a BoundedSource, got {source!r}")
+        if not isinstance(source, (BoundedSource, UnboundedSource)):
+            raise TypeError(f"Read: expected a BoundedSource or an UnboundedSource, got {source!r}")
         self.source = source
 
     def default_label(self) -> str:
@@ -34,6 +35,7 @@ class Read(PTransform):
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         hint = self._output_hint if self._output_hint is not None else Any
-        if isinstance(self.source, BoundedSource):
-            dumps(self.source, pbegin.pipeline.full_label)
-        return pbegin.pipeline.add(graph.Read(self.source), [], DEFAULT_WINDOWING, hint)[None]
+        dumps(self.source, pbegin.pipeline.full_label)
+        is_bounded = isinstance(self.source, BoundedSource)
+        primitive = graph.Read(self.source)
+        return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, hint, is_bounded=is_bounded)[None]

@@ -1,10 +1,7 @@
-"""One run of a pipeline in the calling process.
+"""One run of a bounded or scripted pipeline in the calling process.
 
-A source brings bundles, or a script of events.  Each bundle is pushed through everything that
-follows before the next one is taken.  After it the watermarks are moved on, step by step in
-the graph's order: a step's output watermark is the least of its inputs' and of what it holds,
-and never goes back.  A stage with side inputs waits until they are ready; what comes for it
-before that is kept, and holds the watermark.  When everything is done the sinks commit.
+A source brings bundles, or a script of events; what each makes due is done before the next is
+looked at.  When everything is done the sinks commit.
 """
 
 from __future__ import annotations
@@ -20,18 +17,14 @@ from ...sdk.bundle import Bundle
 from ...sdk.errors import UnsupportedError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, SignalArrives, WatermarkMoves
-from ...triggers import DefaultTrigger
-from ...windowing import BoundedWindow
-from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...sdk.source import BoundedSource
+from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
-from ..execution.dataflow import Dataflow
-from ..execution.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Union
-from ..execution.output import OutputRun
-from ..execution.side_input_views import SideInputViews
+from ..execution.fusion import Keyed, Plan, Source, Stage
 from ..execution.user_code import Attribution, attributed, reraise
 from .clock import Clock
-from .grouping import GroupingRun
-from .keyed import KeyedRun
+from .execution_graph import whole
+from .task_execution import TaskExecution
 
 
 class LocalExecution:
@@ -47,53 +40,31 @@ class LocalExecution:
         self.counts = Counts()
         self.metrics = metrics
         self._clock = Clock()
-        self._views = SideInputViews()
-        self._watermarks: dict[int, int] = dict.fromkeys(plan.graph.pcollections, MIN_MICROS)
         self._reach = {id(s): _reachable(plan, s) for s in plan.steps if isinstance(s, Source)}
+        (task,) = whole(plan).tasks
         transaction = uuid.uuid4().hex[:12]
-        steps = plan.steps
-        is_batch = plan.graph.is_bounded
-        self._groupings = {
-            s.transform.label: GroupingRun(s, self._clock, is_batch, metrics) for s in steps if isinstance(s, Grouping)
-        }
-        self._outputs = [OutputRun(s.transform, transaction, self.counts) for s in steps if isinstance(s, Output)]
-        receivers = {output.label: output.receive for output in self._outputs}
-        bundles = {label: run.receive for label, run in self._groupings.items() if run.windows is not None}
-        self._dataflow = Dataflow(plan, steps, self._views, self._groupings, receivers, self.counts, bundles)
-        for grouping in self._groupings.values():
-            grouping.wire(self._dataflow)
-        self._keyed = {
-            id(s): KeyedRun(self._dataflow.stages[id(s)], self._clock, is_batch, metrics)
-            for s in steps
-            if isinstance(s, Keyed)
-        }
-        for run in self._dataflow.stages.values():
-            if not is_batch:
-                run.is_ready = self._readiness(run.executor.stage)
-        for pcollection in plan.side_input_ids():
-            self._dataflow.attach(pcollection, partial(self._views.add, pcollection))
+        self._task = TaskExecution(plan, task, self._clock, metrics, self.counts, transaction, folds=True)
 
     def run(self) -> None:
         """Run to the end; on failure nothing that was written is left."""
-        uncommitted = list(self._outputs)
+        task = self._task
+        uncommitted = list(task.outputs)
         try:
-            for output in self._outputs:
+            for output in task.outputs:
                 output.prepare()
             for source in self._sources():
                 for _ in self._events(source):
-                    self._propagate()
-            self._propagate()
-            for grouping in self._groupings.values():
-                grouping.teardown()
-            self._dataflow.teardown()
-            for output in self._outputs:
+                    task.propagate()
+            task.propagate()
+            task.teardown()
+            for output in task.outputs:
                 output.stage()
             while uncommitted:
                 uncommitted[0].commit()
                 del uncommitted[0]
         except BaseException:
             with suppress(Exception):
-                self._dataflow.teardown()
+                task.dataflow.teardown()
             for output in uncommitted:
                 output.abort()
             raise
@@ -116,27 +87,7 @@ class LocalExecution:
 
     def _waiting(self, source: Source) -> int:
         """How many stages would have to keep what this source brings."""
-        return sum(not self._has_side_inputs(s) for s in self._reach[id(source)])
-
-    def _has_side_inputs(self, stage: Stage | Keyed) -> bool:
-        return all(self._watermarks[s.pcollection] >= MAX_MICROS for s in stage.side_inputs)
-
-    def _readiness(self, stage: Stage) -> Callable[[BoundedWindow], bool]:
-        """Whether a stage's side inputs have something, or never will, for an element's window."""
-
-        def is_ready(window: BoundedWindow) -> bool:
-            for side_input in stage.side_inputs:
-                windowing = side_input.windowing
-                own = windowing.window_fn.side_input_window(window)
-                if self._watermarks[side_input.pcollection] >= own.max_micros:
-                    continue
-                # By the default trigger a window's contents are there when it is complete.
-                waits = isinstance(windowing.trigger, DefaultTrigger)
-                if waits or not self._views.has_any(side_input.pcollection, own):
-                    return False
-            return True
-
-        return is_ready
+        return sum(not self._task.has_side_inputs(s) for s in self._reach[id(source)])
 
     def _events(self, step: Source) -> Iterator[None]:
         """Push what a source brings, stopping where watermarks or clocks have moved."""
@@ -149,29 +100,27 @@ class LocalExecution:
         for event in script.events:
             if isinstance(event, ElementsArrive):
                 self._count(step, event.bundle)
-                self._dataflow.send_to(outputs[event.tag])(event.bundle)
+                self._task.dataflow.send_to(outputs[event.tag])(event.bundle)
             elif isinstance(event, WatermarkMoves):
-                self._move(outputs[event.tag], event.micros)
+                self._task.move(outputs[event.tag], event.micros)
             elif isinstance(event, ClockMoves):
                 self._clock.advance(event.micros)
             elif isinstance(event, SignalArrives):
-                for grouping in self._groupings.values():
-                    grouping.signal(event.name)
+                self._task.signal(event.name)
             else:
                 assert isinstance(event, PercentileMoves)
-                for grouping in self._groupings.values():
-                    grouping.advance_percentile(event.percentile, event.micros)
+                self._task.advance_percentile(event.percentile, event.micros)
             yield
         for output in outputs.values():
-            self._move(output, MAX_MICROS)
+            self._task.move(output, MAX_MICROS)
         yield
 
     def _read(self, step: Source) -> None:
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.Read)
-        assert not isinstance(primitive.source, Script)
+        assert isinstance(primitive.source, BoundedSource)
         (output,) = step.transform.outputs.values()
-        send = self._dataflow.send_to(output)
+        send = self._task.dataflow.send_to(output)
         source = primitive.source
         for split in self._guarded(step, lambda: source.split(1)):
             bundles = iter(self._guarded(step, partial(source.read_bundles, split)))
@@ -181,7 +130,7 @@ class LocalExecution:
                     break
                 self._count(step, bundle)
                 send(bundle)
-        self._move(output, MAX_MICROS)
+        self._task.move(output, MAX_MICROS)
 
     def _count(self, step: Source, bundle: Bundle) -> None:
         count = self.counts.of(step.transform.label)
@@ -193,43 +142,6 @@ class LocalExecution:
             return read()
         except Exception as error:
             reraise(attributed(error, Attribution(step.transform.label, None)))
-
-    # Watermarks and clocks
-
-    def _move(self, pcollection: int, watermark: int) -> None:
-        if watermark > self._watermarks[pcollection]:
-            self._watermarks[pcollection] = watermark
-
-    def _propagate(self) -> None:
-        """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
-        for step in self.plan.steps:
-            if isinstance(step, Stage):
-                watermark = self._watermarks[step.input]
-                run = self._dataflow.stages[id(step)]
-                if self._has_side_inputs(step):
-                    run.unblock()
-                else:
-                    run.look()
-                kept = run.hold()
-                for output in step.operations[-1].outputs.values():
-                    self._move(output, watermark if kept is None else min(watermark, kept - 1))
-            elif isinstance(step, Keyed):
-                run = self._dataflow.stages[id(step)]
-                if self._has_side_inputs(step):
-                    run.unblock()
-                else:
-                    run.look()
-                moved = self._keyed[id(step)].advance(self._watermarks[step.transform.inputs[0]])
-                for output in step.transform.outputs.values():
-                    self._move(output, moved)
-            elif isinstance(step, Union):
-                (output,) = step.transform.outputs.values()
-                self._move(output, min((self._watermarks[i] for i in step.transform.inputs), default=MAX_MICROS))
-            elif isinstance(step, Grouping):
-                watermark = self._watermarks[step.transform.inputs[0]]
-                moved = self._groupings[step.transform.label].advance(watermark)
-                for output in step.transform.outputs.values():
-                    self._move(output, moved)
 
 
 def _script(step: Source) -> Script | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...sdk.errors import UnsupportedError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import PipelineOptions
@@ -20,6 +21,11 @@ class LocalStreamingRunner(Runner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> LocalResult:
         """Run to the end, and raise what made it fail."""
+        for transform in graph.unbounded_reads():
+            raise UnsupportedError(
+                f"{transform.label}: its source has no end, and --runner=local doesn't stream from such sources yet; "
+                "no runner does: read a bounded part of it, or test with TestStream"
+            )
         container = MetricsContainer()
         plan = fuse(graph, is_final if graph.is_bounded else _never)
         execution = LocalExecution(plan, container)

@@ -1,0 +1,153 @@
+"""EventTimes and EventTimeReader: what all readers do about event time, done once.
+
+A reader gives values, maybe with event times; this gives them the times that the user's
+function says, or else that of their arrival, estimates the watermark, counts lags, and knows
+whether the partition is idle.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import attrs
+
+from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, micros_of
+from .bundle import BUNDLE_SIZE, Bundle
+from .lag_sketch import LagSketch
+from .unbounded_source import UnboundedReader, ended_early
+from .watermark_estimators import WalltimeWatermarkEstimator, WatermarkEstimatorProvider
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class EventTimes:
+    """When a source's elements happened, and what is known of those to come.
+
+    Attributes:
+      timestamp_fn: gives an element's event time (seconds, or a Timestamp); None for the time
+        that it arrives, or that the source itself knows.
+      estimator: makes a watermark of them.
+      idle_after: after so many microseconds without an element a partition is idle, and
+        holds nobody's watermark back; None for never.
+    """
+
+    timestamp_fn: Callable[[Any], Any] | None = None
+    estimator: WatermarkEstimatorProvider = attrs.field(factory=WalltimeWatermarkEstimator.default_provider)
+    idle_after: int | None = None
+
+    @staticmethod
+    def of(
+        transform: str,
+        timestamp_fn: Callable[[Any], Any] | None,
+        watermark_estimator: WatermarkEstimatorProvider | None,
+        idle_after: Any,
+        default: WatermarkEstimatorProvider | None = None,
+    ) -> EventTimes:
+        """From what a user wrote.  With a `timestamp_fn` the estimator has to be said.
+
+        Raises `ValueError` and `TypeError`, naming the transform.
+        """
+        if watermark_estimator is None and timestamp_fn is not None:
+            raise ValueError(
+                f"{transform}: with a timestamp_fn give a watermark_estimator too, which says how far out of order "
+                "the timestamps may be: BoundedOutOfOrdernessWatermarkEstimator.default_provider(seconds), or "
+                "MonotonicWatermarkEstimator.default_provider()"
+            )
+        estimator = watermark_estimator or default or WalltimeWatermarkEstimator.default_provider()
+        if not isinstance(estimator, WatermarkEstimatorProvider):
+            raise TypeError(
+                f"{transform}: watermark_estimator: expected a WatermarkEstimatorProvider, got {estimator!r}; "
+                "did you forget .default_provider()?"
+            )
+        idle = None if idle_after is None else micros_of(idle_after)
+        if idle is not None and idle <= 0:
+            raise ValueError(f"{transform}: idle_after must be more than 0 seconds, got {idle_after!r}")
+        return EventTimes(timestamp_fn, estimator, idle)
+
+
+class EventTimeReader(UnboundedReader[T]):
+    """A reader that is asked for values only.
+
+    A subclass gives `take`, `offset` and `is_finished`; it looks at `self.end` if it can tell
+    in advance where an offset is, so that a micro-batch is read in whole bundles.
+
+    >>> class Letters(EventTimeReader[str]):
+    ...     position = 0
+    ...     def take(self, max_elements, now):
+    ...         values = list("abc"[self.position:self.position + max_elements])
+    ...         self.position += len(values)
+    ...         return values, None
+    ...     def offset(self):
+    ...         return self.position
+    >>> reader = Letters(EventTimes(idle_after=5_000_000))
+    >>> reader.poll(10, Timestamp(20)).values, reader.watermark(Timestamp(21))
+    (['a', 'b', 'c'], 21000000)
+    >>> reader.is_idle(Timestamp(24)), reader.is_idle(Timestamp(25))
+    (False, True)
+
+    Attributes:
+      end: where a micro-batch ends; None when there is no such place.
+    """
+
+    end: Any = None
+
+    def __init__(self, times: EventTimes) -> None:
+        self.times = times
+        self.estimator = times.estimator.create_watermark_estimator(times.estimator.initial_estimator_state(None, None))
+        self.lags = LagSketch()
+        self._active: int | None = None
+        self._watermark = MIN_MICROS
+
+    @abstractmethod
+    def take(self, max_elements: int, now: Timestamp) -> tuple[list[T], list[int] | int | None]:
+        """At most so many values, and their event times in microseconds, if the source knows any.
+
+        Never beyond `self.end`; and, where that is set, without waiting for a next look.
+        """
+
+    def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
+        if self._active is None:
+            self._active = now.micros
+        values, timestamps = self.take(max_elements, now)
+        if not values:
+            return None
+        if self.times.timestamp_fn is not None:
+            fn = self.times.timestamp_fn
+            timestamps = [Timestamp.of(fn(value)).micros for value in values]
+        elif timestamps is None:
+            timestamps = now.micros
+        self.estimator.observe_all(timestamps)
+        self.lags.observe(timestamps, now.micros, len(values))
+        self._active = now.micros
+        return Bundle(values, timestamps)
+
+    def watermark(self, now: Timestamp) -> int:
+        known = MAX_MICROS if self.is_finished() else self.estimator.at(now)
+        self._watermark = max(self._watermark, known)
+        return self._watermark
+
+    def watermarks(self, now: Timestamp) -> dict[float, int]:
+        return self.lags.watermarks(now.micros, self.watermark(now))
+
+    def is_idle(self, now: Timestamp) -> bool:
+        if self.times.idle_after is None:
+            return False
+        if self._active is None:
+            self._active = now.micros
+        return now.micros - self._active >= self.times.idle_after
+
+    def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
+        self.end = offset_end
+        try:
+            while self.offset() != offset_end:
+                bundle = self.poll(BUNDLE_SIZE, now)
+                if bundle is None:
+                    if self.offset() == offset_end:
+                        return
+                    raise ended_early(self, offset_end)
+                yield bundle
+        finally:
+            self.end = None
