@@ -7,7 +7,7 @@ same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from ...sdk import graph
@@ -22,6 +22,9 @@ from .stage import Emit, StageExecutor
 from .stateful import StatefulExecutor
 
 Receiver = Callable[[Bundle], None]
+
+# A step's input that comes from elsewhere: the identity of the step, and the PCollection.
+Arrival = tuple[int, int]
 
 # What gives a bundle in parts, each of which is processed before the next is asked for.
 Cut = Callable[[Bundle], Iterable[Bundle]]
@@ -53,8 +56,12 @@ class Dataflow:
       bundles: by label, what takes the elements for a grouping as they are, where they aren't
         folded; and for a ParDo with state, where it doesn't run here.
       portions: by label of a grouping, how to cut the bundles of the stage that folds for it.
+      arrivals: the inputs, as the identity of a step and a PCollection, that come from elsewhere: they
+        are in `entries`, and aren't wired to what makes the PCollection, should that run here too.
+      tracking: whether snapshots will be taken of the ParDos with state.
 
     Attributes:
+      entries: by the identity of a step and a PCollection, what takes the input of that step from elsewhere.
       stages: stages, and ParDos with state that run here, by the identity of their step.
     """
 
@@ -68,8 +75,12 @@ class Dataflow:
         counts: Counts,
         bundles: Mapping[str, Receiver],
         portions: Mapping[str, Cut] | None = None,
+        arrivals: Collection[Arrival] = (),
+        tracking: bool = False,
     ) -> None:
         self.stages: dict[int, StageRun] = {}
+        self.entries: dict[Arrival, Receiver] = {}
+        self._arrivals = arrivals
         self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
         self._folds: list[StageExecutor] = []
         for step in steps:
@@ -78,11 +89,11 @@ class Dataflow:
                 executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping))
                 cut = None if portions is None or step.fold is None else portions.get(step.fold.label)
                 run = self.stages[id(step)] = StageRun(executor, counts, cut)
-                self.attach(step.input, run.receive)
+                self._enter(step, step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
                 (pcollection,) = step.transform.inputs
                 if step.transform.label in bundles:
-                    self.attach(pcollection, bundles[step.transform.label])
+                    self._enter(step, pcollection, bundles[step.transform.label])
                     continue
                 grouping = groupings[step.transform.label]
                 fold = StageExecutor(
@@ -92,23 +103,29 @@ class Dataflow:
                     *_folding(grouping),
                 )
                 self._folds.append(fold)
-                self.attach(pcollection, fold.process)
+                self._enter(step, pcollection, fold.process)
             elif isinstance(step, Union):
                 (union,) = step.transform.outputs.values()
                 for pcollection in step.transform.inputs:
-                    self.attach(pcollection, self.send_to(union))
+                    self._enter(step, pcollection, self.send_to(union))
             elif isinstance(step, Keyed):
                 (pcollection,) = step.transform.inputs
                 if step.transform.label in bundles:
-                    self.attach(pcollection, bundles[step.transform.label])
+                    self._enter(step, pcollection, bundles[step.transform.label])
                     continue
-                stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views)
+                stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views, tracking)
                 self.stages[id(step)] = StageRun(stateful, counts)
-                self.attach(pcollection, self.stages[id(step)].receive)
+                self._enter(step, pcollection, self.stages[id(step)].receive)
             elif isinstance(step, Output):
-                self.attach(step.transform.inputs[0], outputs[step.transform.label])
+                self._enter(step, step.transform.inputs[0], outputs[step.transform.label])
             else:
                 assert isinstance(step, (Source, Grouping))
+
+    def _enter(self, step: Step, pcollection: int, receive: Receiver) -> None:
+        if (id(step), pcollection) in self._arrivals:
+            self.entries[id(step), pcollection] = receive
+        else:
+            self.attach(pcollection, receive)
 
     def attach(self, pcollection: int, receive: Receiver) -> None:
         """Have `receive` called with each bundle of a PCollection."""
@@ -188,6 +205,18 @@ class StageRun:
         if not self._kept:
             return None
         return min(min(b.timestamps) if isinstance(b.timestamps, list) else b.timestamps for b in self._kept)
+
+    def kept(self) -> list[Bundle]:
+        """What waits for the side inputs."""
+        return list(self._kept or ())
+
+    def keep(self, bundles: Iterable[Bundle]) -> None:
+        """Have these wait too, as they did when a snapshot was taken."""
+        if self._kept is not None:
+            self._kept.extend(bundles)
+            return
+        for bundle in bundles:
+            self.receive(bundle)
 
     def look(self) -> None:
         """More of the side inputs has come, or their watermarks have moved."""

@@ -52,6 +52,11 @@ class OutputRun:
             self.staged.append(self._guarded(self._writer.stage))
             self._writer = None
 
+    def next(self, transaction: str) -> None:
+        """What comes from here on belongs to another transaction."""
+        assert self._writer is None
+        self._transaction = transaction
+
     def discard(self) -> None:
         """Remove what was written: this worker has failed."""
         if self._writer is not None:

@@ -26,6 +26,15 @@ class OutputMemory:
     def __init__(self) -> None:
         self._kept: dict[Any, list[list[Any]]] = {}
 
+    def snapshot(self) -> dict[Any, list[list[Any]]]:
+        """The outputs that may yet be retracted, by input."""
+        return self._kept
+
+    def restore(self, kept: dict[Any, list[list[Any]]]) -> None:
+        """Take over the outputs of a snapshot, besides what is there."""
+        for key, outputs in kept.items():
+            self._kept.setdefault(key, []).extend(outputs)
+
     def __call__(
         self, sign: int, value: Any, micros: int, windows: Any, produce: Callable[[], Iterable[Any] | None]
     ) -> list[Any]:

@@ -97,6 +97,15 @@ class SideInputViews:
         """Everything that was added of a side input, by window."""
         return self._values.get(pcollection, {})
 
+    def snapshot(self, pcollection: int) -> Any:
+        """Everything that is known of a side input, as plain data."""
+        return self._values.get(pcollection, {}), self._last_panes.get(pcollection, {})
+
+    def restore(self, pcollection: int, snapshot: Any) -> None:
+        """Take over what was known of a side input."""
+        self._values[pcollection], self._last_panes[pcollection] = snapshot
+        self._views.pop(pcollection, None)
+
     def put(self, pcollection: int, by_window: ByWindow) -> None:
         """Set the whole contents of a side input."""
         self._values[pcollection] = by_window

@@ -161,6 +161,11 @@ class StageExecutor:
         """What an operation that isn't deterministic has emitted."""
         return self._memories.setdefault(index, OutputMemory())
 
+    @property
+    def memories(self) -> dict[int, OutputMemory]:
+        """What each operation that isn't deterministic has emitted, by its place in the stage."""
+        return {i: memory for i, memory in self._memories.items() if memory.snapshot()}
+
     def bundle_arguments(self) -> dict[str, Any]:
         """The arguments that may change from bundle to bundle, by name."""
         arguments: dict[str, Any] = {}

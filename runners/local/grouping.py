@@ -88,6 +88,10 @@ class GroupingRun:
         self._flush()
         return self.windows.output_watermark()
 
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which something may be due."""
+        return None if self.windows is None else self.windows.next_processing_time()
+
     def _tick(self) -> None:
         assert self.windows is not None
         try:

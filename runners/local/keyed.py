@@ -26,6 +26,15 @@ class KeyedRun:
         self._counters = metrics.step(run.executor.label).counters
         self._is_done = False
 
+    @property
+    def executor(self) -> StatefulExecutor:
+        """The ParDo at work."""
+        return self._executor
+
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which a timer will fire."""
+        return self._executor.next_processing_time()
+
     def advance(self, watermark: int) -> int:
         """Move the input watermark and the clock on; the output watermark."""
         kept = self._run.hold()

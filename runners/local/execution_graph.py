@@ -1,0 +1,178 @@
+"""The execution graph: the plan cut at its shuffles into tasks, and the edges between them (ABS, section 3.2).
+
+A task is what one worker does between two shuffles, as several *subtasks* side by side, each
+with a part of the keys or of the sources' partitions.  Every step has a level: how many
+shuffles, or side inputs that have to travel, lie before it on the longest way.  Steps of one
+level that hand elements to each other are one task; from level to level there are edges, so
+that tasks and edges have no cycle.
+
+>>> import penstock as beam
+>>> from penstock.runners.execution.fusion import fuse
+>>> p = beam.Pipeline()
+>>> _ = p | beam.Create(["a", "b"]) | beam.combiners.Count.PerElement() | beam.Map(print)
+>>> first, second = cut(fuse(p.graph(), lambda grouping: False)).tasks
+>>> [edge.kind.value for edge in second.inputs]
+['shuffle']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+import attrs
+
+from ..execution.fusion import Grouping, Keyed, Plan, Source, Stage, Step
+
+
+class EdgeKind(Enum):
+    """Which subtasks of the next task an element goes to."""
+
+    # The one that has its key.
+    SHUFFLE = "shuffle"
+    # The one with the same number.
+    FORWARD = "forward"
+    # All of them: it is a side input.
+    BROADCAST = "broadcast"
+
+
+@attrs.frozen(eq=False)
+class Edge:
+    """A PCollection on its way from one task to a step of another.
+
+    Attributes:
+      id: its number.
+      step: the step that takes it; None where it is a side input.
+      producer, consumer: numbers of the tasks.
+    """
+
+    id: int
+    pcollection: int
+    kind: EdgeKind
+    step: Step | None
+    producer: int
+    consumer: int
+
+
+@attrs.frozen(eq=False)
+class Task:
+    """Steps that run together.
+
+    Attributes:
+      id: its number; inputs come from tasks with lower ones.
+      inputs, outputs: the edges that end and begin here.
+    """
+
+    id: int
+    steps: tuple[Step, ...]
+    inputs: tuple[Edge, ...] = ()
+    outputs: tuple[Edge, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What to call it where people look."""
+        return " → ".join(dict.fromkeys(label_of(step) for step in self.steps))
+
+    @property
+    def sources(self) -> list[Source]:
+        """Its steps that read."""
+        return [step for step in self.steps if isinstance(step, Source)]
+
+
+@attrs.frozen(eq=False)
+class ExecutionGraph:
+    """Tasks, inputs first, of which each is run by so many subtasks."""
+
+    plan: Plan
+    tasks: tuple[Task, ...]
+    parallelism: int = 1
+
+
+def whole(plan: Plan) -> ExecutionGraph:
+    """One task of all steps: for one subtask, in one process."""
+    return ExecutionGraph(plan, (Task(0, plan.steps),))
+
+
+def cut(plan: Plan, parallelism: int = 1) -> ExecutionGraph:
+    """The tasks of a plan, whose stages may not fold for a shuffle."""
+    levels = _levels(plan)
+    members = _members(plan, levels)
+    task_of = {id(step): number for number, steps in enumerate(members) for step in steps}
+    producers = {i: step for step in plan.steps for i in outputs_of(step)}
+    inputs: list[list[Edge]] = [[] for _ in members]
+    outputs: list[list[Edge]] = [[] for _ in members]
+    count = 0
+
+    def connect(pcollection: int, step: Step | None, consumer: int, kind: EdgeKind) -> None:
+        nonlocal count
+        producer = task_of[id(producers[pcollection])]
+        if producer == consumer:
+            return
+        edge = Edge(count, pcollection, kind, step, producer, consumer)
+        count += 1
+        outputs[producer].append(edge)
+        inputs[consumer].append(edge)
+
+    for step in plan.steps:
+        kind = EdgeKind.SHUFFLE if isinstance(step, (Grouping, Keyed)) else EdgeKind.FORWARD
+        for pcollection in dict.fromkeys(inputs_of(step)):
+            connect(pcollection, step, task_of[id(step)], kind)
+    for number, steps in enumerate(members):
+        for pcollection in dict.fromkeys(i for step in steps for i in side_inputs_of(step)):
+            connect(pcollection, None, number, EdgeKind.BROADCAST)
+    tasks = tuple(Task(n, tuple(members[n]), tuple(inputs[n]), tuple(outputs[n])) for n in range(len(members)))
+    return ExecutionGraph(plan, tasks, parallelism)
+
+
+def _levels(plan: Plan) -> dict[int, int]:
+    """By the identity of a step, its level."""
+    levels: dict[int, int] = {}
+    of_pcollection: dict[int, int] = {}
+    for step in plan.steps:
+        shuffled = isinstance(step, (Grouping, Keyed))
+        before = [of_pcollection[i] + shuffled for i in inputs_of(step)]
+        before += [of_pcollection[i] + 1 for i in side_inputs_of(step)]
+        levels[id(step)] = max(before, default=0)
+        of_pcollection.update(dict.fromkeys(outputs_of(step), levels[id(step)]))
+    return levels
+
+
+def _members(plan: Plan, levels: dict[int, int]) -> list[list[Step]]:
+    """The steps of each task, in the order of their levels."""
+    leaders = {id(step): id(step) for step in plan.steps}
+
+    def leader(step: int) -> int:
+        while leaders[step] != step:
+            step = leaders[step]
+        return step
+
+    producers = {i: step for step in plan.steps for i in outputs_of(step)}
+    for step in plan.steps:
+        for pcollection in inputs_of(step):
+            producer = producers[pcollection]
+            if levels[id(producer)] == levels[id(step)]:
+                leaders[leader(id(step))] = leader(id(producer))
+    groups: dict[int, list[Step]] = {}
+    for step in plan.steps:
+        groups.setdefault(leader(id(step)), []).append(step)
+    return sorted(groups.values(), key=lambda steps: levels[id(steps[0])])
+
+
+def inputs_of(step: Step) -> tuple[int, ...]:
+    """The PCollections that a step takes."""
+    return (step.input,) if isinstance(step, Stage) else step.transform.inputs
+
+
+def outputs_of(step: Step) -> tuple[int, ...]:
+    """The PCollections that a step makes."""
+    return tuple(step.outputs.values() if isinstance(step, Stage) else step.transform.outputs.values())
+
+
+def side_inputs_of(step: Step) -> Iterable[int]:
+    """The PCollections that it reads besides."""
+    return [s.pcollection for s in step.side_inputs] if isinstance(step, (Stage, Keyed)) else ()
+
+
+def label_of(step: Step) -> str:
+    """What a step is called."""
+    return step.label if isinstance(step, Stage) else step.transform.label

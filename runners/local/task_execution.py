@@ -1,0 +1,224 @@
+"""The steps of one task at work in one subtask: elements, watermarks and clocks in, elements and watermarks out.
+
+Each bundle is pushed through everything that follows before the next one is taken.  After it
+the watermarks are moved on, step by step in the graph's order: a step's output watermark is
+the least of its inputs' and of what it holds, and never goes back.  A stage with side inputs
+waits until they are ready; what comes for it before that is kept, and holds the watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ...sdk.metrics import MetricsContainer
+from ...triggers import DefaultTrigger
+from ...windowing import BoundedWindow
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ..execution.counters import Counts
+from ..execution.dataflow import Arrival, Dataflow, Receiver
+from ..execution.fusion import Grouping, Keyed, Output, Plan, Stage, Step, Union
+from ..execution.output import OutputRun
+from ..execution.side_input_views import SideInputViews
+from .clock import Clock
+from .execution_graph import Edge, EdgeKind, Task, inputs_of, outputs_of
+from .grouping import GroupingRun
+from .keyed import KeyedRun
+
+
+class TaskExecution:
+    """One subtask's copy of a task.
+
+    Args:
+      plan: the plan that the task is of.
+      task: the steps, and the edges that end here.
+      clock: processing time.
+      metrics: where user code reports to.
+      counts: what elements are counted in.
+      transaction, unit: what its sinks' writers are opened for.
+      folds: whether a bounded input's windows with one result may be folded in bulk, of which
+        there are no snapshots.
+
+    Attributes:
+      outputs: its sinks at work.
+      views: what is known of its side inputs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        task: Task,
+        clock: Clock,
+        metrics: MetricsContainer,
+        counts: Counts,
+        transaction: str,
+        unit: str = "0",
+        folds: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.task = task
+        self.clock = clock
+        self.counts = counts
+        self.views = SideInputViews()
+        is_batch = plan.graph.is_bounded
+        steps = task.steps
+        self.groupings = {
+            s.transform.label: GroupingRun(s, clock, folds and is_batch, metrics)
+            for s in steps
+            if isinstance(s, Grouping)
+        }
+        self.outputs = [OutputRun(s.transform, transaction, counts, unit) for s in steps if isinstance(s, Output)]
+        receivers = {output.label: output.receive for output in self.outputs}
+        bundles = {label: run.receive for label, run in self.groupings.items() if run.windows is not None}
+        self._by_arrival = {_arrival(edge): edge for edge in task.inputs if edge.step is not None}
+        self._watermarks: dict[int, int] = dict.fromkeys(plan.graph.pcollections, MIN_MICROS)
+        self._edge_watermarks: dict[int, int] = {edge.id: MIN_MICROS for edge in task.inputs}
+        broadcast = {edge.pcollection: edge.id for edge in task.inputs if edge.kind is EdgeKind.BROADCAST}
+        self._side_input_edges = broadcast
+        self.dataflow = Dataflow(
+            plan,
+            steps,
+            self.views,
+            self.groupings,
+            receivers,
+            counts,
+            bundles,
+            arrivals=self._by_arrival,
+            tracking=not folds,
+        )
+        for grouping in self.groupings.values():
+            grouping.wire(self.dataflow)
+        self.keyed = {
+            s.transform.label: KeyedRun(self.dataflow.stages[id(s)], clock, is_batch, metrics)
+            for s in steps
+            if isinstance(s, Keyed)
+        }
+        for run in self.dataflow.stages.values():
+            if not (folds and is_batch):
+                run.is_ready = self._readiness(run.executor.stage)
+        for pcollection in self.side_inputs - broadcast.keys():
+            self.dataflow.attach(pcollection, partial(self.views.add, pcollection))
+
+    @property
+    def side_inputs(self) -> set[int]:
+        """The PCollections that its steps read besides."""
+        return {s.pcollection for step in self.task.steps if isinstance(step, (Stage, Keyed)) for s in step.side_inputs}
+
+    # What comes in
+
+    def receiver(self, edge: Edge) -> Receiver:
+        """What takes the elements of an edge."""
+        if edge.step is None:
+            return partial(self.views.add, edge.pcollection)
+        return self.dataflow.entries[_arrival(edge)]
+
+    def move(self, pcollection: int, watermark: int) -> None:
+        """Move the watermark of a PCollection that is made here."""
+        if watermark > self._watermarks[pcollection]:
+            self._watermarks[pcollection] = watermark
+
+    def move_edge(self, edge: Edge, watermark: int) -> None:
+        """Move the watermark of an edge that ends here."""
+        if watermark > self._edge_watermarks[edge.id]:
+            self._edge_watermarks[edge.id] = watermark
+
+    def watermark(self, pcollection: int) -> int:
+        """The watermark of a PCollection that is made here."""
+        return self._watermarks[pcollection]
+
+    def signal(self, name: str) -> None:
+        """A signal has reached the pipeline."""
+        for grouping in self.groupings.values():
+            grouping.signal(name)
+
+    def advance_percentile(self, percentile: float, watermark: int) -> None:
+        """A percentile watermark has moved."""
+        for grouping in self.groupings.values():
+            grouping.advance_percentile(percentile, watermark)
+
+    # Watermarks and side inputs
+
+    def _input_watermark(self, step: Step, pcollection: int) -> int:
+        edge = self._by_arrival.get((id(step), pcollection))
+        return self._watermarks[pcollection] if edge is None else self._edge_watermarks[edge.id]
+
+    def _side_watermark(self, pcollection: int) -> int:
+        edge = self._side_input_edges.get(pcollection)
+        return self._watermarks[pcollection] if edge is None else self._edge_watermarks[edge]
+
+    def has_side_inputs(self, step: Stage | Keyed) -> bool:
+        """Whether a step's side inputs are complete."""
+        return all(self._side_watermark(s.pcollection) >= MAX_MICROS for s in step.side_inputs)
+
+    def _readiness(self, stage: Stage) -> Callable[[BoundedWindow], bool]:
+        """Whether a stage's side inputs have something, or never will, for an element's window."""
+
+        def is_ready(window: BoundedWindow) -> bool:
+            for side_input in stage.side_inputs:
+                windowing = side_input.windowing
+                own = windowing.window_fn.side_input_window(window)
+                if self._side_watermark(side_input.pcollection) >= own.max_micros:
+                    continue
+                # By the default trigger a window's contents are there when it is complete.
+                waits = isinstance(windowing.trigger, DefaultTrigger)
+                if waits or not self.views.has_any(side_input.pcollection, own):
+                    return False
+            return True
+
+        return is_ready
+
+    def propagate(self) -> None:
+        """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
+        for step in self.task.steps:
+            if isinstance(step, Stage):
+                watermark = self._input_watermark(step, step.input)
+                kept = self._let_through(step)
+                for output in step.operations[-1].outputs.values():
+                    self.move(output, watermark if kept is None else min(watermark, kept - 1))
+            elif isinstance(step, Keyed):
+                self._let_through(step)
+                watermark = self._input_watermark(step, step.transform.inputs[0])
+                moved = self.keyed[step.transform.label].advance(watermark)
+                for output in step.transform.outputs.values():
+                    self.move(output, moved)
+            elif isinstance(step, Union):
+                (output,) = step.transform.outputs.values()
+                watermarks = [self._input_watermark(step, i) for i in inputs_of(step)]
+                self.move(output, min(watermarks, default=MAX_MICROS))
+            elif isinstance(step, Grouping):
+                watermark = self._input_watermark(step, step.transform.inputs[0])
+                moved = self.groupings[step.transform.label].advance(watermark)
+                for output in step.transform.outputs.values():
+                    self.move(output, moved)
+
+    def _let_through(self, step: Stage | Keyed) -> int | None:
+        """Process what the side inputs are ready for; the earliest timestamp that is kept yet."""
+        run = self.dataflow.stages[id(step)]
+        if not step.side_inputs:
+            return None
+        if self.has_side_inputs(step):
+            run.unblock()
+        else:
+            run.look()
+        return run.hold()
+
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which something may be due."""
+        times = [run.next_processing_time() for run in (*self.groupings.values(), *self.keyed.values())]
+        return min((time for time in times if time is not None), default=None)
+
+    def is_complete(self) -> bool:
+        """Whether everything has come, and nothing will be put out any more."""
+        return all(self._edge_watermarks[edge.id] >= MAX_MICROS for edge in self.task.inputs) and all(
+            self._watermarks[i] >= MAX_MICROS for step in self.task.steps for i in outputs_of(step)
+        )
+
+    def teardown(self) -> None:
+        """Tear down whatever user code was set up."""
+        for grouping in self.groupings.values():
+            grouping.teardown()
+        self.dataflow.teardown()
+
+
+def _arrival(edge: Edge) -> Arrival:
+    return id(edge.step), edge.pcollection
