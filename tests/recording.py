@@ -112,6 +112,20 @@ def record(pcoll: Any, label: str = "Record") -> Recording:
     return sink
 
 
+def recorded(build: Callable[[Any], Any], runner: Any = None) -> Recording:
+    """Run a pipeline, and give what came to its end.
+
+    `build` is called with the pipeline, and gives the PCollection to look at, or several by
+    their names; these have one sink.
+    """
+    with TestPipeline(runner) as p:
+        found = build(p)
+        sink = Recording()
+        for label, pcoll in (found if isinstance(found, dict) else {"Record": found}).items():
+            pcoll | label >> beam.io.Write(sink)
+    return sink
+
+
 def net(changes: Iterable[Change], of: Callable[[Change], Any]) -> Counter[Any]:
     """What the signs add up to; what adds up to nothing is left out."""
     total: Counter[Any] = Counter()

@@ -6,6 +6,7 @@ arrivals, and on the same elements as a batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,6 +40,7 @@ from penstock.windowing import (
     TimestampedValue,
     WindowFn,
 )
+from penstock.windowing.timestamp import MAX_MICROS
 
 # Longer than any script: with it nothing is ever too late.
 FOR_EVER = 100_000
@@ -84,14 +86,14 @@ class Time:
 Step = Bundle | Watermark | Time
 
 
-def scripts(sources: int = 1, max_events: int = 12) -> st.SearchStrategy[list[Step]]:
+def scripts(sources: int = 1, max_steps: int = 12) -> st.SearchStrategy[list[Step]]:
     """Elements in bundles of up to three, the watermark running ahead of some of them, and the clock."""
     source = st.integers(0, sources - 1)
     bundle = st.builds(Bundle, events(3).map(tuple), source)
     step = st.one_of(
         bundle, bundle, st.builds(Watermark, st.integers(1, 15), source), st.builds(Time, st.integers(1, 9))
     )
-    return st.lists(step, max_size=max_events)
+    return st.lists(step, max_size=max_steps)
 
 
 def all_events(script: Sequence[Step], source: int = 0) -> list[Event]:
@@ -99,11 +101,16 @@ def all_events(script: Sequence[Step], source: int = 0) -> list[Event]:
     return [event for step in script if isinstance(step, Bundle) and step.source == source for event in step.events]
 
 
-def stream_of(script: Sequence[Step], tags: Sequence[str] = ()) -> TestStream:
-    """A script as a TestStream; with tags, an output for each source."""
-    stream = TestStream(output_tags=tags)
+def stream_of(script: Sequence[Step], tags: Sequence[str] = (), counter: str | None = None) -> TestStream:
+    """A script as a TestStream; with tags, an output for each source.
+
+    A counter is the tag of one more output, which says before each step how many have been done.
+    """
+    stream = TestStream(output_tags=[*tags, *([counter] if counter else [])])
     at: dict[str | None, int] = {}
-    for step in script:
+    for number, step in enumerate(script):
+        if counter is not None:
+            stream.add_elements([StepsDone(number)], counter)
         tag = None if isinstance(step, Time) or not tags else tags[step.source]
         if isinstance(step, Bundle):
             stream.add_elements(timestamped(step.events), tag)
@@ -112,7 +119,62 @@ def stream_of(script: Sequence[Step], tags: Sequence[str] = ()) -> TestStream:
             stream.advance_watermark_to(at[tag], tag)
         else:
             stream.advance_processing_time(step.by)
+    if counter is not None:
+        stream.add_elements([StepsDone(len(script))], counter)
     return stream
+
+
+@attrs.frozen
+class StepsDone:
+    """So many steps of a script have been done."""
+
+    number: int
+
+
+def watermarks(script: Sequence[Step], source: int = 0) -> list[float]:
+    """A source's watermark before each step, in seconds, then at the end of the script, then when all is over."""
+    now, found = 0, [-math.inf]
+    for step in script:
+        if isinstance(step, Watermark) and step.source == source:
+            now += step.by
+            found.append(now)
+        else:
+            found.append(found[-1])
+    return [*found, math.inf]
+
+
+def on_time(script: Sequence[Step], sources: int = 1) -> list[Step]:
+    """The same script, with the times of its events counted from the watermark: none is behind it."""
+    at = [0] * sources
+    changed: list[Step] = []
+    for step in script:
+        if isinstance(step, Watermark):
+            at[step.source] += step.by
+        elif isinstance(step, Bundle):
+            step = attrs.evolve(step, events=tuple((k, v, at[step.source] + t) for k, v, t in step.events))
+        changed.append(step)
+    return changed
+
+
+@st.composite
+def arrivals(draw: st.DrawFn, found: Sequence[Event]) -> list[Step]:
+    """A script that brings just these events, in any order and any bundles, with any moves of the clocks between."""
+    left = list(draw(st.permutations(found)))
+    moves = st.one_of(st.builds(Watermark, st.integers(1, 15)), st.builds(Time, st.integers(1, 9)))
+    script: list[Step] = []
+    while left:
+        size = draw(st.integers(1, 3))
+        script += [Bundle(tuple(left[:size])), *draw(st.lists(moves, max_size=2))]
+        left = left[size:]
+    return script
+
+
+@st.composite
+def interleavings(draw: st.DrawFn, scripts: Sequence[Sequence[Step]]) -> list[Step]:
+    """What several sources do, each in its own order, mixed in any way."""
+    turns = [number for number, script in enumerate(scripts) for _ in script]
+    rest = [iter(script) for script in scripts]
+    return [next(rest[number]) for number in draw(st.permutations(turns))]
 
 
 def timestamped(found: Sequence[Event]) -> list[TimestampedValue]:
@@ -176,6 +238,27 @@ class Windowing:
     def batch(self) -> beam.WindowInto:
         return beam.WindowInto(self.window_fn, timestamp_combiner=self.timestamps)
 
+    def windows(self, time: int) -> list[Any]:
+        """The windows of an event of this second, before any merge."""
+        return list(self.window_fn.assign(WindowFn.AssignContext(time)))
+
+    def expiry(self, window: Any) -> int:
+        """When a window is forgotten, in microseconds of the watermark."""
+        return min(int(window.max_micros) + self.lateness * 1_000_000, MAX_MICROS)
+
+    def kept(self, script: Sequence[Step]) -> list[tuple[Event, Any]]:
+        """The events of a script that aren't too late, once for each window; these must not merge."""
+        found = []
+        for step, watermark in zip(script, watermarks(script)):
+            if isinstance(step, Bundle):
+                found += [
+                    (event, window)
+                    for event in step.events
+                    for window in self.windows(event[2])
+                    if watermark * 1_000_000 < self.expiry(window)
+                ]
+        return found
+
 
 TIMESTAMP_COMBINERS = [
     TimestampCombiner.OUTPUT_AT_EOW,
@@ -184,13 +267,23 @@ TIMESTAMP_COMBINERS = [
 ]
 
 
+MODES = st.sampled_from([AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING, AccumulationMode.RETRACTING])
+
+
 def windowings(
     window_fn: st.SearchStrategy[WindowFn] | None = None,
-    mode: AccumulationMode = AccumulationMode.RETRACTING,
+    mode: st.SearchStrategy[AccumulationMode] | None = None,
+    lateness: st.SearchStrategy[int] | None = None,
 ) -> st.SearchStrategy[Windowing]:
-    """Any windows, any trigger, any timestamps; nothing is too late."""
-    timestamps = st.sampled_from(TIMESTAMP_COMBINERS)
-    return st.builds(Windowing, window_fns() if window_fn is None else window_fn, triggers(), st.just(mode), timestamps)
+    """Any windows, any trigger, any timestamps; retracting, and nothing is too late, unless it is said otherwise."""
+    return st.builds(
+        Windowing,
+        window_fns() if window_fn is None else window_fn,
+        triggers(),
+        st.just(AccumulationMode.RETRACTING) if mode is None else mode,
+        st.sampled_from(TIMESTAMP_COMBINERS),
+        st.just(FOR_EVER) if lateness is None else lateness,
+    )
 
 
 # Chains of groupings
