@@ -106,8 +106,17 @@ class TestStream(PTransform):
         return self.advance_watermark_to(MAX_TIMESTAMP, tag)
 
     def advance_percentile_watermark_to(self, percentile: float, watermark: Any, tag: str | None = None) -> TestStream:
-        """The watermark for this share of the elements (0 to 100) moves to this time."""
+        """The watermark for this share of the elements, above 0 and up to 1, moves to this time.
+
+        It makes `AfterWatermarkPercentile` of that same share fire.
+        """
         self._check_tag(tag)
+        if not 0 < percentile <= 1:
+            hint = f"; did you mean {percentile / 100}?" if 1 < percentile <= 100 else ""
+            raise ValueError(
+                "TestStream.advance_percentile_watermark_to: expected a share of the elements between 0 and 1, "
+                f"got {percentile!r}{hint}"
+            )
         self.events.append(PercentileMoves(tag, percentile, Timestamp.of(watermark).micros))
         return self
 

@@ -15,7 +15,7 @@ from ..sdk.dofn import (
     MapDoFn,
     MapTupleDoFn,
 )
-from ..sdk.errors import StatefulDoFnError
+from ..sdk.errors import SideInputError, StatefulDoFnError
 from ..sdk.process_signature import check_signature, check_stateful
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
@@ -91,7 +91,7 @@ class ParDo(PTransform):
                 raise ValueError(f"{label}: its side input {value!r} belongs to another pipeline")
             window_fn = value.pvalue.windowing.window_fn
             if window_fn.is_merging:
-                raise ValueError(
+                raise SideInputError(
                     f"{label}: its side input {value!r} is windowed by {window_fn!r}, which merges windows, so that "
                     "no element could tell which of them to see; window it by another function first"
                 )

@@ -209,7 +209,8 @@ class KeyedState:
                 except Exception as error:
                     raise SerializationError(
                         f"the state {name!r} of the key {shortened(key)} was given {shortened(value)} "
-                        f"({type(value).__name__}), which can't be pickled, and so can't be kept safe: {error}. "
+                        f"({type(value).__name__}), which can't be pickled, and so can't be kept safe: "
+                        f"{error.__cause__ or error}. "
                         "Keep what it was made of, and make it anew in DoFn.setup"
                     ) from error
 
