@@ -164,17 +164,21 @@ class StageRun:
 
     Attributes:
       is_ready: whether the side inputs are ready for elements of a window.
+      tick: what is to be done before a bundle is processed, such as moving a clock on.
     """
 
     def __init__(self, executor: StageExecutor, counts: Counts, cut: Cut | None = None) -> None:
         self.executor = executor
         self._cut = cut
         self.is_ready: Callable[[BoundedWindow], bool] = _not_yet
+        self.tick: Callable[[], None] | None = None
         self._count = counts.of(executor.stage.label)
         self._kept: list[Bundle] | None = [] if executor.stage.side_inputs else None
 
     def receive(self, bundle: Bundle) -> None:
         """Process a bundle, or keep what of it the side inputs aren't ready for."""
+        if self.tick is not None:
+            self.tick()
         if self._kept is not None:
             bundle, later = self._split(bundle)
             if len(later):

@@ -25,6 +25,8 @@ class KeyedRun:
         self._is_batch = is_batch
         self._counters = metrics.step(run.executor.label).counters
         self._is_done = False
+        # A clock that moves makes groupings before this one fire: what they put out comes at the new time.
+        run.tick = self._tick
 
     @property
     def executor(self) -> StatefulExecutor:
@@ -41,7 +43,7 @@ class KeyedRun:
         if kept is not None:
             watermark = min(watermark, kept - 1)
         executor = self._executor
-        executor.advance_processing_time(self._clock.now)
+        self._tick()
         if not self._is_batch:
             executor.advance_watermark(watermark)
         elif watermark >= MAX_MICROS and not self._is_done:
@@ -54,3 +56,6 @@ class KeyedRun:
         # A window is over when the watermark is at its last microsecond: so what is yet to come
         # at a time holds the watermark just before it.
         return watermark if held is None else min(watermark, held - 1)
+
+    def _tick(self) -> None:
+        self._executor.advance_processing_time(self._clock.now)

@@ -399,3 +399,33 @@ def test_what_is_taken_back_as_often_as_it_came_is_taken_back() -> None:
         beam.ParDo(Signs()),
     )
     assert [(1, 1), (3, 1), (1, -1)] == found
+
+
+# --- Clocks
+
+
+class AtOnce(beam.DoFn):
+    """The processing time at which each element comes."""
+
+    NOW = TimerSpec("now", REAL_TIME)
+
+    def process(self, element: Any, now: Any = beam.DoFn.TimerParam(NOW)) -> None:
+        now.set_relative(0)
+
+    @on_timer(NOW)
+    def at_once(self, time: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
+        yield float(time)
+
+
+def test_what_a_move_of_the_clock_makes_fire_comes_at_the_new_time() -> None:
+    """Timers of a ParDo after the grouping that fires are reckoned from then on, not from the move before."""
+    delayed = beam.WindowInto(
+        beam.window.GlobalWindows(),
+        trigger=beam.trigger.Repeatedly(beam.trigger.AfterProcessingTime(10)),
+        accumulation_mode=beam.trigger.AccumulationMode.DISCARDING,
+    )
+    stream = TestStream().advance_processing_time(5).add_elements([("a", 1)]).advance_processing_time(12)
+
+    found = outputs_of(stream.advance_watermark_to_infinity(), delayed, beam.CombinePerKey(sum), beam.ParDo(AtOnce()))
+
+    assert [17.0] == found
