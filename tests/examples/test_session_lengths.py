@@ -1,0 +1,118 @@
+"""Session lengths, played as a stream and read as a whole, against a loop over each author's sorted commits."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+import sqlite3
+from collections import Counter, defaultdict
+from contextlib import closing
+from typing import Any
+
+import pytest
+from commit_records import commits
+
+from penstock.examples import session_lengths
+
+HOUR = 60 * 60
+# A Friday noon.
+NOON = 1_441_368_000
+
+
+def expected_lengths(gap: int = HOUR) -> list[tuple[int, int]]:
+    """How many sessions there are of each length class, by hand."""
+    times = defaultdict(list)
+    for commit in commits():
+        times[commit["author"]].append(int(commit["event_time"]))
+    seconds = []
+    for of_author in times.values():
+        of_author.sort()
+        cuts = [i for i in range(1, len(of_author)) if of_author[i] - of_author[i - 1] >= gap]
+        for first, last in zip([0, *cuts], [*cuts, len(of_author)], strict=True):
+            seconds.append(of_author[last - 1] - of_author[first])
+    classes = [0, *(2**n for n in range(20))]
+    return sorted(Counter(max(c for c in classes if c <= length // 60) for length in seconds).items())
+
+
+def rows(path: pathlib.Path, table: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as database:
+        return sorted(database.execute(f"SELECT * FROM {table}").fetchall())
+
+
+def written(path: pathlib.Path, arrivals: list[tuple[str, int, int]]) -> pathlib.Path:
+    """A file of commits: author, and minutes after noon at which each was made and arrived."""
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["arrival_time", "event_time", "repository", "author", "parents"])
+        for author, made, arrived in arrivals:
+            writer.writerow([NOON + 60 * arrived, NOON + 60 * made, "r", author, 1])
+    return path
+
+
+def test_one_file_gives_one_table_on_every_runner(runner_name: str, tmp_path: pathlib.Path) -> None:
+    """All commits: in the order of their arrival where the runner can play it, else as a whole."""
+    path = tmp_path / "lengths.db"
+
+    session_lengths.run([f"--output={path}", f"--runner={runner_name}"])
+
+    assert expected_lengths() == rows(path, "session_lengths")
+    assert (runner_name == "local") == (len(rows(path, "corrections")) > 5_000)
+
+
+def test_commits_read_as_a_whole_need_no_corrections(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the runner that could play them too; and `--gap_minutes` is heeded."""
+    path = tmp_path / "lengths.db"
+
+    session_lengths.show(session_lengths.run([f"--output={path}", "--arrivals=complete", "--gap_minutes=120"]))
+
+    assert expected_lengths(2 * HOUR) == rows(path, "session_lengths")
+    assert [] == rows(path, "corrections")
+    assert "Nothing was corrected." in capsys.readouterr().out
+
+
+def test_one_commit_in_eleven_comes_behind_the_watermark() -> None:
+    """The lateness that the example plays is that of the data."""
+    behind = [int(c["arrival_time"]) - int(c["event_time"]) > HOUR for c in commits()]
+
+    assert 11 == round(len(behind) / sum(behind))
+
+
+def test_what_is_corrected_and_when_is_shown(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Retractions, late results and the rows that were corrected, each on its day.
+
+    Ann's session is said to last 0 minutes, then 20, then, the next day, 75.  That is over when a year
+    later a commit comes that joins it with another one.  The table is brought up to date when the
+    first commit after a midnight comes, and at the end.
+    """
+    day, year = 24 * 60, 366 * 24 * 60
+    file = written(
+        tmp_path / "commits.csv",
+        [
+            ("ann", 0, 0),
+            ("ann", 20, 20),
+            ("ann", 75, 75),
+            ("bob", day, day),
+            ("ann", 150, 150 + day),
+            ("bob", 3 * day, 3 * day),
+            ("ann", 100, year),
+            ("bob", year + 2 * day, year + 2 * day),
+        ],
+    )
+    path = tmp_path / "lengths.db"
+
+    session_lengths.show(session_lengths.run([f"--input={file}", f"--output={path}"]))
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    expected = [["2015", "2", "0", "1"], ["2016", "2", "1", "3"], ["all", "4", "1", "4"]]
+    assert expected == [line for line in lines if line and line[0] in ("2015", "2016", "all")]
+    assert [(0, 3), (128, 1)] == rows(path, "session_lengths")
+    assert [
+        ("2015-09-04", "sessions retracted", 1),
+        ("2015-09-05", "sessions retracted", 1),
+        ("2015-09-07", "rows corrected", 1),
+        ("2016-09-04", "late results", 1),
+        ("2016-09-04", "sessions retracted", 2),
+        ("2016-09-06", "rows corrected", 3),
+    ] == rows(path, "corrections")
