@@ -6,7 +6,7 @@ import contextlib
 import traceback
 from pathlib import Path
 
-from ..runners.spark.remote_error import RemoteTraceback
+from ..runners.execution.remote_error import RemoteTraceback
 from ..sdk.errors import PenstockError, UserCodeError
 
 _PACKAGE = Path(__file__).parent.parent

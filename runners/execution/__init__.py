@@ -11,6 +11,7 @@ side_input_views.py    what side inputs hold, by window
 output_memory.py       what a DoFn that isn't deterministic has emitted
 output.py              a sink at work
 user_code.py           errors of user code
+remote_error.py        the same, on their way from a worker
 
 A grouping:
 
@@ -36,6 +37,17 @@ keyed_calls.py         how its methods are called
 keyed_state.py         values by key, window and tag
 keyed_timers.py        the timers that it is given
 timers.py              timers by key and window, in both domains
+
+Checkpoints, as they are stored:
+
+snapshot_store.py      written in parts by many, committed by one, restored whole
+stored_checkpoints.py  what a directory holds, and which of it is whole
+generations.py         who may commit
+retention.py           what is kept, and what is removed
+manifest.py            a checkpoint's files, their lengths and checksums
+snapshot_files.py      one file: records, each with a checksum
+disk.py                durable storage: local, or an object store
+simulated_disk.py      one that fails, tears and forgets under a seed
 
 What leaves the process, and what is counted:
 

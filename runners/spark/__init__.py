@@ -9,7 +9,6 @@ task.py           one segment on one partition, in an executor
 block_spool.py    a partition's blocks by key group, on disk if they are many
 jobs.py           the run's Spark jobs: described, watched, cancelled
 task_reports.py   what tasks report besides their results
-remote_error.py   errors on their way from an executor to the driver
 """
 
 from .batch_runner import SparkBatchRunner

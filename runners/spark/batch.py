@@ -24,7 +24,7 @@ from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
 from ..execution.output import OutputRun
 from ..execution.user_code import Attribution, attributed, reraise
 from .jobs import Jobs
-from .remote_error import original
+from ..execution.remote_error import original
 from .segments import Segment, Stored, cut
 from .task import SegmentTask
 from .task_reports import TaskReports

@@ -34,7 +34,7 @@ from ..execution.triggered_windows import TriggeredWindows
 from ..execution.user_code import Attribution, attributed, guarded, reraise
 from ..execution.window_operator import WindowOperator
 from .block_spool import BlockSpool
-from .remote_error import wrapped
+from ..execution.remote_error import wrapped
 from .segments import Segment
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""Errors on their way from an executor to the driver.
+"""Errors on their way from a worker to the process that runs the pipeline.
 
-Spark hands the driver a text.  Ours carries a line that says what the error was, from which
-the driver makes the same error that the local runner would have raised.
+From what is sent the driver makes the same error that one process would have raised.  Spark hands
+it a text only: ours carries a line that says what the error was.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import cloudpickle
 import msgspec
 
 from ...sdk.errors import PenstockError, UserCodeError
-from ..execution.user_code import user_frames, with_user_class
+from .user_code import user_frames, with_user_class
 
 _MARK = "penstock-error:"
 _LINE = re.compile(re.escape(_MARK) + r"(\{.*\})")
@@ -42,11 +42,22 @@ class TaskFailedError(PenstockError):
 
 
 def wrapped(error: Exception) -> TaskFailedError:
-    """The error for a task to raise instead."""
+    """The error for a task of Spark's to raise instead."""
+    return TaskFailedError(f"{error}\n{_MARK}{msgspec.json.encode(remote(error)).decode()}")
+
+
+def original(text: str) -> Exception | None:
+    """The error that a failed job's text tells of, if it is one of ours."""
+    found = _LINE.search(text)
+    return None if found is None else local(msgspec.json.decode(found.group(1), type=RemoteError))
+
+
+def remote(error: Exception) -> RemoteError:
+    """What is to be sent of an error."""
     cause = error.__cause__ if isinstance(error, UserCodeError) and error.__cause__ is not None else error
     kind = type(cause)
     frames = "".join(traceback.format_exception(type(cause), cause, user_frames(cause.__traceback__)))
-    remote = RemoteError(
+    return RemoteError(
         kind=_pickled(kind),
         message=str(error),
         transform=getattr(error, "transform", ""),
@@ -55,15 +66,10 @@ def wrapped(error: Exception) -> TaskFailedError:
         is_users=isinstance(error, UserCodeError),
         frames=frames,
     )
-    return TaskFailedError(f"{error}\n{_MARK}{msgspec.json.encode(remote).decode()}")
 
 
-def original(text: str) -> Exception | None:
-    """The error that a failed job's text tells of, if it is one of ours."""
-    found = _LINE.search(text)
-    if found is None:
-        return None
-    remote = msgspec.json.decode(found.group(1), type=RemoteError)
+def local(remote: RemoteError) -> Exception:
+    """The error that was raised in a worker, as if it had been raised here."""
     kind = _class(remote.kind)
     if not remote.is_users:
         ours = kind(remote.message) if issubclass(kind, PenstockError) else PenstockError(remote.message)
