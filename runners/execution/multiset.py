@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .column_codec import encode_column
+
 # Stands for every float that isn't a number: no two of them are equal, yet one takes back another.
 _NAN = object()
 
@@ -42,7 +44,7 @@ class Multiset:
 
     def _add_unhashable(self, value: Any, count: int) -> None:
         for i, (other, n) in enumerate(self._unhashable):
-            if other == value:
+            if are_equal(other, value):
                 if n + count:
                     self._unhashable[i] = (other, n + count)
                 else:
@@ -61,7 +63,22 @@ class Multiset:
                 yield float("nan") if value is _NAN else value
 
     def __len__(self) -> int:
-        return sum(self._counts.values()) + sum(n for _, n in self._unhashable)
+        """How many there are to go through: what is below zero isn't there."""
+        return sum(n for n in [*self._counts.values(), *(n for _, n in self._unhashable)] if n > 0)
 
     def __bool__(self) -> bool:
         return bool(self._counts or self._unhashable)
+
+
+def are_equal(value: Any, other: Any) -> bool:
+    """Whether one of two values can stand for the other, such as a retraction for what it takes back.
+
+    Values that can't be compared as a whole, such as arrays, are equal if their encodings are.
+
+    >>> are_equal([1], [1.0]), are_equal([1], [2])
+    (True, False)
+    """
+    try:
+        return bool(value == other)
+    except (TypeError, ValueError):
+        return type(value) is type(other) and encode_column([value]) == encode_column([other])

@@ -11,9 +11,12 @@ from typing import Any
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
+from ...sdk.errors import PenstockError
 from ...sdk.side_inputs import SingletonView
 from ...triggers import AccumulationMode, PaneInfo
 from ...windowing import GLOBAL_WINDOW, BoundedWindow
+from .column_codec import encode_column
+from .user_code import shortened
 
 ByWindow = dict[BoundedWindow, list[Any]]
 
@@ -28,7 +31,7 @@ class SideInputViews:
         self._values: dict[int, ByWindow] = {}
         # By side input and window, the highest pane index so far and that pane's values.
         self._last_panes: dict[int, dict[BoundedWindow, tuple[int, list[Any]]]] = {}
-        self._views: dict[int, dict[tuple[Any, BoundedWindow], Any]] = {}
+        self._views: dict[int, dict[tuple[int, BoundedWindow], tuple[Any, Any]]] = {}
 
     def add(self, pcollection: int, bundle: Bundle) -> None:
         """Take in elements of a side input."""
@@ -46,7 +49,7 @@ class SideInputViews:
                     values.append(value)
                     self._add_pane(pcollection, window, pane.index, [value])
                 else:
-                    values.remove(value)
+                    _take_out(values, value)
 
     def _add_pane(self, pcollection: int, window: BoundedWindow, index: int, values: list[Any]) -> None:
         panes = self._last_panes.setdefault(pcollection, {})
@@ -80,10 +83,11 @@ class SideInputViews:
 
     def _view(self, side_input: graph.SideInput, window: BoundedWindow) -> Any:
         views = self._views.setdefault(side_input.pcollection, {})
+        # By identity, for a default may have no hash; kept, so that nothing else gets the same.
         key = (id(side_input.view), window)
         if key not in views:
-            views[key] = side_input.view.of(self._contents(side_input, window))
-        return views[key]
+            views[key] = (side_input.view, side_input.view.of(self._contents(side_input, window)))
+        return views[key][1]
 
     def _contents(self, side_input: graph.SideInput, window: BoundedWindow) -> list[Any]:
         pcollection = side_input.pcollection
@@ -110,3 +114,17 @@ class SideInputViews:
         """Set the whole contents of a side input."""
         self._values[pcollection] = by_window
         self._last_panes[pcollection] = {window: (0, values) for window, values in by_window.items()}
+
+
+def _take_out(values: list[Any], value: Any) -> None:
+    try:
+        values.remove(value)
+        return
+    except ValueError:
+        # What is no number equals nothing, and arrays can't be compared as a whole.
+        encoded = encode_column([value])
+    for i, other in enumerate(values):
+        if encode_column([other]) == encoded:
+            del values[i]
+            return
+    raise PenstockError(f"a side input was to take back {shortened(value)}, which never came")

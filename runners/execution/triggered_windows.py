@@ -469,11 +469,12 @@ class TriggeredWindows:
             state.on_time_panes += timing is not EARLY
 
     def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
+        is_empty = not state.has_new or (self._retracted and state.accumulator.is_empty)
         try:
-            value = self._value(state.accumulator)
+            value = self._value(state.accumulator, is_empty)
         except ValueError:
             # A combiner that makes nothing of nothing, such as min, has no empty pane.
-            if state.has_new:
+            if not is_empty:
                 raise
             return False
         self._out.add((state.key, value), timestamp, state.windows, pane, 1)
@@ -513,12 +514,15 @@ class TriggeredWindows:
             # Arrays, say, which can't be compared as a whole.
             return False
 
-    def _value(self, accumulator: Any) -> Any:
+    def _value(self, accumulator: Any, is_empty: bool = False) -> Any:
         """A window's result, which must stay what it is when more comes."""
         if self._retracted:
             value = accumulator.result(self._fn)
         elif self._fn is None:
             return list(accumulator)
+        elif is_empty:
+            # Only the combiner knows whether its accumulator of nothing is a result.
+            value = self._fn.extract_output(accumulator)
         else:
             value = self._extract(accumulator) if self._extract is not None else accumulator
         return value if type(value) in _UNCHANGING or self._mode is DISCARDING else deepcopy(value)
