@@ -307,7 +307,7 @@ GROUPINGS: dict[str, Callable[[], Any]] = {
     "mean of halves": lambda: (
         beam.MapTuple(lambda k, v: (k, v / 2))
         | beam.combiners.Mean.PerKey()
-        | "times" >> beam.MapTuple(lambda k, mean: (k, round(12 * mean)))
+        | "times" >> beam.MapTuple(lambda k, mean: (k, 0 if mean != mean else round(12 * mean)))
     ),
     "list": lambda: (
         beam.CombinePerKey(ToListCombineFn()) | beam.MapTuple(sorted_values) | "size" >> beam.MapTuple(by_size)
@@ -347,8 +347,9 @@ class Chain:
         return result
 
 
-def chains(groupings: int, window_fn: st.SearchStrategy[WindowFn] | None = None) -> st.SearchStrategy[Chain]:
+def chains(groupings: int, windowing: st.SearchStrategy[Windowing] | None = None) -> st.SearchStrategy[Chain]:
     """So many groupings; each may be windowed anew."""
     grouping = st.sampled_from(sorted(GROUPINGS))
-    step = st.tuples(st.sampled_from(sorted(REKEYINGS)), st.none() | windowings(window_fn), grouping)
+    anew = st.none() | (windowings() if windowing is None else windowing)
+    step = st.tuples(st.sampled_from(sorted(REKEYINGS)), anew, grouping)
     return st.builds(Chain, grouping, st.tuples(*[step] * (groupings - 1)))

@@ -61,6 +61,7 @@ def chained(chain: Chain, windowing: Windowing) -> Built:
 
 
 EAGER = Repeatedly(AfterCount(1))
+IN_SESSIONS = windowings(window_fns(merging=True))
 
 
 @MANY
@@ -88,7 +89,7 @@ def test_three_groupings_with_keys_that_move(run: Any, script: list[Step], chain
 
 
 @MANY
-@given(scripts(max_steps=16), chains(2, window_fns(merging=True)), windowings(window_fns(merging=True)))
+@given(scripts(max_steps=16), chains(2, IN_SESSIONS), IN_SESSIONS)
 @example(
     # The session of b that joined those of a and c, which are of the same value, ends up with another one.
     script=[

@@ -1,0 +1,244 @@
+"""Watermarks, at every stage: they never go back, none is ahead of what it comes from, and what is on time stays so.
+
+How a runner's watermarks are seen is in `observed`, for runners whose tasks are in this process;
+all else looks at what that has seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from typing import Any
+from unittest.mock import patch
+
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strategies import (
+    GROUPINGS,
+    MODES,
+    Chain,
+    Step,
+    Windowing,
+    chains,
+    on_time,
+    scripts,
+    stream_of,
+    watermarks,
+    window_fns,
+    windowings,
+)
+
+import penstock as beam
+from penstock.runners.execution.fusion import Grouping, Output, Plan
+from penstock.runners.local.execution_graph import inputs_of, outputs_of
+from penstock.runners.local.grouping import DROPPED_LATE
+from penstock.runners.local.task_execution import TaskExecution
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.metrics import MetricsContainer
+from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
+from penstock.triggers import AccumulationMode
+from penstock.windowing import FixedWindows, TimestampCombiner
+from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
+
+MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+
+
+@attrs.frozen
+class Sent:
+    """An element: its PCollection, and the watermark of this when it was sent."""
+
+    pcollection: int
+    watermark: int
+    micros: int
+    windows: tuple[Any, ...]
+    sign: int
+
+
+class Observed:
+    """What has been seen of a run.
+
+    Attributes:
+      plan: its steps.
+      watermarks: each time that they have been moved on, those of all PCollections but the sinks'.
+      sent: all elements.
+      metrics: what it has reported.
+    """
+
+    plan: Plan
+    metrics: MetricsContainer
+
+    def __init__(self) -> None:
+        self.watermarks: list[dict[int, int]] = []
+        self.sent: list[Sent] = []
+
+    def begins(self, task: TaskExecution, metrics: MetricsContainer) -> None:
+        """Look at every bundle."""
+        self.plan, self.metrics = task.plan, metrics
+        for pcollection in task.plan.graph.pcollections:
+            task.dataflow.attach(pcollection, partial(self.note, task, pcollection))
+
+    def note(self, task: TaskExecution, pcollection: int, bundle: Bundle) -> None:
+        """These are sent."""
+        watermark = task.watermark(pcollection)
+        for _, micros, windows, _, sign in bundle.rows():
+            self.sent.append(Sent(pcollection, watermark, micros, windows, sign))
+
+    def moved(self, task: TaskExecution) -> None:
+        """All watermarks are as far as they go for now."""
+        made = [i for step in task.task.steps if not isinstance(step, Output) for i in outputs_of(step)]
+        self.watermarks.append({i: task.watermark(i) for i in made})
+
+    @property
+    def groupings(self) -> list[Grouping]:
+        """The groupings among its steps."""
+        return [step for step in self.plan.steps if isinstance(step, Grouping)]
+
+    @property
+    def dropped(self) -> int:
+        """How many elements came too late, anywhere."""
+        return sum(step.counters[DROPPED_LATE] for step in self.metrics.steps.values())
+
+
+def observed(run: Any, build: Callable[[Any], Any]) -> Observed:
+    """Run a pipeline, and look at its tasks; they are to be in this process."""
+    found, begin, propagate = Observed(), TaskExecution.__init__, TaskExecution.propagate
+
+    def begin_observed(task: Any, plan: Any, steps: Any, clock: Any, metrics: Any, *more: Any, **named: Any) -> None:
+        begin(task, plan, steps, clock, metrics, *more, **named)
+        found.begins(task, metrics)
+
+    def propagate_observed(task: Any) -> None:
+        propagate(task)
+        found.moved(task)
+
+    with patch.multiple(TaskExecution, __init__=begin_observed, propagate=propagate_observed):
+        run(build)
+    return found
+
+
+class Delay(beam.DoFn):
+    """Puts out each key's last element some seconds later, by either clock."""
+
+    LAST = ReadModifyWriteStateSpec("last")
+    ON_EVENT = TimerSpec("event", beam.TimeDomain.WATERMARK)
+    ON_CLOCK = TimerSpec("clock", beam.TimeDomain.REAL_TIME)
+
+    def process(
+        self,
+        element: Any,
+        time: Any = beam.DoFn.TimestampParam,
+        last: Any = beam.DoFn.StateParam(LAST),
+        event: Any = beam.DoFn.TimerParam(ON_EVENT),
+        clock: Any = beam.DoFn.TimerParam(ON_CLOCK),
+    ) -> None:
+        last.write(element)
+        if element[1] % 2:
+            event.set(time + 3, output_timestamp=time if element[1] % 3 else None)
+        else:
+            clock.set_relative(4)
+
+    @on_timer(ON_EVENT)
+    def at_event_time(self, last: Any = beam.DoFn.StateParam(LAST)) -> Iterator[Any]:
+        yield last.read()
+
+    @on_timer(ON_CLOCK)
+    def at_processing_time(self, last: Any = beam.DoFn.StateParam(LAST)) -> Iterator[Any]:
+        yield last.read()
+
+
+# Several of everything that has a watermark of its own: sources, unions, groupings, timers, side inputs.
+
+
+def built(p: Any, script: Sequence[Step], windowing: Windowing, chain: Chain) -> Any:
+    outputs = p | stream_of(script, ["l", "r"])
+    windows = beam.WindowInto(FixedWindows(10), allowed_lateness=20)
+    largest = outputs["r"] | "tens" >> windows | beam.Values() | beam.CombineGlobally(max).without_defaults()
+    pairs = (outputs["l"], outputs["r"]) | beam.Flatten()
+    delayed = pairs | "windows" >> windows | beam.ParDo(Delay())
+    added = delayed | beam.Map(
+        lambda pair, most: (pair[0], pair[1] + max(most, default=0)), beam.pvalue.AsList(largest)
+    )
+    return chain.built(added, windowing, streaming=True)
+
+
+@MANY
+@given(scripts(sources=2), windowings(mode=MODES), chains(2))
+def test_no_watermark_goes_back_or_is_ahead_of_what_it_comes_from(
+    run: Any, script: list[Step], windowing: Windowing, chain: Chain
+) -> None:
+    """However late the data; and when all is over they are at the end of time."""
+    if windowing.mode is not AccumulationMode.RETRACTING:
+        chain = attrs.evolve(chain, rest=tuple((rekeying, None, grouping) for rekeying, _, grouping in chain.rest))
+    found = observed(run, lambda p: built(p, script, windowing, chain))
+    for before, after in pairwise(found.watermarks):
+        assert all(before[pcollection] <= after[pcollection] for pcollection in after)
+    for seen in found.watermarks:
+        for step in found.plan.steps:
+            if not isinstance(step, Output):
+                assert all(seen[made] <= seen[taken] for made in outputs_of(step) for taken in inputs_of(step))
+    assert {MAX_MICROS} == set(found.watermarks[-1].values())
+
+
+# Of what comes on time, panes come on time: those that are nothing but new, and those at the end
+# of a window.  What is said again, or taken back, may lie behind the watermark, if it was said of
+# a session that has grown, or with the timestamp of an element.
+PUNCTUAL = st.sampled_from(
+    [
+        windowings(mode=st.just(AccumulationMode.DISCARDING), lateness=st.sampled_from([0, 20])),
+        *(
+            windowings(window_fns(merging), st.just(mode), st.sampled_from([0, 20])).map(
+                lambda windowing: attrs.evolve(windowing, timestamps=TimestampCombiner.OUTPUT_AT_EOW)
+            )
+            for mode, merging in [(AccumulationMode.ACCUMULATING, None), (AccumulationMode.RETRACTING, False)]
+        ),
+    ]
+)
+
+
+@MANY
+@given(scripts(sources=2), PUNCTUAL.flatmap(lambda windowing: st.tuples(windowing, chains(2, windowing))))
+def test_what_is_on_time_stays_on_time(run: Any, script: list[Step], chained: tuple[Windowing, Chain]) -> None:
+    """No stage announces a watermark and then puts out what is behind it; so nothing is dropped, with no lateness."""
+    windowing, chain = chained
+    found = observed(run, lambda p: built(p, on_time(script, 2), windowing, chain))
+    assert [] == [element for element in found.sent if element.micros < element.watermark]
+    assert 0 == found.dropped
+
+
+@MANY
+@given(scripts(sources=2), windowings(mode=MODES, lateness=st.sampled_from([0, 5])), chains(2))
+def test_no_grouping_has_a_pane_of_a_window_that_its_own_watermark_has_closed(
+    run: Any, script: list[Step], windowing: Windowing, chain: Chain
+) -> None:
+    """Not at any stage: it is behind the end of the window by no more than the allowed lateness."""
+    if windowing.mode is not AccumulationMode.RETRACTING:
+        chain = attrs.evolve(chain, rest=tuple((rekeying, None, grouping) for rekeying, _, grouping in chain.rest))
+    found = observed(run, lambda p: built(p, script, windowing, chain))
+    lateness = {s.transform.outputs[None]: s.primitive.windowing.allowed_lateness for s in found.groupings}
+    for element in found.sent:
+        if element.pcollection in lateness and element.sign > 0:
+            (window,) = element.windows
+            expiry = min(window.max_micros + lateness[element.pcollection], MAX_MICROS)
+            assert element.watermark < expiry, element
+
+
+AT_ONCE = windowings(mode=MODES, lateness=st.just(0)).map(
+    lambda windowing: attrs.evolve(windowing, timestamps=TimestampCombiner.OUTPUT_AT_EOW)
+)
+
+
+@MANY
+@given(scripts(), AT_ONCE, st.sampled_from(sorted(GROUPINGS)))
+def test_nothing_holds_a_watermark_without_a_cause(
+    run: Any, script: list[Step], windowing: Windowing, grouping: str
+) -> None:
+    """Where windows are over at their end, and panes are as late as that, every stage is as far as the source is."""
+    chain = Chain(grouping, (("by value", None, grouping),))
+    found = observed(run, lambda p: chain.built(p | stream_of(script), windowing, streaming=True))
+    at = [MIN_MICROS if math.isinf(now) else round(now * 1_000_000) for now in watermarks(script)[:-1]]
+    expected = [{now} for now in dict.fromkeys([*at, MAX_MICROS])]
+    seen = [{MIN_MICROS}, *(set(moved.values()) for moved in found.watermarks)]
+    assert expected == [same for same, _ in groupby(seen)]
