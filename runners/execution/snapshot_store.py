@@ -363,9 +363,11 @@ class SnapshotStore:
     def _must_be_there(self, epoch: int, parts: tuple[PartReference, ...]) -> None:
         with reading(self.directory):
             present = set(self.disk.list(f"{self.directory}/{FILES}"))
-        for part, after in zip(parts, (*parts[1:], None), strict=True):
-            if after is not None and after.name == part.name:
+        names: set[str] = set()
+        for part in parts:
+            if part.name in names:
                 raise SnapshotError(f"{self.directory}: epoch {epoch} has two parts {part.name!r}, expected one")
+            names.add(part.name)
             for file in part.files:
                 if file.file not in present:
                     raise SnapshotError(
