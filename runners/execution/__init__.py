@@ -27,6 +27,7 @@ merging.py             which windows become one
 merged_accumulators.py accumulators of windows that did, and of a shuffle's two sides
 signed_inputs.py       inputs that may be retracted
 multiset.py            values, and how often each is there
+equal_values.py        which value is taken back
 due_times.py           what is due when, and what holds the watermark back
 grouped_values.py      groups larger than memory
 

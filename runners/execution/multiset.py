@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .column_codec import encode_column
+from .equal_values import are_equal, find_alike
 
-# Stands for every float that isn't a number: no two of them are equal, yet one takes back another.
-_NAN = object()
+
+class _NotANumber:
+    """Stands for every float that isn't a number: no two of them are equal, yet one takes back another."""
+
+    # There is one, also after a journey to another process.
+    def __reduce__(self) -> str:
+        return "_NAN"
+
+
+_NAN = _NotANumber()
 
 
 class Multiset:
@@ -32,25 +40,35 @@ class Multiset:
         """Have it there `count` times more."""
         if type(value) is float and value != value:
             value = _NAN
+        counts = self._counts
         try:
-            new = self._counts.get(value, 0) + count
+            known = counts.get(value)
         except TypeError:
             self._add_unhashable(value, count)
             return
+        if known is None and count < 0:
+            place = find_alike(value, counts)
+            if place is not None:
+                value = list(counts)[place]
+        new = counts.get(value, 0) + count
         if new:
-            self._counts[value] = new
+            counts[value] = new
         else:
-            del self._counts[value]
+            counts.pop(value, None)
 
     def _add_unhashable(self, value: Any, count: int) -> None:
-        for i, (other, n) in enumerate(self._unhashable):
-            if are_equal(other, value):
-                if n + count:
-                    self._unhashable[i] = (other, n + count)
-                else:
-                    del self._unhashable[i]
-                return
-        self._unhashable.append((value, count))
+        present = self._unhashable
+        place = next((i for i, (other, _) in enumerate(present) if are_equal(other, value)), None)
+        if place is None and count < 0:
+            place = find_alike(value, [other for other, _ in present])
+        if place is None:
+            present.append((value, count))
+            return
+        other, known = present[place]
+        if known + count:
+            present[place] = (other, known + count)
+        else:
+            del present[place]
 
     def update(self, other: Multiset) -> None:
         """Add what another one holds."""
@@ -68,17 +86,3 @@ class Multiset:
 
     def __bool__(self) -> bool:
         return bool(self._counts or self._unhashable)
-
-
-def are_equal(value: Any, other: Any) -> bool:
-    """Whether one of two values can stand for the other, such as a retraction for what it takes back.
-
-    Values that can't be compared as a whole, such as arrays, are equal if their encodings are.
-
-    >>> are_equal([1], [1.0]), are_equal([1], [2])
-    (True, False)
-    """
-    try:
-        return bool(value == other)
-    except (TypeError, ValueError):
-        return type(value) is type(other) and encode_column([value]) == encode_column([other])

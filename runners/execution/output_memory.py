@@ -12,6 +12,7 @@ from typing import Any
 
 from ...sdk.errors import PenstockError
 from .column_codec import encode_column
+from .equal_values import find_alike
 from .user_code import shortened
 
 
@@ -49,6 +50,12 @@ class OutputMemory:
             self._kept.setdefault(key, []).append(outputs)
             return outputs
         kept = self._kept.get(key)
+        if not kept:
+            near = [other for other in self._kept if other[1:] == key[1:]]
+            place = find_alike(value, [other for other, *_ in near])
+            if place is not None:
+                key = near[place]
+                kept = self._kept[key]
         if not kept:
             raise PenstockError(f"the element {shortened(value)} is retracted, but never came")
         outputs = kept.pop()

@@ -15,7 +15,7 @@ from ...sdk.errors import PenstockError
 from ...sdk.side_inputs import SingletonView
 from ...triggers import AccumulationMode, PaneInfo
 from ...windowing import GLOBAL_WINDOW, BoundedWindow
-from .column_codec import encode_column
+from .equal_values import find_alike
 from .user_code import shortened
 
 ByWindow = dict[BoundedWindow, list[Any]]
@@ -121,10 +121,8 @@ def _take_out(values: list[Any], value: Any) -> None:
         values.remove(value)
         return
     except ValueError:
-        # What is no number equals nothing, and arrays can't be compared as a whole.
-        encoded = encode_column([value])
-    for i, other in enumerate(values):
-        if encode_column([other]) == encoded:
-            del values[i]
-            return
-    raise PenstockError(f"a side input was to take back {shortened(value)}, which never came")
+        # Or an array, which can't be compared as a whole.
+        place = find_alike(value, values)
+    if place is None:
+        raise PenstockError(f"a side input was to take back {shortened(value)}, which never came")
+    del values[place]

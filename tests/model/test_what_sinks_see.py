@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from recording import Recording, record, seconds, shown_window
+from transcripts.pipeline_player import Rows
 
 import penstock as beam
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
 from penstock.windowing import (
     FixedWindows,
+    GlobalWindows,
     Sessions,
     SlidingWindows,
     TimestampCombiner,
@@ -383,6 +386,22 @@ def test_a_grouping_of_panes_has_panes_of_its_own(mode: AccumulationMode) -> Non
         totals = pairs | "again" >> as_they_come | "sum again" >> beam.CombinePerKey(sum)
         changes = record(totals | "total" >> beam.Values())
     assert SUMMED_AGAIN[mode] == changes.shown()
+
+
+def test_what_equals_nothing_is_taken_back_downstream(make_pipeline: Callable[..., Any]) -> None:
+    """A pair with what is no number in it is another one whenever it is made, or comes out of a shuffle."""
+    as_they_come = beam.WindowInto(
+        GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.RETRACTING
+    )
+    sink = Rows()
+    with make_pipeline() as p:
+        totals = p | beam.Create([("k", 1), ("k", 2), ("k", 4)]) | as_they_come | beam.CombinePerKey(sum)
+        ratios = totals | beam.MapTuple(lambda _, total: ("all", ("ratio", float("nan") if total < 7 else total)))
+        ratios | beam.GroupByKey() | beam.Map(repr) | beam.io.Write(sink)
+    net: Counter[str] = Counter()
+    for value, _, _, _, sign in sink.rows():
+        net[value] += sign
+    assert Counter({"('all', [('ratio', 7)])": 1}) == +net == Counter({k: n for k, n in net.items() if n})
 
 
 # --- In a changelog
