@@ -14,6 +14,7 @@ import time
 
 import pytest
 from rich.console import Console
+from spark_programs import environment
 
 from penstock.runners.execution import progress
 from penstock.runners.execution.counters import Counts
@@ -58,13 +59,13 @@ def lines_of(shown: str) -> list[str]:
     return [" ".join(line.split()) for line in last.splitlines()[2:] if line.strip()]
 
 
-def run_on_a_terminal(directory: pathlib.Path, *flags: str) -> str:
+def run_on_a_terminal(directory: pathlib.Path, *flags: str, prints: bytes = b"(7, 1)\n") -> str:
     """What the slow program shows when its standard error is a terminal."""
     (directory / "slow.py").write_text(SLOW)
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "penstock", "run", "slow.py", *flags]
-    environment = os.environ | {"COLUMNS": "100", "TERM": "xterm"}
-    process = subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=theirs)
+    variables = environment(COLUMNS="100", TERM="xterm")
+    process = subprocess.Popen(command, cwd=directory, env=variables, stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
     shown = []
     # Linux tells by an error that the other side is closed.
@@ -77,7 +78,7 @@ def run_on_a_terminal(directory: pathlib.Path, *flags: str) -> str:
     assert process.stdout is not None
     printed = process.stdout.read()
     assert 0 == process.wait(), b"".join(shown)
-    assert b"(7, 1)\n" == printed
+    assert prints == printed
     return b"".join(shown).decode()
 
 
@@ -189,3 +190,15 @@ def test_the_local_runner_shows_its_steps_on_a_terminal(tmp_path: pathlib.Path) 
 def test_progress_can_be_switched_off(tmp_path: pathlib.Path) -> None:
     """By `--no_progress`."""
     assert "" == run_on_a_terminal(tmp_path, "--no_progress")
+
+
+@pytest.mark.spark
+def test_the_spark_runner_shows_its_steps_and_how_many_tasks_are_done(tmp_path: pathlib.Path) -> None:
+    """On the driver's terminal; what workers print goes where Spark writes its log."""
+    pytest.importorskip("pyspark")
+    shown = run_on_a_terminal(tmp_path, "--runner=spark-batch", "--spark_master=local[2]", prints=b"")
+
+    assert re.search(r"\d s, \d of 2 tasks", shown)
+    steps = ["Read/Values 1,200 1,200", "Slowly + Sum 1,200", "Sum 1,200 1,200", "Show + Print 1,200 1"]
+    # After them may come what Spark logs when it stops.
+    assert steps == lines_of(shown)[: len(steps)]
