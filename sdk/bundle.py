@@ -5,7 +5,8 @@ for each of the five, and a column is either a list with one entry for each elem
 one entry that all elements share.  Most bundles come from one source split or one
 fired window, so most columns are a single entry, and the generated stage function
 neither reads nor copies them.  (Measured: objects pushed one by one through operators
-cost 8 to 14 times what a loop over these lists does; see docs/decisions.)
+cost 8 to 14 times what a loop over these lists does; see
+docs/decisions/001-bundles-as-columns.md.)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Windows: TypeAlias = tuple[BoundedWindow, ...]
 GLOBAL_WINDOWS: Windows = (GLOBAL_WINDOW,)
 
 # How many elements a bundle aims at.  Larger ones gain nothing, smaller ones pay the
-# stage's set-up more often (docs/decisions, bundle size).
+# stage's set-up more often (docs/decisions/001-bundles-as-columns.md).
 BUNDLE_SIZE = 16_384
 
 

@@ -2,9 +2,9 @@
 
 Elements are tuples and lists, and very many of them stay.  Python's collector goes through
 the young ones whenever there are 700 new ones, and through all when a quarter more have
-stayed: a run can spend more time on that than on its work (docs/decisions, garbage
-collection).  Within a bundle it is asked to come after 50,000 instead.  It isn't switched
-off, since it has to find what user code leaves behind.
+stayed: a run can spend more time on that than on its work
+(docs/decisions/007-garbage-is-looked-for-rarely.md).  Within a bundle it is asked to come
+after 50,000 instead.  It isn't switched off, since it has to find what user code leaves behind.
 """
 
 from __future__ import annotations

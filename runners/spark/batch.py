@@ -4,7 +4,7 @@ An RDD's elements are blocks (hundreds of elements each, as bytes), so Spark mov
 large things.  Segments are chained lazily; a job runs where something has to come back: a
 side input's contents, or what a sink has staged.  Sinks commit when all jobs are done.
 
-RDDs, not DataFrames: see docs/decisions/020-rdds-of-blocks.md.
+RDDs, not DataFrames: see docs/decisions/005-rdds-of-blocks.md.
 """
 
 from __future__ import annotations

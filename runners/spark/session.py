@@ -66,7 +66,8 @@ def _check(session: Any, options: SparkOptions) -> None:
 def _started(builder: Any, options: SparkOptions) -> SparkSession:
     conf = options.conf()
     # PySpark takes the workers' interpreter from the environment alone when the context
-    # starts in this process; without it they would be whatever `python3` is on the PATH.
+    # starts in this process; without it they would be whatever `python3` is on the PATH
+    # (docs/decisions/008-the-workers-interpreter.md).
     if "spark.pyspark.python" in conf:
         os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -83,12 +83,15 @@ def test_what_a_document_points_at_is_there(document: pathlib.Path) -> None:
     assert [] == [path for path in paths if not (ROOT / path).exists()]
 
 
-def test_every_decision_is_in_the_index() -> None:
-    """Under its number and its title."""
-    decisions = {
-        f"decisions/{path.name}": path.read_text().splitlines()[0].removeprefix("# ")
-        for path in (ROOT / "docs" / "decisions").glob("*.md")
+def test_every_document_is_in_the_index() -> None:
+    """Under its title; a decision's has its number."""
+    docs = ROOT / "docs"
+    documents = {
+        path.relative_to(docs).as_posix(): path.read_text().splitlines()[0].removeprefix("# ")
+        for path in docs.rglob("*.md")
+        if path.name != "index.md"
     }
-    index = (ROOT / "docs" / "index.md").read_text()
 
-    assert decisions == {link: title for title, link in re.findall(r"- \[(.*)\]\((decisions/.*)\)", index)}
+    index = (docs / "index.md").read_text()
+
+    assert documents == {link: title for title, link in re.findall(r"^- \[(.*)\]\((.*)\)$", index, re.MULTILINE)}
