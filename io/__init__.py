@@ -12,6 +12,15 @@ Files, for each format how it is read and how it is written:
     avroio       ReadFromAvro, ReadAllFromAvro, WriteToAvro
     fileio       MatchFiles, MatchAll, ReadMatches, WriteToFiles: files themselves as elements
 
+What has no end:
+    growing_text         ReadContinuouslyFromText, ReadAllFromTextContinuously: files appended to, and new ones
+    match_continuously   MatchContinuously: files as they turn up
+    generate_sequence    GenerateSequence: numbers, at a rate
+    socket_source        ReadFromSocket: lines over TCP
+    sql_source           ReadFromSQL: rows as they are added to a table
+    redis_source         ReadFromRedisStream
+    (and PeriodicImpulse, among the transforms)
+
 Tables and changelogs, which take retractions; everything above only appends:
     sqlite_sink     WriteToSQLite: a table in a file, one row for each key
     sql_sink        WriteToSQL: the same in PostgreSQL, or by a connection of one's own
@@ -20,6 +29,7 @@ Tables and changelogs, which take retractions; everything above only appends:
 How it is done, in reading order:
     filesystem   paths, local and through fsspec
     compression  compressed streams
+    growing_text_source  whole lines of a file that grows
     line_blocks  whole lines from the middle of a file
     file_source  patterns to files to splits; text_source, json_source, csv_source, ...
     file_sink    two phases: staged, then committed by a commit_plan
@@ -43,6 +53,8 @@ from .compression import CompressionTypes
 from .csvio import ReadFromCsv, WriteToCsv
 from .file_based_sink import FileBasedSink
 from .filesystem import FileMetadata
+from .generate_sequence import GenerateSequence
+from .growing_text import ReadAllFromTextContinuously, ReadContinuouslyFromText
 from .jsonio import ReadFromJson, WriteToJson
 from .parquetio import (
     ReadAllFromParquet,
@@ -52,7 +64,10 @@ from .parquetio import (
     WriteToParquet,
     WriteToParquetBatched,
 )
+from .redis_source import ReadFromRedisStream, RedisStreamEntry
+from .socket_source import ReadFromSocket
 from .sql_sink import WriteToSQL
+from .sql_source import ReadFromSQL
 from .sqlite_sink import WriteToSQLite
 from .textio import ReadAllFromText, ReadFromText, ReadFromTextWithFilename, WriteToText
 from .write import Write
@@ -85,6 +100,13 @@ __all__ = [
     "ReadFromAvro",
     "ReadAllFromAvro",
     "WriteToAvro",
+    "ReadContinuouslyFromText",
+    "ReadAllFromTextContinuously",
+    "GenerateSequence",
+    "ReadFromSocket",
+    "ReadFromSQL",
+    "ReadFromRedisStream",
+    "RedisStreamEntry",
     "WriteToSQLite",
     "WriteToSQL",
     "WriteToChangelog",

@@ -1,5 +1,6 @@
 """Beam's `fileio`: files as elements, and elements into files of their own destinations.
 
+match_continuously  MatchContinuously
 match_files      MatchFiles, MatchAll, ReadMatches, ReadableFile
 write_to_files   WriteToFiles, TextSink, RecordSink (Beam's fileio.FileSink)
 file_naming      default_file_naming, destination_prefix_naming, single_file_naming
@@ -7,6 +8,7 @@ file_naming      default_file_naming, destination_prefix_naming, single_file_nam
 
 from .file_naming import FileNaming, default_file_naming, destination_prefix_naming, single_file_naming
 from .filesystem import EmptyMatchTreatment, FileMetadata
+from .match_continuously import MatchContinuously
 from .match_files import MatchAll, MatchFiles, ReadableFile, ReadMatches
 from .write_to_files import RecordSink, TextSink, WriteToFiles
 
@@ -19,6 +21,7 @@ __all__ = [
     "FileNaming",
     "FileSink",
     "MatchAll",
+    "MatchContinuously",
     "MatchFiles",
     "ReadMatches",
     "ReadableFile",

@@ -97,6 +97,20 @@ class SqlSession:
         finally:
             cursor.close()
 
+    def select(self, sql: str, parameters: Sequence[Any], limit: int) -> tuple[list[str], list[Any]]:
+        """The names of a query's columns, and its first rows; no transaction stays open after it."""
+        cursor = self._connection.cursor()
+        try:
+            if parameters:
+                cursor.execute(self.dialect.with_marks(sql), self.dialect.parameters(parameters))
+            else:
+                cursor.execute(sql)
+            return [column[0] for column in cursor.description], list(cursor.fetchmany(limit)) if limit else []
+        finally:
+            cursor.close()
+            if not isinstance(self._connection, sqlite3.Connection):
+                self._connection.rollback()
+
     def run_for_each(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a statement once for each row of parameters."""
         cursor = self._connection.cursor()

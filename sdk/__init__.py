@@ -34,6 +34,7 @@ What runners are given:
 source.py, sink.py     where elements come from and go to
 unbounded_source.py    sources without an end: partitions, offsets, watermarks
 event_time_reader.py   a reader that leaves event time to us
+scheduled_source.py    elements that are due by the clock
 watermark_estimators/  where a watermark comes from
 lag_sketch.py          how late elements come, as percentiles
 script.py              a source that brings its own clock

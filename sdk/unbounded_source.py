@@ -13,7 +13,7 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..windowing.timestamp import Timestamp
 from .bundle import BUNDLE_SIZE, Bundle
@@ -51,7 +51,7 @@ class UnboundedSource(ABC, Generic[T]):
     ([5, 6, 7], 8)
     """
 
-    replayable: ClassVar[bool] = True
+    replayable: bool = True
     discovery_interval: float | None = None
 
     @abstractmethod

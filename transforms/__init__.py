@@ -4,6 +4,7 @@ The primitives, and what stands directly on them:
 
 create.py             Create, Impulse: PCollections from nothing
 read.py               Read: the elements of a source
+periodic_sequence.py  PeriodicImpulse: an element every so often
 write.py              Write: elements into a sink
 pardo.py              ParDo, Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
 assign_windows.py     AssignWindows (WindowInto): where in event time
@@ -66,6 +67,7 @@ from .length_bucket import WithLengthBucketKey
 from .log_elements import LogElements
 from .pardo import Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
 from .partition import Partition, PartitionFn
+from .periodic_sequence import PeriodicImpulse
 from .read import Read
 from .regex import Regex
 from .reify import Reify
@@ -85,6 +87,7 @@ __all__ = [
     "Create",
     "Impulse",
     "Read",
+    "PeriodicImpulse",
     "Write",
     "ParDo",
     "Map",

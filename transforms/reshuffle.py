@@ -9,10 +9,10 @@ from zlib import crc32
 
 from ..sdk import typehints
 from ..sdk.dofn import DoFn, ExpressionDoFn, TimestampDoFn
-from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.windowed_value import WindowedValue
+from ..triggers import AccumulationMode, AfterCount, Repeatedly
 from ..windowing import GlobalWindows, Timestamp
 from .assign_windows import WindowInto
 from .group_by_key import GroupByKey, pair_types
@@ -58,7 +58,8 @@ class ReshufflePerKey(PTransform):
 
     Panes stay as well, unless the input was never windowed: then there is only one.
 
-    Raises `UnsupportedError` for an input that doesn't end: it would be held back until it does.
+    Of an input that doesn't end each element is let through when it comes; what may be
+    retracted can't be, and raises `UnsupportedError`.
 
     >>> import penstock as beam
     >>> sorted([("a", 2), ("b", 3), ("a", 1)] | beam.ReshufflePerKey())
@@ -68,12 +69,7 @@ class ReshufflePerKey(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         pair_types(pcoll)
         hint = pcoll.element_type
-        if not pcoll.is_bounded:
-            raise UnsupportedError(
-                f"{pcoll.pipeline.full_label}: its input, {pcoll.producer}, doesn't end, and no trigger emits "
-                "elements before the end yet; leave the Reshuffle out"
-            )
-        if pcoll.windowing.is_default():
+        if pcoll.windowing.is_default() and pcoll.is_bounded:
             return (  # type: ignore[no-any-return]
                 pcoll
                 | "Reify" >> Map(_with_micros).with_output_types(tuple[Any, Any])
@@ -86,13 +82,19 @@ class ReshufflePerKey(PTransform):
             pcoll
             | "Reify" >> Map(_reified).with_output_types(tuple[Any, Any])
             # Nothing waits for the end of a window, and nothing is late.
-            | "Globally" >> WindowInto(GlobalWindows())
+            | "Globally" >> _globally(pcoll.is_bounded)
             | "Group" >> GroupByKey()
             | "Restore" >> FlatMap(_restored).with_output_types(hint)
         )
         # The elements are in their old windows again, which the graph has to know of.
         restored.windowing = pcoll.windowing
         return restored
+
+
+def _globally(is_bounded: bool) -> PTransform:
+    if is_bounded:
+        return WindowInto(GlobalWindows())
+    return WindowInto(GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.DISCARDING)
 
 
 class _InTurn(DoFn):

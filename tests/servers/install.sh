@@ -32,3 +32,11 @@ if ! has_postgresql; then
     install postgresql ||
         echo "No PostgreSQL: the tests that use it will be skipped. On Debian: sudo apt-get install postgresql"
 fi
+
+if ! command -v redis-server >/dev/null 2>&1; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        apt-get update -qq
+    fi
+    install redis-server ||
+        echo "No Redis: the tests that use it will be skipped. On Debian: sudo apt-get install redis-server"
+fi

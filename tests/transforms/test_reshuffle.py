@@ -10,7 +10,7 @@ import penstock as beam
 from penstock.sdk import graph
 from penstock.sdk.errors import UnsupportedError
 from penstock.sdk.windowed_value import WindowedValue
-from penstock.testing import TestPipeline, TestWindowedValue, assert_that, equal_to
+from penstock.testing import TestPipeline, TestStream, TestWindowedValue, assert_that, equal_to
 from penstock.transforms.reshuffle import _InTurn
 from penstock.triggers import PaneInfo, PaneInfoTiming
 from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, Sessions, SlidingWindows, TimestampedValue
@@ -85,12 +85,36 @@ def test_how_many_buckets_there_are_is_a_positive_int(num_buckets: Any) -> None:
         beam.Reshuffle(num_buckets)
 
 
-def test_an_input_that_does_not_end_is_refused_by_name() -> None:
-    """It would be held back for ever."""
-    endless = TestPipeline() | beam.Create([1])
-    endless.is_bounded = False
-    with pytest.raises(UnsupportedError, match="mine/ReshufflePerKey: its input, mine/AddRandomKeys, doesn't end"):
-        endless | "mine" >> beam.Reshuffle()
+def test_of_an_input_that_does_not_end_elements_are_let_through_as_they_come() -> None:
+    """With their windows and times; what is late stays late, and nothing waits for the end of the stream."""
+    with TestPipeline() as p:
+        stream = (
+            TestStream()
+            .add_elements([TimestampedValue("a", 1), TimestampedValue("b", 2)])
+            .advance_watermark_to(10)
+            .add_elements([TimestampedValue("c", 3), TimestampedValue("d", 12)])
+            .advance_watermark_to(100)
+            .add_elements([TimestampedValue("e", 105)])
+            .advance_watermark_to_infinity()
+        )
+        windowed = p | stream | beam.WindowInto(FixedWindows(10)) | beam.Reshuffle()
+        grouped = windowed | beam.WithKeys(0) | beam.GroupByKey()
+        seen = grouped | beam.Map(lambda kv, w=beam.DoFn.WindowParam: (sorted(kv[1]), w.start))
+        assert_that(seen, equal_to([(["a", "b"], 0), (["d"], 10), (["e"], 100)]))
+        assert FixedWindows(10) == windowed.windowing.window_fn
+
+
+def test_what_may_be_retracted_and_does_not_end_is_refused() -> None:
+    """A retraction has to follow what it takes back, which was let through already."""
+    p = TestPipeline()
+    windows = beam.WindowInto(
+        FixedWindows(10),
+        trigger=beam.trigger.AfterWatermark(early=beam.trigger.AfterCount(1)),
+        accumulation_mode=beam.trigger.AccumulationMode.RETRACTING,
+    )
+    counts = p | TestStream().add_elements([("a", 1)]) | windows | "Sum" >> beam.CombinePerKey(sum)
+    with pytest.raises(UnsupportedError, match="mine/.*Group: Sum.* may retract its input"):
+        counts | "mine" >> beam.Reshuffle()
 
 
 def keys_of_a_bundle(elements: list[Any], num_buckets: int) -> list[int]:

@@ -1,0 +1,98 @@
+"""GenerateSequence: whole numbers, all at once, or so many in each second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..sdk.event_time_reader import EventTimes
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.scheduled_source import ScheduledSource
+from ..sdk.source import ValuesSource
+from ..sdk.watermark_estimators import WatermarkEstimatorProvider
+from ..transforms.read import Read
+from ..transforms.with_timestamps import WithTimestamps
+from ..windowing.timestamp import Timestamp, micros_of
+
+
+class SequenceSource(ScheduledSource[int]):
+    """Numbers from `start` on."""
+
+    start: int = 0
+
+    def elements_at(self, indices: range, due: list[int] | None) -> tuple[list[int], list[int] | None]:
+        start = self.start
+        return list(range(indices.start + start, indices.stop + start, indices.step)), due
+
+
+class GenerateSequence(PTransform):
+    """The numbers from `start` up to, and without, `stop`; without one, forever.
+
+    Without a stop, or with a rate, it is unbounded.  At a rate, a number's event time is when
+    it is due, and the watermark follows; without one, it is when it is read.
+
+    Args:
+      elements_per_period, period: the rate, `period` in seconds; both or neither.  They come
+        evenly within the period.  A reader that was away catches up.
+      partitions: how many readers share the numbers; the second of three gives every third
+        number, from the second on.
+      start_time: when the first is due (seconds, or a Timestamp), so that all runs are alike;
+        None for when it is first read.
+      timestamp_fn: gives each number's event time; then say by `watermark_estimator` how these
+        are ordered, unless the sequence is bounded.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.GenerateSequence(1, stop=4) | beam.Map(print)
+    1
+    2
+    3
+    """
+
+    def __init__(
+        self,
+        start: int,
+        stop: int | None = None,
+        elements_per_period: int | None = None,
+        period: Any = None,
+        *,
+        partitions: int = 1,
+        start_time: Any = None,
+        timestamp_fn: Callable[[int], Any] | None = None,
+        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        idle_after: Any = None,
+    ) -> None:
+        super().__init__()
+        if (elements_per_period is None) != (period is None):
+            raise ValueError(
+                f"GenerateSequence: a rate is elements_per_period and period, got {elements_per_period!r} and "
+                f"{period!r}; give both or neither"
+            )
+        period_micros = 1 if period is None else micros_of(period)
+        if period_micros <= 0 or (elements_per_period is not None and elements_per_period <= 0):
+            raise ValueError(
+                f"GenerateSequence: a rate must be more than 0, got {elements_per_period!r} every {period!r} seconds"
+            )
+        if partitions < 1:
+            raise ValueError(f"GenerateSequence: partitions must be 1 or more, got {partitions!r}")
+        self.start, self.stop = start, stop
+        self.timestamp_fn = timestamp_fn
+        self.source: SequenceSource | None = None
+        if stop is None or elements_per_period is not None:
+            times = None
+            if timestamp_fn is not None or watermark_estimator is not None or idle_after is not None:
+                times = EventTimes.of("GenerateSequence", timestamp_fn, watermark_estimator, idle_after)
+            begin = None if start_time is None else Timestamp.of(start_time).micros
+            count = None if stop is None else max(stop - start, 0)
+            self.source = SequenceSource(elements_per_period, period_micros, begin, count, partitions, times)
+            self.source.start = start
+
+    def expand(self, pbegin: PBegin) -> PCollection[int]:
+        numbers: PCollection[int]
+        if self.source is not None:
+            numbers = pbegin | Read(self.source).with_output_types(int)
+            return numbers
+        assert self.stop is not None
+        numbers = pbegin | Read(ValuesSource(range(self.start, self.stop))).with_output_types(int)
+        return numbers if self.timestamp_fn is None else numbers | WithTimestamps(self.timestamp_fn)

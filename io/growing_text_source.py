@@ -1,0 +1,290 @@
+"""GrowingTextSource: the lines of files that are appended to, and of files that turn up.
+
+A partition is a file and an offset a position in it, between two lines: a line that isn't
+finished yet is left until it is.  What was read must stay as it is, or reading it again after a
+failure would give something else; so a file that got shorter, or is another one of the same
+name, is an error.  What is remembered of a file for that is its first kilobyte, as a checksum.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+from ..sdk.coders.primitive import StrUtf8Coder
+from ..sdk.errors import SourceError
+from ..sdk.event_time_reader import EventTimeReader, EventTimes
+from ..sdk.unbounded_source import UnboundedSource
+from ..windowing.timestamp import Timestamp
+from .compression import CompressionTypes
+from .file_source import matching_files
+from .filesystem import AnyPath, EmptyMatchTreatment, filesystem_for, path_string
+from .line_blocks import BLOCK_SIZE, end_of_lines
+
+_HEAD = 1024
+
+# A position between two lines; how much of the file's beginning was looked at, and its checksum.
+Offset = tuple[int, int, int]
+
+
+class GrowingTextSource(UnboundedSource[Any]):
+    """The lines of all files that match a pattern, now or later.
+
+    Args:
+      pattern: see `FileSource`; it may match nothing yet.
+      poll_interval: every how many seconds it is looked for more, in a file and for files.
+      times: when lines happened.
+
+    The others are `TextSource`'s.  A last line that nothing ends is never read, not even when its
+    file is removed; a file that is removed ends its partition.  A compressed file can't be
+    followed, and is an error.
+    """
+
+    def __init__(
+        self,
+        pattern: AnyPath,
+        poll_interval: float,
+        times: EventTimes,
+        *,
+        strip_trailing_newlines: bool = True,
+        coder: Any = None,
+        skip_header_lines: int = 0,
+        delimiter: bytes | None = None,
+        with_filename: bool = False,
+        transform: str = "ReadContinuouslyFromText",
+    ) -> None:
+        self.pattern = path_string(pattern)
+        self.discovery_interval = poll_interval
+        self.times = times
+        self.strip_trailing_newlines = strip_trailing_newlines
+        self.coder = None if type(coder) is StrUtf8Coder else coder
+        self.skip_header_lines = skip_header_lines
+        self.delimiter = delimiter
+        self.with_filename = with_filename
+        self.transform = transform
+
+    def partitions(self) -> Sequence[str]:
+        return [file.path for file in matching_files(self.pattern, EmptyMatchTreatment.ALLOW, self.transform)]
+
+    def open(self, partition: str, offset: Offset | None) -> GrowingTextReader:
+        kind = CompressionTypes.resolve(CompressionTypes.AUTO, partition)
+        if kind != CompressionTypes.UNCOMPRESSED:
+            raise SourceError(
+                f"{self.transform}: {partition!r} is compressed by {kind}, and can't be followed while it grows; "
+                "expected plain text; whole files as they turn up are read by ReadAllFromTextContinuously"
+            )
+        return GrowingTextReader(self, partition, tuple(offset) if offset is not None else (0, 0, 0))
+
+
+class GrowingTextReader(EventTimeReader[Any]):
+    """Follows one file."""
+
+    def __init__(self, source: GrowingTextSource, path: str, offset: tuple[int, ...]) -> None:
+        super().__init__(source.times)
+        self.source = source
+        self.path = path
+        self._position, self._head_size, self._head = offset
+        self._size = self._position
+        self._looked: int | None = None
+        # Lines that were read and not given yet, and bytes of one that isn't finished.
+        self._lines: list[bytes] = []
+        self._given = 0
+        self._rest = b""
+        self._is_gone = self._is_finished = False
+        self._file = self._opened()
+
+    def take(self, max_elements: int, now: Timestamp) -> tuple[list[Any], list[int] | int | None]:
+        if self._given == len(self._lines):
+            self._look(now)
+        stop = min(self._given + max_elements, len(self._lines))
+        delimiter = self.source.delimiter or b"\n"
+        if self.end is not None:
+            left, at = self.end[0] - self._position, self._given
+            while at < stop and left > 0:
+                left -= len(self._lines[at]) + len(delimiter)
+                at += 1
+            stop = at
+        taken = self._lines[self._given : stop]
+        self._given = stop
+        values = self._decoded(taken)
+        self._position += sum(map(len, taken)) + len(delimiter) * len(taken)
+        if self.end is not None and self._position == self.end[0]:
+            # More may have been there to remember than when the batch was planned.
+            self._head_size, self._head = self.end[1:]
+        return values, None
+
+    def offset(self) -> Offset:
+        return self._position, self._head_size, self._head
+
+    def backlog(self) -> int | None:
+        return max(self._size - self._position, 0)
+
+    def is_finished(self) -> bool:
+        return self._is_finished
+
+    def close(self) -> None:
+        self._file.close()
+
+    def size_of(self, bundle: Any) -> int:
+        # About the bytes in the file.
+        return sum(len(v[1] if self.source.with_filename else v) + 1 for v in bundle.values if hasattr(v, "__len__"))
+
+    # The file
+
+    def _opened(self) -> BinaryIO:
+        try:
+            file = filesystem_for(self.path).open(self.path)
+        except OSError as error:
+            raise SourceError(
+                f"{self._who}: expected {self._size} bytes or more, which were read before, found no such file "
+                f"({error.strerror or error})"
+            ) from error
+        try:
+            self._identity = _identity(file)
+            self._check_size(_size(file))
+            if self._head_size:
+                self._check_head(file)
+            file.seek(self._position)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _look(self, now: Timestamp) -> None:
+        """Read some more, if it is time to."""
+        interval = (self.source.discovery_interval or 0) * 1_000_000
+        is_time = self._looked is None or now.micros - self._looked >= interval
+        if self.end is None and not is_time and self._position + len(self._rest) >= self._size:
+            return
+        self._looked = now.micros
+        self._lines, self._given = [], 0
+        self._check_that_it_is_the_same()
+        if not self._has_passed_header():
+            self._is_finished = self._is_gone
+            return
+        delimiter = self.source.delimiter or b"\n"
+        wanted = BLOCK_SIZE
+        while block := self._file.read(wanted):
+            data = self._rest + block
+            cut = data.rfind(delimiter)
+            if cut >= 0:
+                self._lines = data[:cut].split(delimiter)
+                self._rest = data[cut + len(delimiter) :]
+                break
+            # One line longer than a block.
+            self._rest = data
+            wanted *= 2
+        if self._lines and self._head_size < _HEAD:
+            self._remember_head()
+        self._is_finished = self._is_gone and not self._lines
+
+    def _has_passed_header(self) -> bool:
+        """Whether the header lines are all there; the position is then after them."""
+        lines, delimiter = self.source.skip_header_lines, self.source.delimiter or b"\n"
+        if not lines or self._position:
+            return True
+        self._file.seek(0)
+        end = end_of_lines(self._file, lines, delimiter)
+        self._file.seek(0)
+        is_complete = self._file.read(end).count(delimiter) >= lines
+        self._position = end if is_complete else 0
+        self._file.seek(self._position)
+        return is_complete
+
+    def _check_that_it_is_the_same(self) -> None:
+        if self._is_gone:
+            return
+        try:
+            identity, size = _status(self.path, self._file)
+        except FileNotFoundError:
+            # Whoever removes a file has no use for it any more; what it held is still read, through
+            # the open file.
+            self._is_gone = True
+            return
+        if identity != self._identity:
+            raise SourceError(
+                f"{self._who}: it was replaced by another file of that name while it was followed; expected it to be "
+                f"appended to only, found {size} bytes of another; give each file a name of its own"
+            )
+        self._check_size(size)
+        if identity is None and size > self._size:
+            # A file elsewhere is as long as it was when it was opened.
+            here = self._position + len(self._rest)
+            self._file.close()
+            self._file = filesystem_for(self.path).open(self.path)
+            self._file.seek(here)
+        self._size = size
+
+    def _check_size(self, size: int) -> None:
+        read = max(self._position, self._size)
+        if size < read:
+            raise SourceError(
+                f"{self._who}: expected {read} bytes or more, since it was that long before, found {size}; "
+                "was it truncated, or replaced? A file that is followed may be appended to only"
+            )
+
+    def _check_head(self, file: BinaryIO) -> None:
+        file.seek(0)
+        if (found := zlib.crc32(file.read(self._head_size))) != self._head:
+            raise SourceError(
+                f"{self._who}: expected it to begin as when it was read before (its first {self._head_size} bytes had "
+                f"checksum {self._head:08x}), found other bytes ({found:08x}); was it replaced by another file?"
+            )
+
+    def _remember_head(self) -> None:
+        """Of what has been read so far, so that it is there also in a shorter copy."""
+        here = self._file.tell()
+        self._file.seek(0)
+        head = self._file.read(min(_HEAD, here - len(self._rest)))
+        self._head_size, self._head = len(head), zlib.crc32(head)
+        self._file.seek(here)
+
+    # Lines
+
+    def _decoded(self, lines: list[bytes]) -> list[Any]:
+        source = self.source
+        if source.delimiter is None and source.strip_trailing_newlines:
+            lines = [line.removesuffix(b"\r") for line in lines]
+        elif not source.strip_trailing_newlines:
+            lines = [line + (source.delimiter or b"\n") for line in lines]
+        if source.coder is not None:
+            values = [source.coder.decode(line) for line in lines]
+        else:
+            values = self._as_text(lines)
+        return [(self.path, value) for value in values] if source.with_filename else values
+
+    def _as_text(self, lines: list[bytes]) -> list[str]:
+        try:
+            return [line.decode() for line in lines]
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"{self._who}: a line after byte {self._position} is not UTF-8 (0x{error.object[error.start]:02x}); "
+                "to read other bytes give a coder"
+            ) from error
+
+    @property
+    def _who(self) -> str:
+        return f"{self.source.transform}: {self.path!r}"
+
+
+def _size(file: BinaryIO) -> int:
+    return file.seek(0, os.SEEK_END)
+
+
+def _identity(file: BinaryIO) -> Any:
+    """What tells a file from another of the same name; None where there is nothing."""
+    try:
+        status = os.fstat(file.fileno())
+    except (OSError, AttributeError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _status(path: str, file: BinaryIO) -> tuple[Any, int]:
+    """The identity and size that a path has now."""
+    if _identity(file) is None:
+        return None, filesystem_for(path).size(path)
+    status = os.stat(path.removeprefix("file://"))
+    return (status.st_dev, status.st_ino), status.st_size

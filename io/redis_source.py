@@ -1,0 +1,276 @@
+"""ReadFromRedisStream: the entries of Redis Streams."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from ..sdk.errors import SourceError
+from ..sdk.event_time_reader import EventTimeReader, EventTimes
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.unbounded_source import UnboundedSource
+from ..sdk.watermark_estimators import MonotonicWatermarkEstimator, WatermarkEstimatorProvider
+from ..transforms.read import Read
+from ..windowing.timestamp import Timestamp
+from .optional_package import optional_package
+
+# The id of the last entry that was read, and how many had been added to the stream up to it, of
+# which some may have been removed; None where the server is too old to say.
+Offset = tuple[str, int | None]
+
+_BEGINNING = "0-0"
+
+
+@attrs.frozen
+class RedisStreamEntry:
+    """One entry.
+
+    Attributes:
+      stream: the stream it is of.
+      id: as Redis gave it: milliseconds since 1970 when it was added, a dash, and a number.
+      fields: names and values; text, or bytes if that was asked for.
+    """
+
+    stream: str
+    id: str
+    fields: dict[Any, Any]
+
+    @property
+    def micros(self) -> int:
+        """When it was added, in microseconds."""
+        return int(self.id.partition("-")[0]) * 1000
+
+    def __hash__(self) -> int:
+        return hash((self.stream, self.id))
+
+
+class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
+    """A partition is a stream; an offset the id of an entry."""
+
+    transform = "ReadFromRedisStream"
+
+    def __init__(
+        self, url: str, streams: Sequence[str], group: str | None, trim: bool, decode: bool, times: EventTimes
+    ) -> None:
+        self.url = url
+        self.streams = tuple(streams)
+        self.group = group
+        self.trim = trim
+        self.decode = decode
+        self.times = times
+
+    def partitions(self) -> Sequence[str]:
+        with self.explained("*"):
+            client = self.client()
+            try:
+                client.ping()
+            finally:
+                client.close()
+        return self.streams
+
+    def open(self, partition: str, offset: Offset | None) -> RedisStreamReader:
+        with self.explained(partition):
+            return RedisStreamReader(self, partition, None if offset is None else tuple(offset))  # type: ignore[arg-type]
+
+    def client(self) -> Any:
+        """A connection of its own."""
+        return _package().Redis.from_url(self.url, decode_responses=False)
+
+    @contextmanager
+    def explained(self, stream: str) -> Iterator[None]:
+        """A server's errors as ours, without the password."""
+        try:
+            yield
+        except _package().RedisError as error:
+            where = self.url.rpartition("@")[2].removeprefix("redis://")
+            raise SourceError(f"{self.transform}: {stream!r} in Redis at {where} can't be read: {error}") from error
+
+
+class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
+    """Reads ranges of ids, which stay what they are until entries are removed."""
+
+    def __init__(self, source: RedisStreamSource, stream: str, offset: Offset | None) -> None:
+        super().__init__(source.times)
+        self.source = source
+        self.stream = stream
+        self._client = source.client()
+        self._backlog: int | None = None
+        if offset is None:
+            offset = self._beginning()
+        self._last, self._added = offset
+
+    def take(self, max_elements: int, now: Timestamp) -> tuple[list[RedisStreamEntry], list[int] | int | None]:
+        stop = "+" if self.end is None else self.end[0]
+        with self.source.explained(self.stream):
+            # Both at one moment.
+            transaction = self._client.pipeline(transaction=True)
+            transaction.xrange(self.stream, min=f"({self._last}", max=stop, count=max_elements)
+            transaction.exists(self.stream)
+            transaction.execute_command("XINFO", "STREAM", self.stream)
+            found, exists, information = transaction.execute(raise_on_error=False)
+            if isinstance(found, Exception):
+                raise found
+        if not exists:
+            if self._last != _BEGINNING:
+                raise SourceError(
+                    f"{self._who}: expected the stream to be there, since it was read up to {self._last}, found none; "
+                    "was it deleted?"
+                )
+            return [], None
+        if isinstance(information, Exception):
+            raise information
+        self._count(information, [id for id, _ in found])
+        return self._entries(found)
+
+    def offset(self) -> Offset:
+        return self._last, self._added
+
+    def backlog(self) -> int | None:
+        return self._backlog
+
+    def acknowledge(self, offset: Any) -> None:
+        last = _BEGINNING if offset is None else offset[0]
+        if last == _BEGINNING:
+            return
+        with self.source.explained(self.stream):
+            if self.source.group is not None:
+                self._tell_group(last)
+            if self.source.trim:
+                milliseconds, _, number = last.partition("-")
+                self._client.xtrim(self.stream, minid=f"{milliseconds}-{int(number) + 1}", approximate=False)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _beginning(self) -> Offset:
+        """Where its group stands; else before all that is there."""
+        group = self.source.group
+        if not self._client.exists(self.stream):
+            return _BEGINNING, 0
+        information = self._client.xinfo_stream(self.stream)
+        added = information.get("entries-added")
+        removed = None if added is None else added - information["length"]
+        if group is not None:
+            for known in self._client.xinfo_groups(self.stream):
+                if _text(known["name"]) == group:
+                    read = known.get("entries-read")
+                    return _text(known["last-delivered-id"]), read
+        return _BEGINNING, removed
+
+    def _tell_group(self, last: str) -> None:
+        """Have the group's place in the stream be ours, for whoever watches its lag."""
+        try:
+            self._client.xgroup_setid(self.stream, self.source.group, last)
+        except _package().ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            self._client.xgroup_create(self.stream, self.source.group, last)
+
+    def _count(self, information: Any, ids: list[bytes]) -> None:
+        """See to it that nothing was removed before it was read."""
+        facts = (
+            dict(zip(map(_text, information[::2]), information[1::2]))
+            if isinstance(information, list)
+            else {_text(name): value for name, value in information.items()}
+        )
+        added = facts.get("entries-added")
+        if added is None or self._added is None:
+            return
+        removed = added - facts["length"]
+        if removed > self._added:
+            raise SourceError(
+                f"{self._who}: expected all entries after {self._last} to be there, found that "
+                f"{removed - self._added} of them or more were removed before they were read; trim the stream less, or "
+                "let this transform do it (trim=True)"
+            )
+        self._added += len(ids)
+        last = _text(ids[-1]) if ids else self._last
+        if last == _text(facts["last-generated-id"]):
+            # Also counts what was removed one by one.
+            self._added = added
+        self._backlog = max(added - self._added, 0)
+
+    def _entries(self, found: list[Any]) -> tuple[list[RedisStreamEntry], list[int]]:
+        try:
+            entries = [RedisStreamEntry(self.stream, _text(id), self._fields(fields)) for id, fields in found]
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"{self._who}: an entry after {self._last} is not UTF-8 (0x{error.object[error.start]:02x}); "
+                "to have bytes say decode=False"
+            ) from error
+        if entries:
+            self._last = entries[-1].id
+        return entries, [entry.micros for entry in entries]
+
+    def _fields(self, fields: dict[bytes, bytes]) -> dict[Any, Any]:
+        return {n.decode(): v.decode() for n, v in fields.items()} if self.source.decode else fields
+
+    @property
+    def _who(self) -> str:
+        return f"{self.source.transform}: {self.stream!r}"
+
+
+class ReadFromRedisStream(PTransform):
+    """A `RedisStreamEntry` for each entry of one or more streams, from their beginning or where a group stands.
+
+    What was read is read again after a failure, by its id, so entries have to stay until then:
+    removing them too early is an error when it is noticed (by Redis 7 or later).  Needs Redis
+    6.2 and the extra `redis`.
+
+    Args:
+      url: such as 'redis://user:password@host:6379/0'.
+      streams: the name of a stream, or several; one that isn't there yet is waited for.
+      group: a consumer group that is told how far durable checkpoints have come, and where reading
+        begins if there is no checkpoint.  It isn't read through.
+      trim: remove entries from the stream when a checkpoint after them is durable.
+      decode: give text; otherwise bytes.
+      timestamp_fn, watermark_estimator, idle_after: see `EventTimes`; without them an entry
+        happened when it was added, and the watermark follows the last one.
+
+    >>> import penstock as beam
+    >>> beam.io.ReadFromRedisStream("redis://localhost", "clicks").source.streams
+    ('clicks',)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        streams: str | Sequence[str],
+        *,
+        group: str | None = None,
+        trim: bool = False,
+        decode: bool = True,
+        timestamp_fn: Callable[[RedisStreamEntry], Any] | None = None,
+        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        idle_after: Any = None,
+    ) -> None:
+        super().__init__()
+        _package()
+        if not isinstance(url, str) or "://" not in url:
+            raise ValueError("ReadFromRedisStream: expected a URL such as 'redis://localhost:6379/0', got another text")
+        names = [streams] if isinstance(streams, str) else list(streams)
+        if not names:
+            raise ValueError("ReadFromRedisStream: expected the name of a stream, got none")
+        monotonic = MonotonicWatermarkEstimator.default_provider()
+        times = EventTimes.of("ReadFromRedisStream", timestamp_fn, watermark_estimator, idle_after, monotonic)
+        self.source = RedisStreamSource(url, names, group, trim, decode, times)
+
+    def expand(self, pbegin: PBegin) -> PCollection[RedisStreamEntry]:
+        source = copy.copy(self.source)
+        source.transform = pbegin.pipeline.full_label
+        read = Read(source).with_output_types(RedisStreamEntry)
+        entries: PCollection[RedisStreamEntry] = pbegin | read
+        return entries
+
+
+def _package() -> Any:
+    return optional_package("redis", extra="redis", needed_for="ReadFromRedisStream")
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,156 @@
+"""ReadFromSocket: lines that a server sends over TCP."""
+
+from __future__ import annotations
+
+import copy
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..sdk.errors import SourceError
+from ..sdk.event_time_reader import EventTimeReader, EventTimes
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.unbounded_source import UnboundedSource
+from ..sdk.watermark_estimators import WatermarkEstimatorProvider
+from ..transforms.read import Read
+from ..windowing.timestamp import Timestamp
+
+_BLOCK = 64 * 1024
+
+# So much is read ahead and no more: what isn't read, the server can't send.
+_READ_AHEAD = 1024 * 1024
+
+
+class SocketSource(UnboundedSource[str]):
+    """One connection, which is the only partition.  What it gave once it doesn't give again."""
+
+    replayable = False
+
+    def __init__(self, host: str, port: int, times: EventTimes, connect_timeout: float) -> None:
+        self.host = host
+        self.port = port
+        self.times = times
+        self.connect_timeout = connect_timeout
+        self.transform = "ReadFromSocket"
+
+    def __str__(self) -> str:
+        return f"{self.transform}: {self.host}:{self.port}"
+
+    def partitions(self) -> Sequence[str]:
+        return [f"{self.host}:{self.port}"]
+
+    def open(self, partition: str, offset: Any | None) -> SocketReader:
+        try:
+            connection = socket.create_connection((self.host, self.port), timeout=self.connect_timeout)
+        except OSError as error:
+            raise SourceError(f"{self} can't be reached: {error}; is the server running?") from error
+        connection.setblocking(False)
+        return SocketReader(self, connection, offset or 0)
+
+
+class SocketReader(EventTimeReader[str]):
+    """Reads what has arrived; its offset is how many lines that were, for whoever wants to know."""
+
+    def __init__(self, source: SocketSource, connection: socket.socket, lines: int) -> None:
+        super().__init__(source.times)
+        self.source = source
+        self._connection = connection
+        self._count = lines
+        self._lines: list[bytes] = []
+        self._rest = bytearray()
+        self._has_ended = False
+
+    def take(self, max_elements: int, now: Timestamp) -> tuple[list[str], list[int] | int | None]:
+        if len(self._lines) < max_elements:
+            self._receive()
+        taken, self._lines = self._lines[:max_elements], self._lines[max_elements:]
+        self._count += len(taken)
+        try:
+            return [line.removesuffix(b"\r").decode() for line in taken], None
+        except UnicodeDecodeError as error:
+            found = error.object[error.start]
+            raise SourceError(
+                f"{self.source}: one of the lines {self._count - len(taken) + 1} to {self._count} is not UTF-8 "
+                f"(0x{found:02x})"
+            ) from error
+
+    def offset(self) -> int:
+        return self._count
+
+    def is_finished(self) -> bool:
+        return self._has_ended and not self._lines
+
+    def backlog(self) -> int | None:
+        return len(self._lines)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> Any:
+        raise SourceError(f"{self.source}: what is read from a socket can't be read again, so no batch can be planned")
+
+    def _receive(self) -> None:
+        while not self._has_ended and len(self._rest) < _READ_AHEAD:
+            try:
+                block = self._connection.recv(_BLOCK)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise SourceError(f"{self.source}: the connection broke after {self._count} lines: {error}") from error
+            self._rest += block
+            self._has_ended = not block
+        *lines, rest = bytes(self._rest).split(b"\n")
+        self._rest = bytearray(rest)
+        if self._has_ended and rest:
+            lines.append(rest)
+            self._rest.clear()
+        self._lines += lines
+
+
+class ReadFromSocket(PTransform):
+    """The lines, as UTF-8, that a server sends over TCP until it closes the connection.
+
+    A socket can't be read twice.  After a failure the lines are gone that had been read since
+    the last checkpoint, and those that come while nobody is connected: at most once is all that
+    can be had, and has to be said by `at_most_once=True`.  Runners that can't run a source
+    of which something may be lost refuse it.
+
+    Args:
+      at_most_once: that losing lines is understood.
+      timestamp_fn, watermark_estimator, idle_after: see `EventTimes`; without them a line happens
+        when it is read.
+      connect_timeout: in seconds.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> (p | beam.io.ReadFromSocket("localhost", 9999, at_most_once=True)).is_bounded
+    False
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        at_most_once: bool = False,
+        timestamp_fn: Callable[[str], Any] | None = None,
+        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        idle_after: Any = None,
+        connect_timeout: float = 10.0,
+    ) -> None:
+        super().__init__()
+        if not at_most_once:
+            raise ValueError(
+                f"ReadFromSocket: what {host}:{port} sends can't be read again after a failure, so lines may be lost, "
+                "and nothing read from it is exactly once; say at_most_once=True if that will do, or have it written "
+                "to a file or a Redis stream and read that"
+            )
+        times = EventTimes.of("ReadFromSocket", timestamp_fn, watermark_estimator, idle_after)
+        self.source = SocketSource(host, port, times, connect_timeout)
+
+    def expand(self, pbegin: PBegin) -> PCollection[str]:
+        source = copy.copy(self.source)
+        source.transform = pbegin.pipeline.full_label
+        lines: PCollection[str] = pbegin | Read(source).with_output_types(str)
+        return lines

@@ -1,0 +1,215 @@
+"""ReadFromSQL: the rows of a table, as they are added."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..sdk.errors import SourceError
+from ..sdk.event_time_reader import EventTimeReader, EventTimes
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.row import Row
+from ..sdk.unbounded_source import UnboundedSource
+from ..sdk.watermark_estimators import WatermarkEstimatorProvider
+from ..transforms.read import Read
+from ..windowing.timestamp import Timestamp, micros_of
+from .filesystem import AnyPath, path_string
+from .sql_database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession
+from .sql_dialect import MARK, is_database_error
+
+
+class SqlSource(UnboundedSource[Row]):
+    """Rows in the order of a column that only grows; the offset is its value in the last row.
+
+    Args:
+      database: where the table is.
+      relation: the table, or a query in brackets.
+      column: the column that grows.
+      poll_interval: microseconds from a look that found all there was to the next.
+      times: when rows happened.
+    """
+
+    transform = "ReadFromSQL"
+
+    def __init__(
+        self,
+        database: SqlDatabase,
+        table: str | None,
+        query: str | None,
+        column: str,
+        poll_interval: int,
+        times: EventTimes,
+    ) -> None:
+        self.database = database
+        self.table = table
+        self.query = query
+        self.column = column
+        self.poll_interval = poll_interval
+        self.times = times
+
+    def __str__(self) -> str:
+        what = f"table {self.table!r}" if self.table is not None else "the query"
+        return f"{self.transform}: {what} in {self.database}"
+
+    def partitions(self) -> Sequence[str]:
+        self._check()
+        return ["all"]
+
+    def open(self, partition: str, offset: Any | None) -> SqlReader:
+        return SqlReader(self, None if offset is None else offset[0])
+
+    def statement(self, session: SqlSession, after: bool, until: bool, limit: int) -> str:
+        """The query for the next rows, with a parameter for each of `after` and `until`."""
+        dialect = session.dialect
+        column = dialect.quoted(self.column)
+        relation = dialect.quoted(self.table) if self.table is not None else f"({self.query}) AS polled"
+        where = f"{column} IS NOT NULL" + f" AND {column} > {MARK}" * after + f" AND {column} <= {MARK}" * until
+        limited = f" LIMIT {limit}" if dialect.name in ("sqlite", "postgresql", "mysql", "mariadb") else ""
+        return f"SELECT * FROM {relation} WHERE {where} ORDER BY {column}{limited}"
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """A database's errors as ours, without passwords."""
+        try:
+            yield
+        except Exception as error:
+            if not is_database_error(error):
+                raise
+            shown = self.database.without_secrets(str(error)).strip()
+            raise SourceError(f"{self} can't be read: {shown}") from error
+
+    def _check(self) -> None:
+        path = self.database.path if isinstance(self.database, SqliteFile) else None
+        if path is not None and not os.path.exists(path):
+            # SQLite would make an empty one.
+            raise SourceError(f"{self} can't be read: there is no such file")
+        with self.explained(), self.database.session() as session:
+            columns, _rows = session.select(self.statement(session, False, False, 1), (), 0)
+        if self.column not in columns:
+            raise SourceError(f"{self}: expected a column {self.column!r}, found {', '.join(columns)}")
+
+
+class SqlReader(EventTimeReader[Row]):
+    """Asks for the rows after the last one."""
+
+    def __init__(self, source: SqlSource, last: Any) -> None:
+        super().__init__(source.times)
+        self.source = source
+        self._last = last
+        self._session: SqlSession | None = None
+        self._next_look: int | None = None
+
+    def take(self, max_elements: int, now: Timestamp) -> tuple[list[Row], list[int] | int | None]:
+        if self.end is None and self._next_look is not None and now.micros < self._next_look:
+            return [], None
+        source = self.source
+        end = None if self.end is None else self.end[0]
+        with source.explained():
+            if self._session is None:
+                self._session = SqlSession(source.database.connect(), source.database.dialect)
+            parameters = [value for value in (self._last, end) if value is not None]
+            statement = source.statement(self._session, self._last is not None, end is not None, max_elements)
+            columns, rows = self._session.select(statement, parameters, max_elements)
+        self._next_look = None if len(rows) == max_elements else now.micros + source.poll_interval
+        if not rows:
+            return [], None
+        index = columns.index(source.column)
+        self._check_that_it_grows([row[index] for row in rows])
+        self._last = rows[-1][index]
+        return [Row(**dict(zip(columns, row))) for row in rows], None
+
+    def offset(self) -> tuple[Any] | None:
+        return None if self._last is None else (self._last,)
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _check_that_it_grows(self, values: list[Any]) -> None:
+        before = self._last
+        for value in values:
+            if value == before:
+                raise SourceError(
+                    f"{self.source}: expected each row to have a greater {self.source.column!r} than the one before, "
+                    f"found two with {value!r}, of which one might be missed; use a column that is unique, such as "
+                    "an identity or a sequence"
+                )
+            before = value
+
+
+class ReadFromSQL(PTransform):
+    """A `Row` for each row of a table, those that are there and those that are added later.
+
+    The table is asked every `poll_interval` seconds for rows with a greater value in
+    `increasing_column` than the last it gave.  So rows have to become visible in the order of that
+    column: a row whose transaction commits after that of a later number is missed.  Have one
+    writer at a time, or let a query leave out rows that are younger than any transaction.
+    Rows that are changed or deleted after they were read aren't noticed; without a value they
+    are never read.
+
+    Args:
+      connection: a URL as SQLAlchemy reads it; a function without arguments that gives a new
+        DB-API connection, and is picklable; or the path of an SQLite database.
+      table: its name, with or without a schema; or else
+      query: a SELECT whose rows are read in its place.
+      increasing_column: has a different, greater value in each new row.
+      timestamp_fn: gives a row's event time; with `watermark_estimator` and `idle_after` as in
+        `EventTimes`.  Without it a row happens when it is read.
+      dialect: see `WriteToSQL`.
+
+    Raises `MissingExtraError` while the pipeline is built if the driver isn't installed, and
+    `SourceError` when the run starts and there is no such table or column.  A table whose column
+    has two equal values is an error when it is noticed.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> (p | beam.io.ReadFromSQL("shop.db", "orders", increasing_column="id")).is_bounded
+    False
+    """
+
+    def __init__(
+        self,
+        connection: AnyPath | Callable[[], Any],
+        table: str | None = None,
+        query: str | None = None,
+        *,
+        increasing_column: str,
+        poll_interval: float = 1.0,
+        timestamp_fn: Callable[[Row], Any] | None = None,
+        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        idle_after: Any = None,
+        dialect: str | None = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if (table is None) == (query is None):
+            raise ValueError(f"{name}: expected a table or a query, got {'neither' if table is None else 'both'}")
+        if micros_of(poll_interval) < 0:
+            raise ValueError(f"{name}: poll_interval must be 0 seconds or more, got {poll_interval!r}")
+        times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after)
+        database = _database(name, connection, dialect)
+        self.source = SqlSource(database, table, query, increasing_column, micros_of(poll_interval), times)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Row]:
+        source = copy.copy(self.source)
+        source.transform = pbegin.pipeline.full_label
+        rows: PCollection[Row] = pbegin | Read(source).with_output_types(Row)
+        return rows
+
+
+def _database(name: str, connection: Any, dialect: str | None) -> SqlDatabase:
+    # A connection of SQLite can be called too.
+    if callable(connection) and not hasattr(connection, "cursor"):
+        return SqlConnector(connection, dialect)
+    if not isinstance(connection, (str, os.PathLike)):
+        raise TypeError(
+            f"{name}: expected a database's URL, a path, or a function that connects to it, "
+            f"got a {type(connection).__name__}; did you forget the lambda?"
+        )
+    path = path_string(connection)
+    return SqlAlchemyUrl(path, name) if "://" in path else SqliteFile(path, timeout=60.0)

@@ -1,0 +1,74 @@
+"""Elements every so often, under Beam's names."""
+
+import pytest
+from unbounded_reading import check_replay, elements, polled
+
+import penstock as beam
+from penstock.transforms.periodicsequence import PeriodicImpulse
+from penstock.windowing import Timestamp
+from penstock.windowing.timestamp import MAX_MICROS
+
+
+def reader(*args, **options):
+    return PeriodicImpulse(*args, **options).source.open(0, None)
+
+
+def test_an_element_is_the_time_that_it_fires_at():
+    """Up to, and without, the stop; none before its time, all at once that are due."""
+    impulses = reader(10, 40, fire_interval=10)
+
+    assert [] == polled(impulses, 9.9)
+    assert [(10, 10_000_000), (20, 20_000_000)] == elements(impulses.poll(9, Timestamp(29)))
+    assert 29_000_000 == impulses.watermark(Timestamp(29))
+    assert [30] == polled(impulses, 100)
+    assert impulses.is_finished()
+    assert MAX_MICROS == impulses.watermark(Timestamp(100))
+    assert [10, 20, 30] == check_replay(PeriodicImpulse(10, 40, 10).source, 0, 100, 1)
+
+
+def test_without_a_start_it_starts_when_it_is_first_read():
+    """And goes on from there after a failure."""
+    source = PeriodicImpulse(fire_interval=10).source
+    first = source.open(0, None)
+
+    assert [5] == polled(first, 5)
+    assert [15, 25] == polled(source.open(0, first.offset()), 27)
+
+
+def test_data_comes_instead_of_times():
+    """Over and over until the stop; without one, once."""
+    assert [("a", 0), ("b", 10_000_000), ("a", 20_000_000)] == elements(
+        reader(0, 30, 10, data=["a", "b"]).poll(9, Timestamp(100))
+    )
+    once = reader(0, fire_interval=10, data=["a", "b"])
+    assert ["a", "b"] == polled(once, 100)
+    assert once.is_finished()
+
+
+def test_data_may_bring_its_own_event_times():
+    """It comes when it is due all the same, and isn't repeated."""
+    data = [(Timestamp(7), "a"), (Timestamp(3), "b")]
+
+    assert [("a", 7_000_000), ("b", 3_000_000)] == elements(reader(0, 20, 10, data=data).poll(9, Timestamp(100)))
+    with pytest.raises(ValueError, match="3 elements are due until 30, but data has 2"):
+        PeriodicImpulse(0, 30, 10, data=data)
+
+
+def test_each_element_may_have_a_window_of_its_own():
+    """As long as the interval."""
+    windowed = beam.Pipeline() | PeriodicImpulse(0, 30, 10, apply_windowing=True)
+
+    assert beam.window.FixedWindows(10) == windowed.windowing.window_fn
+    assert not windowed.is_bounded
+
+
+def test_what_can_not_be_is_said_when_it_is_made():
+    """Intervals and ends."""
+    with pytest.raises(ValueError, match="fire_interval must be more than 0 seconds, got 0"):
+        PeriodicImpulse(fire_interval=0)
+    with pytest.raises(ValueError, match="with a stop_timestamp give a start_timestamp"):
+        PeriodicImpulse(stop_timestamp=5)
+    with pytest.raises(ValueError, match="it would stop at 5 before it starts at 6"):
+        PeriodicImpulse(6, 5)
+    with pytest.raises(ValueError, match="at least one element"):
+        PeriodicImpulse(data=[])
