@@ -1,4 +1,4 @@
-"""`python -m penstock`: run a pipeline, draw it, list the runners."""
+"""`python -m penstock`: run a pipeline, draw it, list the runners, look at checkpoints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import click
 
 from . import __version__
+from .cli.checkpoints import checkpoints
 from .cli.program import run_program
 from .cli.runner_list import describe_runners
 from .cli.short_errors import short_message
@@ -65,6 +66,9 @@ def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> Non
 def runners() -> None:
     """List the runners: what each can do, or lacks."""
     click.echo(describe_runners())
+
+
+main.add_command(checkpoints)
 
 
 @main.command()

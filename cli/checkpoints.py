@@ -1,0 +1,146 @@
+"""`penstock checkpoints`: what a directory of checkpoints holds, and whether it is whole."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from ..sdk.errors import PenstockError
+
+if TYPE_CHECKING:
+    from ..runners.execution.manifest import Checkpoint
+    from ..runners.execution.snapshot_store import SnapshotStore
+
+DIRECTORY = click.argument("directory")
+EPOCH = click.argument("epoch", type=int, required=False)
+
+
+class _ShortErrors(click.Group):
+    """Commands whose errors of ours are printed in a line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PenstockError as error:
+            _fail(f"{type(error).__name__}: {error}")
+
+
+@click.group(cls=_ShortErrors)
+def checkpoints() -> None:
+    """Look at the checkpoints of a streaming job.
+
+    They are in a directory, or at a URL such as s3://bucket/job.  Nothing is changed, and nothing is unpickled.
+    """
+
+
+@checkpoints.command(name="list")
+@DIRECTORY
+def list_command(directory: str) -> None:
+    """List the checkpoints and savepoints, the newest first."""
+    rows = [("epoch", "kind", "committed", "parts", "files", "size", "")]
+    for found in store_of(directory).found():
+        if found.checkpoint is None:
+            rows.append((str(found.name.epoch), found.name.kind.value, "", "", "", "", f"damaged: {found.damage}"))
+            continue
+        each = found.checkpoint
+        files = each.files()
+        size = size_of(sum(file.length for file in files))
+        note = "replaced by a later owner" if found.replaced else ""
+        numbers = (str(len(each.parts)), str(len(files)), size)
+        rows.append((str(each.epoch), each.kind.value, committed_at(each), *numbers, note))
+    if len(rows) == 1:
+        _fail(f"{directory}: no checkpoints")
+    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    for *row, note in rows:
+        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join([*cells, note]).rstrip())
+
+
+@checkpoints.command()
+@DIRECTORY
+@EPOCH
+def show(directory: str, epoch: int | None) -> None:
+    """Show the parts, files and metadata of a checkpoint: of EPOCH, or the newest."""
+    for found in store_of(directory).found():
+        if found.name.epoch == epoch or (epoch is None and not found.replaced):
+            if found.checkpoint is None:
+                _fail(f"epoch {found.name.epoch} is damaged: {found.damage}")
+            click.echo(described(found.checkpoint))
+            return
+    _fail(f"{directory}: no checkpoint" + ("s" if epoch is None else f" of epoch {epoch}"))
+
+
+@checkpoints.command()
+@DIRECTORY
+@EPOCH
+def verify(directory: str, epoch: int | None) -> None:
+    """Read every file of all checkpoints, or of EPOCH, and say which are as they were written.
+
+    Ends with status 1 if one isn't.
+    """
+    store = store_of(directory)
+    chosen = [found for found in store.found() if epoch in (None, found.name.epoch)]
+    if not chosen:
+        _fail(f"{directory}: no checkpoint" + ("s" if epoch is None else f" of epoch {epoch}"))
+    damaged = 0
+    for found in chosen:
+        damage = store.damage_of(found)
+        damaged += damage is not None
+        click.echo(f"epoch {found.name.epoch}: " + ("whole" if damage is None else f"damaged: {damage}"))
+    if damaged:
+        sys.exit(1)
+
+
+def store_of(directory: str) -> SnapshotStore:
+    """The store at a path or URL, to look at."""
+    from ..runners.execution.disk import disk_of
+    from ..runners.execution.snapshot_store import SnapshotStore
+
+    directory = directory.rstrip("/") or "/"
+    return SnapshotStore(disk_of(directory), directory)
+
+
+def described(checkpoint: Checkpoint) -> str:
+    """A checkpoint, its parts and the files that each stands on, as text."""
+    lines = [
+        f"epoch      {checkpoint.epoch}",
+        f"kind       {checkpoint.kind.value}",
+        f"owner      {checkpoint.generation}",
+        f"committed  {committed_at(checkpoint)}",
+        f"metadata   {json.dumps(checkpoint.metadata, ensure_ascii=False)}",
+    ]
+    for part in checkpoint.parts:
+        lines.append(f"part       {part.name}")
+        for file in part.files:
+            records = "1 record" if file.records == 1 else f"{file.records} records"
+            lines.append(f"  {file.kind.value:5}  {file.file}  {records}, {size_of(file.length)}, crc {file.crc32:08x}")
+    return "\n".join(lines)
+
+
+def committed_at(checkpoint: Checkpoint) -> str:
+    """When, in UTC."""
+    moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=checkpoint.committed_at_micros)
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def size_of(length: int) -> str:
+    """A number of bytes, for people.
+
+    >>> size_of(999), size_of(1_500), size_of(2_340_000_000)
+    ('999 B', '1.5 kB', '2.3 GB')
+    """
+    size, unit = float(length), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{length} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(message, err=True)
+    sys.exit(1)

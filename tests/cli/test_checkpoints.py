@@ -1,0 +1,132 @@
+"""`penstock checkpoints list|show|verify DIR`."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+from click.testing import CliRunner, Result
+from command_line import Penstock
+
+from penstock.__main__ import main
+from penstock.runners.execution.disk import disk_of
+from penstock.runners.execution.manifest import CheckpointKind
+from penstock.runners.execution.snapshot_store import SnapshotStore
+
+Command: TypeAlias = Callable[..., Result]
+
+
+@pytest.fixture
+def store(tmp_path: pathlib.Path) -> SnapshotStore:
+    """A full checkpoint, a delta on it, and a savepoint."""
+    moments = iter([60.0, 120.0, 86_400.0])
+    numbers = iter(range(100))
+    directory = f"{tmp_path}/store"
+    store = SnapshotStore(
+        disk_of(directory), directory, token=lambda: f"{next(numbers):02x}", now=lambda: next(moments)
+    )
+    store.take_over()
+    store.begin(1)
+    full = store.write_part(1, "sum/0", [b"x" * 2000, b"y"])
+    store.commit(1, [full], {"offset": 10})
+    store.begin(2)
+    delta = store.write_part(2, "sum/0", [b"z"], base=full)
+    store.commit(2, [delta], {"offset": 20})
+    store.begin(3)
+    store.commit(3, [delta], {"offset": 20}, kind=CheckpointKind.SAVEPOINT)
+    return store
+
+
+@pytest.fixture
+def command() -> Command:
+    """`penstock checkpoints ...`, in this process."""
+    return lambda *arguments: CliRunner().invoke(main, ["checkpoints", *arguments])
+
+
+def damage(store: SnapshotStore, name: str) -> str:
+    """Cut off the last byte of the one file that has this in its name; the path."""
+    (path,) = pathlib.Path(store.directory).rglob(f"*{name}*")
+    path.write_bytes(path.read_bytes()[:-1])
+    return str(path)
+
+
+def test_checkpoints_are_listed(store: SnapshotStore, command: Command) -> None:
+    """The newest first, in columns."""
+    ran = command("list", f"{store.directory}/")
+
+    expected = """\
+epoch  kind        committed             parts  files  size
+3      savepoint   1970-01-02 00:00:00Z  1      2      2.1 kB
+2      checkpoint  1970-01-01 00:02:00Z  1      2      2.1 kB
+1      checkpoint  1970-01-01 00:01:00Z  1      1      2.0 kB
+"""
+    assert (0, expected) == (ran.exit_code, ran.output)
+
+
+def test_a_checkpoint_is_shown(store: SnapshotStore, command: Command) -> None:
+    """The newest, or that of an epoch: its parts, and the files of each."""
+    full, delta = (f"{file.crc32:08x}" for file in store.open(2).files())
+    expected = f"""\
+epoch      2
+kind       checkpoint
+owner      00000001-00
+committed  1970-01-01 00:02:00Z
+metadata   {{"offset": 20}}
+part       sum/0
+  full   000000000001-00000001-00-01.full  2 records, 2.0 kB, crc {full}
+  delta  000000000002-00000001-00-02.delta  1 record, 37 B, crc {delta}
+"""
+    ran = command("show", store.directory, "2")
+
+    assert (0, expected) == (ran.exit_code, ran.output)
+    assert "epoch      3\nkind       savepoint\n" in command("show", store.directory).output
+
+
+def test_checkpoints_are_verified(store: SnapshotStore, command: Command) -> None:
+    """Status 1 if one is damaged, and the file is named."""
+    ran = command("verify", store.directory)
+    assert (0, "epoch 3: whole\nepoch 2: whole\nepoch 1: whole\n") == (ran.exit_code, ran.output)
+
+    path = damage(store, ".delta")
+    ran = command("verify", store.directory)
+    says = f"damaged: {path}: found its end after 36 bytes, expected a checksum"
+    assert (1, f"epoch 3: {says}\nepoch 2: {says}\nepoch 1: whole\n") == (ran.exit_code, ran.output)
+    assert (0, "epoch 1: whole\n") == ((ran := command("verify", store.directory, "1")).exit_code, ran.output)
+
+
+def test_a_damaged_manifest_is_listed_as_such(store: SnapshotStore, command: Command) -> None:
+    """The others are listed all the same."""
+    path = damage(store, "manifest-000000000002")
+
+    lines = command("list", store.directory).output.splitlines()
+    assert ["3", "2", "1"] == [line.split()[0] for line in lines[1:]]
+    assert f"damaged: {path}: found " in lines[2]
+    assert 1 == command("show", store.directory, "2").exit_code
+    assert f"epoch 2 is damaged: {path}: found " in command("show", store.directory, "2").output
+
+
+@pytest.mark.parametrize("name", ["list", "show", "verify"])
+def test_a_directory_without_checkpoints_is_an_error(name: str, tmp_path: pathlib.Path, command: Command) -> None:
+    """Perhaps it is misspelt."""
+    ran = command(name, str(tmp_path))
+
+    assert (1, f"{tmp_path}: no checkpoints\n") == (ran.exit_code, ran.output)
+
+
+@pytest.mark.parametrize("name", ["show", "verify"])
+def test_an_epoch_that_is_not_there_is_an_error(name: str, store: SnapshotStore, command: Command) -> None:
+    """It is named."""
+    ran = command(name, store.directory, "9")
+
+    assert (1, f"{store.directory}: no checkpoint of epoch 9\n") == (ran.exit_code, ran.output)
+
+
+def test_a_place_that_cannot_be_reached_is_an_error_in_a_line(penstock: Penstock) -> None:
+    """By the command itself."""
+    ran = penstock("checkpoints", "list", "carrier://pigeon")
+
+    assert 1 == ran.returncode
+    assert ran.stderr.startswith("SnapshotError: 'carrier://pigeon' can't be reached: ")
+    assert 1 == len(ran.stderr.splitlines())
