@@ -107,6 +107,10 @@ class UntrustedSnapshotError(SnapshotError):
     """Others could have written the checkpoints, and reading them would run what they wrote."""
 
 
+class CheckpointMismatchError(SnapshotError):
+    """A checkpoint has state that the pipeline has no place for."""
+
+
 class RunnerError(PenstockError):
     """A runner can't be found or started, or failed outside of user code."""
 

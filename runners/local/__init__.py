@@ -1,7 +1,44 @@
 """The local runner.
 
-runner.py      LocalStreamingRunner: what `--runner=local` starts
-execution.py   one run: sources read, bundles pushed, sinks committed
+runner.py            LocalStreamingRunner: what `--runner=local` starts
+
+A bounded pipeline, or a script, in the process that starts it:
+
+execution.py         sources read, bundles pushed, sinks committed
+
+A stream, side by side or with checkpoints:
+
+streaming.py         a job from the flags
+job.py               what is decided where the pipeline was started: checkpoints, recovery, the end
+coordinator.py       when a checkpoint begins, and who has acknowledged it
+transactions.py      sinks: prepared, committed, aborted
+restarts.py          how often a job starts again
+workers.py           who runs the subtasks; in this process
+forked_workers.py    the same in processes of their own
+slot_process.py      the loop of such a process
+slot.py              subtasks that take turns
+commands.py          what is said between job and slots
+
+A subtask:
+
+execution_graph.py   tasks and edges: the plan cut at its shuffles
+subtask.py           messages in, messages out, one at a time
+alignment.py         ABS, algorithm 1
+task_execution.py    the steps of a task at work
+task_snapshot.py     what it puts into a snapshot, and takes out of one
+grouping.py          a grouping, fed and advanced
+keyed.py             a ParDo with state, fed and advanced
+injector.py          a source's partitions, offsets and watermarks
+bounded_reader.py    a bounded source as such
+script_injector.py   a script, played event by event
+clock.py             processing time
+
+Channels:
+
+messages.py          what travels
+channel.py           first in, first out
+pipe_channel.py      the same from process to process
+exchange.py          who gets which elements
 """
 
 from .runner import LocalStreamingRunner

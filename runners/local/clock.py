@@ -1,6 +1,8 @@
-"""The clock of a run: processing time, which a script may move."""
+"""Clocks: processing time, which a script may move, or the time of the day does."""
 
 from __future__ import annotations
+
+import time
 
 
 class Clock:
@@ -8,9 +10,14 @@ class Clock:
 
     __slots__ = ("now",)
 
-    def __init__(self) -> None:
-        self.now = 0
+    def __init__(self, now: int = 0) -> None:
+        self.now = now
 
     def advance(self, micros: int) -> None:
         """Move on by this much."""
         self.now += micros
+
+
+def time_of_day() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000

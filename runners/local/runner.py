@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...sdk.errors import UnsupportedError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import PipelineOptions
@@ -12,6 +11,7 @@ from ...sdk.runner import PipelineResult, PipelineState, Runner
 from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
 from .execution import LocalExecution
+from .streaming import StreamingResult, is_streamed, job_of
 
 
 class LocalStreamingRunner(Runner):
@@ -19,19 +19,23 @@ class LocalStreamingRunner(Runner):
 
     name = "local"
 
-    def run_pipeline(self, graph: Graph, options: PipelineOptions) -> LocalResult:
+    def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end, and raise what made it fail."""
-        for transform in graph.unbounded_reads():
-            raise UnsupportedError(
-                f"{transform.label}: its source has no end, and --runner=local doesn't stream from such sources yet; "
-                "no runner does: read a bounded part of it, or test with TestStream"
-            )
+        if is_streamed(graph, options):
+            return self._stream(graph, options)
         container = MetricsContainer()
         plan = fuse(graph, is_final if graph.is_bounded else _never)
         execution = LocalExecution(plan, container)
         with scoped(container), progress_of(execution.counts, plan, options):
             execution.run()
         return LocalResult(container)
+
+    def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
+        job = job_of(graph, options)
+        if not graph.unbounded_reads():
+            job.run()
+            return LocalResult(job.metrics)
+        return StreamingResult(job)
 
     @classmethod
     def capabilities(cls) -> Mapping[str, str]:
@@ -44,7 +48,7 @@ class LocalStreamingRunner(Runner):
             "state and timers": "yes",
             "transactional sinks: files, SQL tables, changelogs": "yes",
             "TestStream": "yes",
-            "unbounded sources": "no",
+            "unbounded sources": "yes",
         }
 
 

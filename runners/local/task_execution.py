@@ -21,7 +21,7 @@ from ..execution.fusion import Grouping, Keyed, Output, Plan, Stage, Step, Union
 from ..execution.output import OutputRun
 from ..execution.side_input_views import SideInputViews
 from .clock import Clock
-from .execution_graph import Edge, EdgeKind, Task, inputs_of, outputs_of
+from .execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
 from .grouping import GroupingRun
 from .keyed import KeyedRun
 
@@ -204,8 +204,17 @@ class TaskExecution:
 
     def next_processing_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""
-        times = [run.next_processing_time() for run in (*self.groupings.values(), *self.keyed.values())]
+        times = [grouping.next_processing_time() for grouping in self.groupings.values()]
+        times += [keyed.next_processing_time() for keyed in self.keyed.values()]
         return min((time for time in times if time is not None), default=None)
+
+    def watermarks(self) -> dict[str, int]:
+        """The output watermark of each step, in microseconds, by label."""
+        return {
+            label_of(step): min(self._watermarks[i] for i in outputs_of(step))
+            for step in self.task.steps
+            if outputs_of(step)
+        }
 
     def is_complete(self) -> bool:
         """Whether everything has come, and nothing will be put out any more."""

@@ -13,12 +13,14 @@ from .views import (
     SetupOptions,
     SparkOptions,
     StandardOptions,
+    StreamingOptions,
     TypeOptions,
 )
 
 __all__ = [
     "PipelineOptions",
     "StandardOptions",
+    "StreamingOptions",
     "TypeOptions",
     "SetupOptions",
     "DebugOptions",

@@ -96,6 +96,32 @@ class SparkOptions(PipelineOptions):
         return settings
 
 
+class StreamingOptions(PipelineOptions):
+    """How the local runner streams: side by side, with checkpoints, and again after a failure.
+
+    >>> PipelineOptions(["--parallelism=4", "--checkpoint_interval=0.5"]).view_as(StreamingOptions).parallelism
+    4
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        add = parser.add_argument
+        add("--parallelism", type=int, default=1, help="How many subtasks each task has; 1 stays in this process.")
+        add("--workers", type=int, help="How many processes they run in; as many as subtasks when not given.")
+        add("--checkpoint_dir", help="Where checkpoints are kept, and found again by the next start: a path or URL.")
+        add("--checkpoint_interval", type=float, default=10.0, help="Seconds from one checkpoint to the next.")
+        add("--checkpoint_timeout", type=float, default=600.0, help="Seconds until a checkpoint has failed.")
+        add("--checkpoint_min_pause", type=float, default=0.0, help="Seconds between checkpoints, at least.")
+        add("--checkpoint_retention", type=int, default=3, help="How many checkpoints are kept.")
+        modes = ["aligned", "synchronous"]
+        add("--checkpoint_mode", choices=modes, default="aligned", help="How barriers are dealt with.")
+        add("--max_restarts", type=int, default=3, help="How often to start again, without a checkpoint in between.")
+        add("--restart_delay", type=float, default=0.1, help="Seconds before the first such start; doubled each time.")
+        _switch(parser, "allow_dropped_state", False, "Drop a checkpoint's state of steps that are gone.")
+        help = "Read checkpoints from a directory that other users can write to."
+        _switch(parser, "allow_untrusted_checkpoints", False, help)
+
+
 class ProgressOptions(PipelineOptions):
     """Whether progress is shown; None leaves it to whether there is a terminal to show it on."""
 

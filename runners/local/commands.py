@@ -1,0 +1,100 @@
+"""What the process that runs a pipeline tells its slots, and what they tell it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from ...sdk.metrics import MetricsContainer
+from ..execution.counters import Counts
+from ..execution.manifest import PartReference
+from ..execution.remote_error import RemoteError
+from .messages import Barrier
+from .subtask import Completed, Played, Settled, SubtaskId
+
+
+class Inject(NamedTuple):
+    """Put a barrier into the stream at every task that has no inputs."""
+
+    barrier: Barrier
+
+
+class Play(NamedTuple):
+    """Play the next event of the script."""
+
+
+class Pause(NamedTuple):
+    """Have the sources wait, or go on."""
+
+    is_paused: bool
+
+
+class Drain(NamedTuple):
+    """Read nothing more, as if the inputs had ended."""
+
+
+class Commit(NamedTuple):
+    """A checkpoint is durable, and the sinks' transactions are committed."""
+
+    epoch: int
+    transactions: tuple[str, ...]
+
+
+class Stop(NamedTuple):
+    """It is over: tear down user code, and report what has been counted."""
+
+
+Command: TypeAlias = Inject | Play | Pause | Drain | Commit | Stop
+
+
+class Acknowledged(NamedTuple):
+    """A subtask's part of a snapshot is durable.
+
+    Attributes:
+      part: where it is; None if the run keeps no snapshots.
+      staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
+      labels: the steps that something is kept of.
+    """
+
+    epoch: int
+    part: PartReference | None
+    staged: dict[str, list[tuple[str, Any]]]
+    labels: tuple[str, ...] = ()
+
+
+class Declined(NamedTuple):
+    """A subtask couldn't write its part of a snapshot, and goes on."""
+
+    epoch: int
+    why: str
+
+
+class Stopped(NamedTuple):
+    """A slot has torn down all that it had."""
+
+    metrics: MetricsContainer
+    counts: Counts
+
+
+class Failed(NamedTuple):
+    """Something in a slot has failed."""
+
+    error: RemoteError
+
+
+class Counted(NamedTuple):
+    """What a slot has counted so far, and how it is getting on: for people to look at."""
+
+    counts: Counts
+    metrics: MetricsContainer
+    held_up: tuple[str, ...]
+    backlog: int | None
+    watermarks: dict[str, int]
+
+
+# What the whole slot says.
+SlotReport: TypeAlias = Stopped | Failed | Counted
+
+# What one of its subtasks does.
+SubtaskReport: TypeAlias = Acknowledged | Declined | Settled | Played | Completed
+
+Report: TypeAlias = tuple[SubtaskId | None, SubtaskReport | SlotReport]

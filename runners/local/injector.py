@@ -1,0 +1,199 @@
+"""An injector: a source at work in one subtask (MillWheel, section 4.2).
+
+It has some of the source's partitions, each with its offset, and says how far their watermarks
+are: a partition that is declared idle holds nobody back, nor does one that is finished.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from ...sdk import graph
+from ...sdk.bundle import Bundle
+from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
+from ..execution.fusion import Source
+from ..execution.user_code import Attribution, attributed, reraise
+from .bounded_reader import BoundedPartitions, SplitPartition
+
+
+class PartitionPosition(NamedTuple):
+    """Where a partition stands in a snapshot; its watermark in microseconds."""
+
+    partition: Any
+    offset: Any
+    watermark: int
+    is_finished: bool
+
+
+class _Partition:
+    __slots__ = ("is_finished", "partition", "reader", "watermark")
+
+    def __init__(self, partition: Any, reader: UnboundedReader[Any] | None, watermark: int) -> None:
+        self.partition = partition
+        self.reader = reader
+        self.watermark = watermark
+        self.is_finished = reader is None
+
+
+class Injector:
+    """Reads a subtask's part of a source.
+
+    Args:
+      step: the source.
+      index, parallelism: which of how many subtasks this is.
+
+    Attributes:
+      outputs: the PCollections that it makes; one.
+      drained: whether it was told to stop as if the input had ended.
+    """
+
+    def __init__(self, step: Source, index: int, parallelism: int) -> None:
+        primitive = step.transform.primitive
+        assert isinstance(primitive, graph.Read)
+        self.label = step.transform.label
+        (self.output,) = step.transform.outputs.values()
+        self.drained = False
+        source: Any = primitive.source
+        if not isinstance(source, UnboundedSource):
+            source = BoundedPartitions(source, parallelism)
+        self._source: UnboundedSource[Any] = source
+        self._index = index
+        self._parallelism = parallelism
+        self._partitions: dict[Any, _Partition] = {}
+        self._next = 0
+        self._watermark = MIN_MICROS
+        self._discover_at: int | None = None
+
+    def start(self, now: int, positions: Sequence[PartitionPosition] | None) -> None:
+        """Open the partitions: at the beginning, or where a snapshot of the whole source says."""
+        if positions is not None:
+            self._watermark = min((p.watermark for p in positions), default=MIN_MICROS)
+            for position in positions:
+                if self._is_mine(position.partition):
+                    self._open(position)
+        self._discover(now, positions is not None)
+
+    def _is_mine(self, partition: Any) -> bool:
+        return number_of(partition) % self._parallelism == self._index
+
+    def _open(self, position: PartitionPosition) -> None:
+        partition, offset, watermark, is_finished = position
+        reader = None if is_finished else self._guarded(lambda: self._source.open(partition, offset))
+        self._partitions[partition] = _Partition(partition, reader, watermark)
+
+    def _discover(self, now: int, is_restored: bool) -> None:
+        # The splits of a bounded source are what they were when it was first read.
+        if not (is_restored and isinstance(self._source, BoundedPartitions)):
+            for partition in self._guarded(self._source.partitions):
+                if partition not in self._partitions and self._is_mine(partition):
+                    self._open(PartitionPosition(partition, None, MIN_MICROS, False))
+        interval = self._source.discovery_interval
+        self._discover_at = None if interval is None else now + int(interval * 1_000_000)
+
+    # Reading
+
+    def poll(self, max_elements: int, now: int) -> Bundle | None:
+        """Elements of the next partition that has any; None if there are none."""
+        if self._discover_at is not None and now >= self._discover_at and not self.drained:
+            self._discover(now, False)
+        if self.drained:
+            return None
+        time = Timestamp.of_micros(now)
+        partitions = list(self._partitions.values())
+        for i in range(len(partitions)):
+            partition = partitions[(self._next + i) % len(partitions)]
+            reader = partition.reader
+            if reader is None:
+                continue
+            bundle = self._guarded(partial(reader.poll, max_elements, time))
+            if bundle is not None and len(bundle):
+                self._next += i + 1
+                return bundle  # type: ignore[no-any-return]
+            if self._guarded(reader.is_finished):
+                partition.is_finished = True
+                partition.watermark = MAX_MICROS
+        return None
+
+    def watermark(self, now: int) -> int | None:
+        """How far the watermark is, in microseconds; None if there is nothing to hold it back here."""
+        if self.is_finished:
+            return MAX_MICROS
+        time = Timestamp.of_micros(now)
+        active = []
+        for partition in self._partitions.values():
+            if partition.is_finished:
+                continue
+            reader = partition.reader
+            assert reader is not None
+            partition.watermark = max(partition.watermark, self._guarded(partial(reader.watermark, time)))
+            if not self._guarded(partial(reader.is_idle, time)):
+                active.append(partition.watermark)
+        if not active:
+            return None
+        self._watermark = max(self._watermark, min(active))
+        return self._watermark
+
+    def percentiles(self, now: int) -> dict[float, int]:
+        """The percentile watermarks of the partitions that are read."""
+        time = Timestamp.of_micros(now)
+        found: dict[float, int] = {}
+        for partition in self._partitions.values():
+            if partition.reader is None or partition.is_finished or partition.reader.is_idle(time):
+                continue
+            for share, micros in partition.reader.watermarks(time).items():
+                found[share] = min(found.get(share, micros), micros)
+        return found
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will come."""
+        if self.drained:
+            return True
+        return self._source.discovery_interval is None and all(p.is_finished for p in self._partitions.values())
+
+    def backlog(self) -> int | None:
+        """About how much waits to be read, as far as that is known."""
+        known = [p.reader.backlog() for p in self._partitions.values() if p.reader is not None and not p.is_finished]
+        return sum(n for n in known if n is not None) if any(n is not None for n in known) else None
+
+    # Snapshots
+
+    def positions(self) -> list[PartitionPosition]:
+        """Where every partition stands."""
+        return [
+            PartitionPosition(
+                p.partition, None if p.reader is None else self._guarded(p.reader.offset), p.watermark, p.is_finished
+            )
+            for p in self._partitions.values()
+        ]
+
+    def acknowledge(self, positions: Iterable[PartitionPosition]) -> None:
+        """A checkpoint with these positions is durable."""
+        for position in positions:
+            partition = self._partitions.get(position.partition)
+            if partition is not None and partition.reader is not None:
+                self._guarded(partial(partition.reader.acknowledge, position.offset))
+
+    def close(self) -> None:
+        """Close every reader."""
+        for partition in self._partitions.values():
+            if partition.reader is not None:
+                partition.reader.close()
+
+    def _guarded(self, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except Exception as error:
+            reraise(attributed(error, Attribution(self.label, None)))
+
+
+def number_of(partition: Any) -> int:
+    """A number that is the same for a partition in every process, and successive for those that are numbers."""
+    if isinstance(partition, SplitPartition):
+        return partition.index
+    return partition if type(partition) is int else crc32(pickle.dumps(partition, protocol=5))

@@ -1,0 +1,427 @@
+"""A job: a run of a pipeline that takes checkpoints, commits sinks with them, and recovers.
+
+It runs in the process that the user started.  A loop waits for what the workers report, and
+decides: when a checkpoint begins, when it is complete, when a script's next event may be
+played, when it is over; and after a failure, from where to start again (ABS, section 4.4).
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import attrs
+
+from ...sdk import graph
+from ...sdk.errors import CheckpointMismatchError, PenstockError
+from ...sdk.metrics import MetricsContainer
+from ...sdk.runner import PipelineState
+from ...sdk.script import Script
+from ..execution.counters import Counts
+from ..execution.fusion import Source
+from ..execution.manifest import Checkpoint, CheckpointKind
+from ..execution.remote_error import local
+from ..execution.snapshot_store import SnapshotStore
+from .commands import (
+    Acknowledged,
+    Commit,
+    Counted,
+    Declined,
+    Drain,
+    Failed,
+    Inject,
+    Pause,
+    Play,
+    Stop,
+    Stopped,
+)
+from .coordinator import CheckpointSettings, Coordinator
+from .execution_graph import ExecutionGraph, label_of
+from .messages import Barrier, BarrierKind
+from .restarts import Restarts
+from .slot import SINKS, Start, part_name
+from .subtask import Completed, Played, Settled, SubtaskId
+from .transactions import Staged, Transactions
+from .workers import WorkerDied, Workers, ids_of
+
+_logger = logging.getLogger(__name__)
+
+# After so many changes a checkpoint is whole again, so that chains stay short.
+LONGEST_CHAIN = 10
+
+
+@attrs.frozen
+class JobSettings:
+    """How a job is run.
+
+    Attributes:
+      checkpoints: when they are taken.
+      stops_the_world: whether sources wait until a checkpoint is complete: the baseline that
+        barriers are measured against.
+      restarts: how often, and how soon, it starts again after a failure.
+      allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
+      aligns: False switches alignment off, to show that the results are wrong then.
+    """
+
+    checkpoints: CheckpointSettings = attrs.field(factory=CheckpointSettings)
+    stops_the_world: bool = False
+    restarts: Restarts = attrs.field(factory=Restarts)
+    allow_dropped_state: bool = False
+    aligns: bool = True
+
+
+class Job:
+    """One pipeline's run.
+
+    Args:
+      execution_graph: what is to be run.
+      workers: who runs it.
+      store: where checkpoints go; None for a run that keeps none, and commits at its end.
+      clock: microseconds since 1970.
+      sleep: waits for so many seconds.
+
+    Attributes:
+      state: one of `PipelineState`.
+      metrics, counts: of the attempt that succeeded, or else of the last one, as far as known.
+    """
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph,
+        workers: Workers,
+        settings: JobSettings,
+        store: SnapshotStore | None,
+        clock: Callable[[], int],
+        sleep: Callable[[float], Any],
+    ) -> None:
+        self.state = PipelineState.RUNNING
+        self.metrics = MetricsContainer()
+        self.counts = Counts()
+        self.counted: dict[int, Counted] = {}
+        self._graph = execution_graph
+        self._workers = workers
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._sleep = sleep
+        self._subtasks = ids_of(execution_graph)
+        self._transactions = Transactions(
+            execution_graph.plan,
+            None if store is None else store.disk,
+            "" if store is None else store.directory,
+        )
+        self._has_script = any(_has_script(step) for step in execution_graph.plan.steps)
+        self._epoch = 0
+        self._barriers = 0
+        self._wishes: set[str] = set()
+        self.checkpoints_completed = 0
+        self.last_checkpoint: Checkpoint | None = None
+
+    # What others may ask for; from any thread
+
+    def drain(self) -> None:
+        """Have the sources stop, and everything that is under way be done."""
+        self._wishes.add("drain")
+
+    def cancel(self) -> None:
+        """Stop as soon as may be; what isn't committed is lost."""
+        self._wishes.add("cancel")
+
+    def savepoint(self) -> None:
+        """Take a savepoint, and stop."""
+        self._wishes.add("savepoint")
+
+    # The whole run
+
+    def run(self) -> None:
+        """Run to the end.  Raises what made it fail for good; then nothing that isn't committed is left."""
+        try:
+            self._transactions.recall()
+            if self._store is not None:
+                self._store.take_over()
+            self._run_attempts()
+        except BaseException:
+            self.state = PipelineState.FAILED
+            with suppress(Exception):
+                self._transactions.abort()
+            raise
+
+    def _run_attempts(self) -> None:
+        restarts = self._settings.restarts.fresh()
+        while True:
+            checkpoint = self._recover()
+            attempt = _Attempt(self, checkpoint)
+            try:
+                self.state = attempt.run()
+                return
+            except (PenstockError, WorkerDied) as error:
+                if isinstance(error, WorkerDied) and self._store is None:
+                    raise PenstockError(f"{error}; without --checkpoint_dir there is nothing to go on from") from error
+                wait = None if self._store is None else restarts.after_failure(attempt.progressed)
+                if wait is None:
+                    if isinstance(error, WorkerDied):
+                        raise PenstockError(str(error)) from error
+                    raise
+                _logger.warning("the pipeline failed, and starts again in %.1f seconds: %s", wait, error)
+                self._sleep(wait)
+            finally:
+                self._workers.end()
+
+    def _recover(self) -> Checkpoint | None:
+        """The checkpoint to start from; what it staged is committed, and all else that was staged removed."""
+        if self._store is None:
+            return None
+        recovery = self._store.newest_complete()
+        checkpoint = recovery.checkpoint
+        committed: tuple[str, ...] = ()
+        if checkpoint is not None:
+            self._check_labels(checkpoint)
+            self._epoch = max(self._epoch, checkpoint.epoch)
+            committed = self._transactions.commit(self._staged_in(checkpoint))
+        self._transactions.abort(but=committed)
+        self._store.sweep()
+        return checkpoint
+
+    def _staged_in(self, checkpoint: Checkpoint) -> Staged:
+        assert self._store is not None
+        for part in checkpoint.parts:
+            if part.name == SINKS:
+                ((_, records),) = self._store.read_part(part)
+                return pickle.loads(b"".join(records))  # type: ignore[no-any-return]
+        return {}
+
+    def _check_labels(self, checkpoint: Checkpoint) -> None:
+        """Raises `CheckpointMismatchError` if the checkpoint has state of steps that there are no longer."""
+        plan = self._graph.plan
+        known = {label_of(step) for step in plan.steps} | {node.producer for node in plan.graph.pcollections.values()}
+        known |= {f"{n.producer}[{n.tag}]" for n in plan.graph.pcollections.values()}
+        kept = {label for part in checkpoint.metadata["parts"].values() for label in part["labels"]}
+        unknown = sorted(kept - known)
+        if unknown and not self._settings.allow_dropped_state:
+            assert self._store is not None
+            raise CheckpointMismatchError(
+                f"{self._store.directory}: checkpoint {checkpoint.epoch} has state of {', '.join(map(repr, unknown))}, "
+                "which the pipeline doesn't have. Give the transforms the labels that they had, or say "
+                "--allow_dropped_state to go on without that state"
+            )
+
+    def next_epoch(self) -> int:
+        """A number for the next checkpoint."""
+        self._epoch += 1
+        return self._epoch
+
+    def next_barrier(self) -> int:
+        """A number for the next barrier."""
+        self._barriers += 1
+        return self._barriers
+
+
+class _Attempt:
+    """From one start of the workers to their end."""
+
+    def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:
+        self._job = job
+        self._checkpoint = checkpoint
+        self._name = uuid.uuid4().hex[:12]
+        self._count = 0
+        self._coordinator = Coordinator(job._subtasks, job._settings.checkpoints, job._clock())
+        self._completed: set[SubtaskId] = set()
+        self._settling: set[SubtaskId] | None = None
+        self._is_playing = job._has_script
+        self._is_final = False
+        self._kind = CheckpointKind.CHECKPOINT
+        self._chain = LONGEST_CHAIN
+        self._stopped = 0
+        self._drained = False
+        self.progressed = False
+
+    def _next_transaction(self) -> str:
+        self._count += 1
+        transaction = f"{self._name}-{self._count}"
+        self._job._transactions.begin(transaction)
+        return transaction
+
+    def run(self) -> str:
+        job = self._job
+        transaction = self._next_transaction()
+        start = Start(
+            job._store, self._checkpoint, transaction, self._name, job._has_script, aligns=job._settings.aligns
+        )
+        job._workers.start(job._graph, start)
+        if job._has_script:
+            self._settle()
+        while True:
+            for subtask, report in job._workers.poll(self._patience()):
+                done = self._hear(subtask, report)
+                if done is not None:
+                    return done
+            if self._look():
+                return PipelineState.CANCELLED
+
+    def _patience(self) -> float:
+        return 0.05
+
+    # What is due
+
+    def _look(self) -> bool:
+        """Begin what is due; whether the run is cancelled."""
+        job, now = self._job, self._job._clock()
+        if "cancel" in job._wishes:
+            job._transactions.abort()
+            return True
+        if "drain" in job._wishes and not self._drained:
+            self._drained = True
+            job._workers.send(Drain())
+        coordinator = self._coordinator
+        if coordinator.is_late(now):
+            missing = ", ".join(str(id) for id in coordinator.missing)
+            self._give_up(f"it was not complete in time; without an answer: {missing}")
+        if coordinator.epoch is not None or self._is_final:
+            return False
+        if len(self._completed) == len(job._subtasks):
+            self._is_final = True
+            self._begin(now)
+        elif "savepoint" in job._wishes and job._store is not None:
+            self._is_final = True
+            self._kind = CheckpointKind.SAVEPOINT
+            self._begin(now)
+        elif job._store is not None and coordinator.is_due(now):
+            self._begin(now)
+        return False
+
+    def _begin(self, now: int) -> None:
+        """Begin a checkpoint."""
+        job = self._job
+        epoch = job.next_epoch()
+        if job._store is not None:
+            job._store.begin(epoch)
+        self._coordinator.begin(epoch, now)
+        if job._settings.stops_the_world or self._is_final:
+            job._workers.send(Pause(True))
+        is_whole = self._chain >= LONGEST_CHAIN
+        transaction = "" if self._is_final else self._next_transaction()
+        job._workers.send(Inject(Barrier(job.next_barrier(), BarrierKind.CHECKPOINT, transaction, is_whole, epoch)))
+
+    def _settle(self) -> None:
+        """Ask everybody whether all that has begun is done."""
+        self._settling = set(self._job._subtasks)
+        self._job._workers.send(Inject(Barrier(self._job.next_barrier(), BarrierKind.SETTLE)))
+
+    # What is reported
+
+    def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
+        """Take in a report; the state of the run, if it is over."""
+        job = self._job
+        if isinstance(report, Failed):
+            raise local(report.error)
+        if isinstance(report, Counted):
+            return None
+        if isinstance(report, Stopped):
+            return self._has_stopped(report)
+        assert subtask is not None
+        if isinstance(report, Completed):
+            self._completed.add(subtask)
+        elif isinstance(report, Played):
+            self._settle()
+        elif isinstance(report, Settled):
+            assert self._settling is not None
+            self._settling.discard(subtask)
+            if not self._settling:
+                self._settling = None
+                job._workers.send(Play())
+        elif isinstance(report, Declined):
+            if report.epoch == self._coordinator.epoch:
+                self._give_up(report.why)
+        else:
+            assert isinstance(report, Acknowledged)
+            parts = self._coordinator.acknowledge(subtask, report.epoch, report)
+            if parts is not None:
+                self._complete(report.epoch, parts)
+        return None
+
+    def _give_up(self, why: str) -> None:
+        """The checkpoint under way has failed; the stream goes on, but at its end there is no other way."""
+        job, coordinator = self._job, self._coordinator
+        epoch = coordinator.epoch
+        assert epoch is not None
+        assert job._store is not None
+        if self._is_final:
+            raise PenstockError(f"{job._store.directory}: the last checkpoint, of epoch {epoch}, failed: {why}")
+        _logger.warning("%s: checkpoint %d failed: %s", job._store.directory, epoch, why)
+        job._store.abort(epoch)
+        coordinator.over(job._clock())
+        # What had changed is in the parts that are gone.
+        self._chain = LONGEST_CHAIN
+        if job._settings.stops_the_world:
+            job._workers.send(Pause(False))
+
+    def _complete(self, epoch: int, parts: dict[SubtaskId, Acknowledged]) -> None:
+        """All parts of a checkpoint are durable: commit it, and then the sinks."""
+        job = self._job
+        staged: dict[str, list[tuple[str, Any]]] = {}
+        for subtask in sorted(parts):
+            for label, tokens in parts[subtask].staged.items():
+                staged.setdefault(label, []).extend(tokens)
+        if self._is_final:
+            # User code has a last chance to fail before anything is published.
+            self._final = epoch, parts, staged
+            job._workers.send(Stop())
+            return
+        self._publish(epoch, parts, staged)
+        if job._settings.stops_the_world:
+            job._workers.send(Pause(False))
+
+    def _publish(self, epoch: int, parts: dict[SubtaskId, Acknowledged], staged: Staged) -> None:
+        job = self._job
+        if job._store is not None:
+            self._write_manifest(job._store, epoch, parts, staged)
+            self._chain = 0 if self._chain >= LONGEST_CHAIN else self._chain + 1
+        transactions = job._transactions.commit(staged)
+        self._coordinator.over(job._clock())
+        self.progressed = True
+        job.checkpoints_completed += 1
+        if not self._is_final:
+            job._workers.send(Commit(epoch, transactions))
+
+    def _write_manifest(
+        self, store: SnapshotStore, epoch: int, parts: dict[SubtaskId, Acknowledged], staged: Staged
+    ) -> None:
+        job = self._job
+        references = [report.part for report in parts.values() if report.part is not None]
+        if any(staged.values()):
+            references.append(store.write_part(epoch, SINKS, [pickle.dumps(staged, protocol=5)]))
+        n = job._graph.parallelism
+        described = {
+            part_name(id, n): {"subtask": id.index, "of": n, "labels": list(report.labels)}
+            for id, report in parts.items()
+        }
+        job.last_checkpoint = store.commit(epoch, references, {"parts": described}, self._kind)
+
+    def _has_stopped(self, report: Stopped) -> str | None:
+        job = self._job
+        if self._stopped == 0:
+            job.metrics, job.counts = MetricsContainer(), Counts()
+        self._stopped += 1
+        job.metrics.merge(report.metrics)
+        for label, count in report.counts.steps.items():
+            own = job.counts.of(label)
+            own.read += count.read
+            own.written += count.written
+        if self._stopped < job._workers.slots:
+            return None
+        self._publish(*self._final)
+        job._transactions.abort()
+        if self._kind is CheckpointKind.SAVEPOINT:
+            return PipelineState.CANCELLED
+        return PipelineState.DRAINED if self._drained else PipelineState.DONE
+
+
+def _has_script(step: Any) -> bool:
+    if not isinstance(step, Source):
+        return False
+    primitive = step.transform.primitive
+    return isinstance(primitive, graph.Read) and isinstance(primitive.source, Script)

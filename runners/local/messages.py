@@ -1,0 +1,69 @@
+"""What travels between subtasks, in order, on each channel."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from ...sdk.bundle import Bundle
+
+
+class Elements(NamedTuple):
+    """Some elements."""
+
+    bundle: Bundle
+
+
+class WatermarkMoved(NamedTuple):
+    """No element that comes from now on is before this time, in microseconds; None: hold nothing back for me."""
+
+    micros: int | None
+
+
+class PercentileMoved(NamedTuple):
+    """This share of the sources' elements is past this time, in microseconds."""
+
+    percentile: float
+    micros: int
+
+
+class ClockMoved(NamedTuple):
+    """A script has moved processing time, in microseconds."""
+
+    now: int
+
+
+class SignalCame(NamedTuple):
+    """A script has given a signal, its `number`th."""
+
+    number: int
+    name: str
+
+
+class BarrierKind(Enum):
+    """What a barrier asks for."""
+
+    # A snapshot, and that sinks stage what they have.
+    CHECKPOINT = "checkpoint"
+    # To be told that everything before it has been done.
+    SETTLE = "settle"
+
+
+class Barrier(NamedTuple):
+    """Divides what is before a snapshot from what is after it (ABS, section 4.1).
+
+    Attributes:
+      number: goes up from one barrier to the next.
+      transaction: what sinks write to after it.
+      is_whole: whether everything is to be in the snapshot, not only what has changed.
+      epoch: the snapshot's number.
+    """
+
+    number: int
+    kind: BarrierKind = BarrierKind.CHECKPOINT
+    transaction: str = ""
+    is_whole: bool = True
+    epoch: int = 0
+
+
+Message: TypeAlias = Elements | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier

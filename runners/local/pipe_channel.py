@@ -1,0 +1,131 @@
+"""The two ends of a channel between two processes: frames through a pipe.
+
+A frame is its payload's length and the kind of the message, then the payload: a bundle as
+columns, or a pickle.  Neither end waits: what the pipe doesn't take is kept by the sender, which is then
+full; what comes is read only while the receiver isn't.  So the pipe's own buffer is the backpressure.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from collections import deque
+from typing import Any
+
+from ..execution.shuffle_blocks import decode_bundle, encode_bundle
+from .channel import Channel, ChannelId
+from .messages import Elements, Message
+
+_HEADER = struct.Struct(">IB")
+_ELEMENTS, _OTHER = 1, 2
+
+# So many bytes may wait for the pipe before the sender is full.
+_WAITING = 1 << 20
+# So many are read at a time.
+_READ = 1 << 18
+
+
+class SendingEnd(Channel):
+    """Where messages are put.
+
+    Attributes:
+      socket: the pipe.
+    """
+
+    __slots__ = ("_frames", "_waiting", "socket")
+
+    def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
+        super().__init__(id)
+        pipe.setblocking(False)
+        self.socket = pipe
+        self._frames: deque[memoryview] = deque()
+        self._waiting = 0
+
+    def put(self, message: Message) -> None:
+        if isinstance(message, Elements):
+            for block in encode_bundle(message.bundle):
+                self._add(_ELEMENTS, block)
+        else:
+            self._add(_OTHER, pickle.dumps(message, protocol=5))
+        self.flush()
+
+    def _add(self, kind: int, payload: bytes) -> None:
+        header = _HEADER.pack(len(payload), kind)
+        # Small frames go together; a large one isn't copied.
+        pieces = [header + payload] if len(payload) < _READ else [header, payload]
+        for piece in pieces:
+            self._frames.append(memoryview(piece))
+            self._waiting += len(piece)
+
+    def flush(self) -> None:
+        """Hand the pipe as much as it takes."""
+        while self._frames:
+            frame = self._frames[0]
+            try:
+                sent = self.socket.send(frame)
+            except BlockingIOError:
+                return
+            except OSError:
+                # Nobody is there any more; the process that runs the pipeline will notice.
+                self._frames.clear()
+                self._waiting = 0
+                return
+            self._waiting -= sent
+            if sent < len(frame):
+                self._frames[0] = frame[sent:]
+                return
+            self._frames.popleft()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something waits for the pipe."""
+        return bool(self._frames)
+
+    @property
+    def is_full(self) -> bool:
+        return self._waiting >= _WAITING
+
+
+class ReceivingEnd(Channel):
+    """Where messages come out.
+
+    Attributes:
+      socket: the pipe.
+    """
+
+    __slots__ = ("_data", "socket")
+
+    def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
+        super().__init__(id)
+        pipe.setblocking(False)
+        self.socket = pipe
+        self._data = bytearray()
+
+    def read(self) -> bool:
+        """Take what is in the pipe; False if nobody will put anything there any more."""
+        try:
+            data = self.socket.recv(_READ)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        self._data += data
+        start, end = 0, len(self._data)
+        view = memoryview(self._data)
+        while end - start >= _HEADER.size:
+            length, kind = _HEADER.unpack_from(view, start)
+            stop = start + _HEADER.size + length
+            if stop > end:
+                break
+            self.queue.append(_message(kind, bytes(view[start + _HEADER.size : stop])))
+            start = stop
+        view.release()
+        del self._data[:start]
+        return True
+
+
+def _message(kind: int, payload: bytes) -> Any:
+    return Elements(decode_bundle(payload)) if kind == _ELEMENTS else pickle.loads(payload)

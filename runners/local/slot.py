@@ -1,0 +1,285 @@
+"""A slot: some subtasks in one process, which take turns."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from ...sdk.errors import SnapshotError
+from ...sdk.metrics import MetricsContainer, scoped
+from ..execution.counters import Counts
+from ..execution.manifest import Checkpoint, PartReference
+from ..execution.snapshot_store import SnapshotStore
+from .channel import Channel, ChannelId
+from .clock import Clock
+from .commands import (
+    Acknowledged,
+    Command,
+    Commit,
+    Counted,
+    Declined,
+    Drain,
+    Inject,
+    Pause,
+    Play,
+    Report,
+    Stop,
+    Stopped,
+)
+from .execution_graph import ExecutionGraph
+from .subtask import Report as SubtaskNews
+from .subtask import Snapshot, Subtask, SubtaskId
+from .task_snapshot import CLOCKS, Chunk, Restored
+
+# A subtask's part of a checkpoint, and what belongs to the whole run.
+SINKS = "sinks"
+
+# How many things a subtask does before the next one's turn.
+_TURN = 8
+
+# About how many bytes of chunks are one record of a snapshot file.
+_RECORD = 1 << 20
+
+
+@attrs.frozen
+class Start:
+    """What the subtasks of an attempt start from.
+
+    Attributes:
+      store: where snapshots go; None if the run keeps none.
+      checkpoint: what they are restored from.
+      parallelism: how many subtasks each task had, that wrote it.
+      transaction: what sinks write to at first.
+      attempt: unique to this attempt.
+      has_script: whether a script has the clock.
+    """
+
+    store: SnapshotStore | None
+    checkpoint: Checkpoint | None
+    transaction: str
+    attempt: str
+    has_script: bool = False
+    aligns: bool = True
+
+
+def part_name(id: SubtaskId, parallelism: int) -> str:
+    """What a subtask's part of a checkpoint is called.
+
+    >>> part_name(SubtaskId(2, 0), 4)
+    'task 2, subtask 0 of 4'
+    """
+    return f"task {id.task}, subtask {id.index} of {parallelism}"
+
+
+class Slot:
+    """Some of a run's subtasks.
+
+    Args:
+      ids: which ones.
+      channels: a channel for each id that begins or ends here.
+      report: called with what the process that runs the pipeline has to know.
+      clock: microseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph,
+        ids: Sequence[SubtaskId],
+        start: Start,
+        channels: Callable[[ChannelId], Channel],
+        report: Callable[[Report], None],
+        clock: Callable[[], int],
+    ) -> None:
+        self.metrics = MetricsContainer()
+        self.counts = Counts()
+        self._start = start
+        self._report = report
+        self._clock = clock
+        self._graph = execution_graph
+        self._clocks: dict[SubtaskId, Clock] = {}
+        self.subtasks: dict[SubtaskId, Subtask] = {}
+        # The parts of the last checkpoint that is committed, and of those under way.
+        self._bases: dict[SubtaskId, PartReference] = {}
+        self._written: dict[tuple[SubtaskId, int], PartReference] = {}
+        # The steps that something is kept of in each subtask's part.
+        self._labels: dict[SubtaskId, dict[str, None]] = {}
+        for id in ids:
+            own = self._clocks[id] = Clock(0 if start.has_script else clock())
+            self.subtasks[id] = Subtask(
+                execution_graph,
+                id,
+                own,
+                channels,
+                self._reporter(id),
+                self.metrics,
+                self.counts,
+                start.transaction,
+                f"{start.attempt}-{id.task}-{id.index}",
+                start.aligns,
+            )
+
+    def _reporter(self, id: SubtaskId) -> Callable[[SubtaskNews], None]:
+        def report(news: SubtaskNews) -> None:
+            self._report((id, self._acknowledgement(id, news) if isinstance(news, Snapshot) else news))
+
+        return report
+
+    def start(self) -> None:
+        """Start all subtasks: at the beginning, or where the checkpoint says."""
+        with scoped(self.metrics):
+            for id, subtask in self.subtasks.items():
+                restored = None
+                if self._start.checkpoint is not None:
+                    assert self._start.store is not None
+                    restored = restored_from(self._start.store, self._start.checkpoint, id, self._graph.parallelism)
+                subtask.start(restored)
+
+    # Work
+
+    def work(self) -> bool:
+        """Let each subtask do a few things; whether any did."""
+        self._tick()
+        done = False
+        with scoped(self.metrics):
+            # The last tasks first: what is on its way out makes room for what comes in.
+            for subtask in reversed(self.subtasks.values()):
+                for _ in range(_TURN):
+                    if not subtask.step():
+                        break
+                    done = True
+        return done
+
+    def _tick(self) -> None:
+        if self._start.has_script:
+            return
+        now = self._clock()
+        for clock in self._clocks.values():
+            clock.now = max(now, clock.now)
+
+    def tick(self) -> None:
+        """Time has passed: look at timers, and at the sources' watermarks."""
+        self._tick()
+        with scoped(self.metrics):
+            for subtask in self.subtasks.values():
+                if subtask.injectors or self._is_due(subtask):
+                    subtask.tick()
+
+    def _is_due(self, subtask: Subtask) -> bool:
+        time = subtask.next_time()
+        return time is not None and time <= self._clocks[subtask.id].now
+
+    def next_time(self) -> int | None:
+        """The earliest processing time, in microseconds, at which something may be due."""
+        times = [subtask.next_time() for subtask in self.subtasks.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def obey(self, command: Command) -> None:
+        """Do what the process that runs the pipeline says."""
+        with scoped(self.metrics):
+            for id, subtask in self.subtasks.items():
+                self._obey(id, subtask, command)
+        if isinstance(command, Stop):
+            self._report((None, Stopped(self.metrics, self.counts)))
+
+    def _obey(self, id: SubtaskId, subtask: Subtask, command: Command) -> None:
+        if isinstance(command, Inject):
+            if not subtask.inputs:
+                subtask.inject(command.barrier)
+        elif isinstance(command, Play):
+            subtask.play()
+        elif isinstance(command, Pause):
+            subtask.pause(command.is_paused)
+        elif isinstance(command, Drain):
+            subtask.drain()
+        elif isinstance(command, Commit):
+            written = self._written.get((id, command.epoch))
+            if written is not None:
+                self._bases[id] = written
+            self._written = {key: part for key, part in self._written.items() if key[1] > command.epoch or key[0] != id}
+            subtask.committed(command.epoch, command.transactions)
+        else:
+            subtask.stop()
+
+    def counted(self) -> Counted:
+        """How it is getting on."""
+        injectors = [injector for subtask in self.subtasks.values() for injector in subtask.injectors]
+        known = [n for n in (injector.backlog() for injector in injectors) if n is not None]
+        watermarks: dict[str, int] = {}
+        for subtask in self.subtasks.values():
+            for label, micros in subtask.execution.watermarks().items():
+                watermarks[label] = min(micros, watermarks.get(label, micros))
+        held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_held_up)
+        return Counted(self.counts, self.metrics, held_up, sum(known) if known else None, watermarks)
+
+    # Snapshots
+
+    def _acknowledgement(self, id: SubtaskId, snapshot: Snapshot) -> Acknowledged | Declined:
+        """Write a subtask's snapshot."""
+        store = self._start.store
+        if store is None:
+            return Acknowledged(snapshot.epoch, None, snapshot.staged)
+        base = None if snapshot.is_whole else self._bases[id]
+        name = part_name(id, self._graph.parallelism)
+        try:
+            part = store.write_part(snapshot.epoch, name, records_of(snapshot.chunks), base)
+        except SnapshotError as error:
+            return Declined(snapshot.epoch, str(error))
+        self._written[id, snapshot.epoch] = part
+        if snapshot.is_whole:
+            self._labels[id] = {}
+        labels = self._labels[id]
+        labels.update(dict.fromkeys(chunk.label for chunk in snapshot.chunks if chunk.kind != CLOCKS))
+        return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels))
+
+    def abandon(self) -> None:
+        """Close what is open: the attempt has failed."""
+        for subtask in self.subtasks.values():
+            subtask.abandon()
+
+
+def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
+    """Chunks as the records of a snapshot file: each one or more pickles."""
+    gathered: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        data = _pickled(tuple(chunk))
+        gathered.append(data)
+        size += len(data)
+        if size >= _RECORD:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    yield b"".join(gathered)
+
+
+def chunks_of(records: Iterable[bytes]) -> Iterator[Chunk]:
+    """The chunks that `records_of` made records of."""
+    import io
+
+    for record in records:
+        file = io.BytesIO(record)
+        while file.tell() < len(record):
+            yield Chunk(*pickle.load(file))
+
+
+def _pickled(data: Any) -> bytes:
+    from ...sdk.serialization import dumps
+
+    try:
+        return pickle.dumps(data, protocol=5)
+    except Exception:
+        # Of a class or function that has no name to import it by.
+        return dumps(data, data[0], advice="What is kept in a snapshot has to be data.")
+
+
+def restored_from(store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int) -> Restored:
+    """What a checkpoint has for a subtask."""
+    restored = Restored(id.index, parallelism)
+    for part in checkpoint.parts:
+        written = checkpoint.metadata["parts"].get(part.name)
+        if written is not None:
+            chain = [list(chunks_of(records)) for _, records in store.read_part(part)]
+            restored.add(chain, written["subtask"], written["of"])
+    return restored

@@ -1,0 +1,152 @@
+"""A slot that is a process: one loop that reads pipes, works, writes pipes, and hears its commands."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
+
+from ..execution.remote_error import remote
+from .channel import Channel, ChannelId
+from .commands import Failed, Report, Stop
+from .execution_graph import ExecutionGraph
+from .pipe_channel import ReceivingEnd, SendingEnd
+from .slot import Slot, Start
+from .subtask import SubtaskId
+from .workers import IDLE
+
+# How often it says how it is getting on, in microseconds.
+_NEWS = 250_000
+
+
+class SlotProcess:
+    """The whole life of a forked process.
+
+    Args:
+      pipes: both ends of the pipes between all slots, by channel.
+      control: where commands come from, and reports go.
+      number, slots: which of how many slots it is.
+    """
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph,
+        ids: Sequence[SubtaskId],
+        start: Start,
+        pipes: Mapping[ChannelId, tuple[socket.socket, socket.socket]],
+        control: Connection,
+        clock: Callable[[], int],
+        number: int,
+        slots: int,
+    ) -> None:
+        self._control = control
+        self._clock = clock
+        self._receiving: list[ReceivingEnd] = []
+        self._sending: list[SendingEnd] = []
+        self._channels: dict[ChannelId, Channel] = {}
+        for id, (entry, exit) in pipes.items():
+            if id.source % slots == number:
+                self._sending.append(SendingEnd(id, entry))
+                self._channels[id] = self._sending[-1]
+            else:
+                entry.close()
+            if id.target % slots == number:
+                self._receiving.append(ReceivingEnd(id, exit))
+                self._channels[id] = self._receiving[-1]
+            else:
+                exit.close()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ, None)
+        self._watched: dict[int, int] = {}
+        self._is_over = False
+        self._slot: Slot | None = None
+        self._make = partial(Slot, execution_graph, ids, start, self._channel, self._tell, clock)
+
+    def _channel(self, id: ChannelId) -> Channel:
+        found = self._channels.get(id)
+        if found is None:
+            found = self._channels[id] = Channel(id)
+        return found
+
+    def run(self) -> None:
+        """Run until it is told to stop, or nobody is there any more who could."""
+        # Ctrl-C is for the process that the user started.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        try:
+            self._slot = self._make()
+            self._slot.start()
+            self._loop()
+        except (BrokenPipeError, ConnectionResetError, EOFError):
+            pass
+        except Exception as error:
+            self._tell((None, Failed(remote(error))))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # No handlers of the parent's are to run here.
+        os._exit(0)
+
+    def _tell(self, report: Report) -> None:
+        self._control.send(report)
+
+    def _loop(self) -> None:
+        slot = self._slot
+        assert slot is not None
+        news_at = self._clock() + _NEWS
+        while not self._is_over:
+            worked = slot.work()
+            self._exchange(0 if worked else self._patience())
+            if not worked:
+                slot.tick()
+            if self._clock() >= news_at:
+                news_at = self._clock() + _NEWS
+                self._tell((None, slot.counted()))
+
+    def _patience(self) -> float:
+        """How long to wait, in seconds, when there is nothing to do."""
+        slot = self._slot
+        assert slot is not None
+        if any(not injector.is_finished for subtask in slot.subtasks.values() for injector in subtask.injectors):
+            return IDLE
+        due = slot.next_time()
+        wait = _NEWS if due is None else max(0, min(_NEWS, due - self._clock()))
+        return wait / 1_000_000
+
+    def _exchange(self, seconds: float) -> None:
+        """Read what has come, if there is room for it, and write what waits."""
+        for receiving in self._receiving:
+            self._watch(receiving.socket, selectors.EVENT_READ, not receiving.is_full, receiving)
+        for sending in self._sending:
+            self._watch(sending.socket, selectors.EVENT_WRITE, sending.is_waiting, sending)
+        for key, _ in self._selector.select(seconds):
+            end = key.data
+            if end is None:
+                self._hear()
+            elif isinstance(end, SendingEnd):
+                end.flush()
+            elif not end.read():
+                self._watch(end.socket, selectors.EVENT_READ, False, end)
+                self._receiving.remove(end)
+
+    def _watch(self, pipe: socket.socket, event: int, wanted: bool, end: ReceivingEnd | SendingEnd) -> None:
+        number = pipe.fileno()
+        if wanted and number not in self._watched:
+            self._watched[number] = event
+            self._selector.register(pipe, event, end)
+        elif not wanted and number in self._watched:
+            del self._watched[number]
+            self._selector.unregister(pipe)
+
+    def _hear(self) -> None:
+        slot = self._slot
+        assert slot is not None
+        while self._control.poll():
+            command = self._control.recv()
+            slot.obey(command)
+            if isinstance(command, Stop):
+                self._is_over = True

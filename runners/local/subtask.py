@@ -1,0 +1,392 @@
+"""A subtask: its inputs, its part of the task's work, and its outputs.
+
+It does one thing at a time, when it is told to: takes a message, or polls a source.  It knows
+no process, no pipe and no clock of the wall, so a simulation can run any number of them in
+any order.
+
+Source: ABS, section 3.2 (tasks and channels) and algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from ...sdk import graph
+from ...sdk.bundle import BUNDLE_SIZE
+from ...sdk.metrics import MetricsContainer
+from ...sdk.script import Script
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ..execution.counters import Counts
+from ..execution.fusion import Grouping
+from .alignment import Alignment
+from .channel import Channel, ChannelId
+from .clock import Clock
+from .exchange import Exchange
+from .execution_graph import EdgeKind, ExecutionGraph, Task
+from .injector import Injector
+from .messages import (
+    Barrier,
+    BarrierKind,
+    ClockMoved,
+    Elements,
+    Message,
+    PercentileMoved,
+    SignalCame,
+    WatermarkMoved,
+)
+from .script_injector import ScriptInjector
+from .task_execution import TaskExecution
+from .task_snapshot import POSITIONS, SCRIPT, Chunk, Restored, snapshot
+
+
+@attrs.frozen(order=True)
+class SubtaskId:
+    """Which task's, and which of its subtasks."""
+
+    task: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"subtask {self.index} of task {self.task}"
+
+
+class Snapshot(NamedTuple):
+    """What a subtask has to say at a barrier that asks for a snapshot.
+
+    Attributes:
+      staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
+    """
+
+    epoch: int
+    chunks: list[Chunk]
+    staged: dict[str, list[tuple[str, Any]]]
+    is_whole: bool
+
+
+class Settled(NamedTuple):
+    """Everything before a barrier has been done."""
+
+    number: int
+
+
+class Played(NamedTuple):
+    """An event of a script has been played, up to here."""
+
+    position: int
+
+
+class Completed(NamedTuple):
+    """Nothing more will come out."""
+
+
+Report = Snapshot | Settled | Played | Completed
+
+
+class Subtask:
+    """One subtask.
+
+    Args:
+      execution_graph: the whole; `id` says which part of it this is.
+      clock: processing time.  A script moves it, if there is one; else whoever has the clock of the wall.
+      channels: a channel for each id that begins or ends here.
+      report: called with what the coordinator has to know.
+      transaction, unit: what its sinks' writers are opened for.
+    """
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph,
+        id: SubtaskId,
+        clock: Clock,
+        channels: Callable[[ChannelId], Channel],
+        report: Callable[[Report], None],
+        metrics: MetricsContainer,
+        counts: Counts,
+        transaction: str,
+        unit: str,
+        aligns: bool = True,
+    ) -> None:
+        self.id = id
+        self.task: Task = execution_graph.tasks[id.task]
+        self.execution = TaskExecution(
+            execution_graph.plan, self.task, clock, metrics, counts, transaction, unit, folds=False
+        )
+        self._clock = clock
+        self._counts = counts
+        self._report = report
+        self._transaction = transaction
+        n = execution_graph.parallelism
+        self.injectors: list[Injector] = []
+        self.scripts: list[ScriptInjector] = []
+        for step in self.task.sources:
+            primitive = step.transform.primitive
+            assert isinstance(primitive, graph.Read)
+            if isinstance(primitive.source, Script):
+                self.scripts.append(ScriptInjector(step, id.index))
+            else:
+                self.injectors.append(Injector(step, id.index, n))
+        self._connect(n, channels)
+        self._alignment = Alignment(list(self.inputs), aligns)
+        self._edges = {edge.id: edge for edge in self.task.inputs}
+        self._receivers = {edge.id: self.execution.receiver(edge) for edge in self.task.inputs}
+        self._percentiles_used = _percentiles(execution_graph)
+        # What each channel has said, for the least of them.
+        self._watermarks: dict[ChannelId, int | None] = dict.fromkeys(self.inputs, MIN_MICROS)
+        self._percentiles: dict[float, dict[ChannelId, int]] = {}
+        self._signals = 0
+        self._turn = 0
+        self._may_play = False
+        self._is_paused = False
+        self._has_completed = False
+        self._snapshots: list[tuple[int, dict[str, list[Any]]]] = []
+        # By sink label, what was staged and isn't known to be committed.
+        self._staged: dict[str, list[tuple[str, Any]]] = {output.label: [] for output in self.execution.outputs}
+
+    def _connect(self, n: int, channels: Callable[[ChannelId], Channel]) -> None:
+        index = self.id.index
+        self.inputs: dict[ChannelId, Channel] = {}
+        self.exchanges: list[Exchange] = []
+        for edge in self.task.inputs:
+            sources = [index] if edge.kind is EdgeKind.FORWARD else range(n)
+            for source in sources:
+                channel = channels(ChannelId(edge.id, source, index))
+                self.inputs[channel.id] = channel
+        for edge in self.task.outputs:
+            targets = [index] if edge.kind is EdgeKind.FORWARD else range(n)
+            own = [channels(ChannelId(edge.id, index, target)) for target in targets]
+            producer = self.execution.plan.graph.pcollections[edge.pcollection].producer
+            exchange = Exchange(edge, own, edge.step.transform.label if edge.kind is EdgeKind.SHUFFLE else producer)  # type: ignore[union-attr]
+            self.exchanges.append(exchange)
+            self.execution.dataflow.attach(edge.pcollection, exchange.send)
+
+    def start(self, restored: Restored | None) -> None:
+        """Begin: at the beginning, or where a snapshot says."""
+        if restored is not None:
+            restored.into(self.execution)
+        for injector in self.injectors:
+            positions: Sequence[Any] | None = None
+            if restored is not None and (known := restored.newest(injector.label, POSITIONS)):
+                positions = [position for own in known for position in own]
+            injector.start(self._clock.now, positions)
+        for script in self.scripts:
+            position = max(restored.newest(script.label, SCRIPT), default=0) if restored is not None else 0
+            script.start(self.execution, position)
+        self._moved()
+
+    # One thing at a time
+
+    def step(self) -> bool:
+        """Do the next thing, if there is one and there is room for what comes of it; whether anything was done."""
+        if any(exchange.is_full for exchange in self.exchanges):
+            return False
+        return self._take() or self._poll()
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether whoever takes its output is behind (backpressure)."""
+        return any(exchange.is_full for exchange in self.exchanges)
+
+    def ready(self) -> list[ChannelId]:
+        """The inputs that have a message which may be taken now."""
+        return [id for id, channel in self.inputs.items() if channel.queue and not self._alignment.is_blocked(id)]
+
+    def _take(self) -> bool:
+        ready = self.ready()
+        if not ready:
+            return False
+        self._turn += 1
+        self.take(ready[self._turn % len(ready)])
+        return True
+
+    def take(self, id: ChannelId) -> None:
+        """Take a message from an input, and do all that follows from it here."""
+        message = self.inputs[id].take()
+        if isinstance(message, Elements):
+            self._receivers[id.edge](message.bundle)
+        elif isinstance(message, WatermarkMoved):
+            self._watermarks[id] = message.micros
+            self._move_edge(id.edge)
+        elif isinstance(message, Barrier):
+            if self._alignment.arrived(id, message.number):
+                self._at_barrier(message)
+            return
+        else:
+            self._hear(message, id)
+        self._moved()
+
+    def _move_edge(self, edge: int) -> None:
+        known = [micros for id, micros in self._watermarks.items() if id.edge == edge and micros is not None]
+        if known:
+            self.execution.move_edge(self._edges[edge], min(known))
+
+    def _hear(self, message: Message, id: ChannelId | None) -> None:
+        """Take in news that are for everybody, and pass them on before anything comes of them."""
+        if isinstance(message, ClockMoved):
+            if message.now > self._clock.now or id is None:
+                self._tell(message)
+                self._clock.advance(max(0, message.now - self._clock.now))
+        elif isinstance(message, SignalCame):
+            if message.number > self._signals:
+                self._signals = message.number
+                self._tell(message)
+                self.execution.signal(message.name)
+        elif isinstance(message, PercentileMoved):
+            moved = self._least_percentile(message, id)
+            if moved is not None:
+                self._tell(PercentileMoved(message.percentile, moved))
+                self.execution.advance_percentile(message.percentile, moved)
+
+    def _least_percentile(self, message: PercentileMoved, id: ChannelId | None) -> int | None:
+        if id is None:
+            return message.micros
+        known = self._percentiles.setdefault(message.percentile, {})
+        before = min(known.values()) if len(known) == len(self.inputs) else None
+        known[id] = max(message.micros, known.get(id, MIN_MICROS))
+        least = min(known.values())
+        return least if len(known) == len(self.inputs) and least != before else None
+
+    def _tell(self, message: Message) -> None:
+        for exchange in self.exchanges:
+            exchange.tell(message)
+
+    # Sources
+
+    def _poll(self) -> bool:
+        if self._is_paused:
+            return False
+        now = self._clock.now
+        for injector in self.injectors:
+            if injector.is_finished:
+                continue
+            bundle = injector.poll(BUNDLE_SIZE, now)
+            if bundle is not None:
+                count = self._counts.of(injector.label)
+                count.read += len(bundle)
+                count.written += len(bundle)
+                self.execution.dataflow.send_to(injector.output)(bundle)
+                self._moved()
+                return True
+        for script in self.scripts:
+            if self._may_play and not script.is_finished:
+                self._may_play = False
+                news = script.play(self.execution, self._counts)
+                if news is not None:
+                    self._hear(news, None)
+                self._moved()
+                self._report(Played(script.position))
+                return True
+        return False
+
+    def tick(self) -> None:
+        """Time may have passed: look at what it makes due, and at the sources' watermarks."""
+        self._moved()
+
+    def play(self) -> None:
+        """Everything that a script's last event made due has been done: play the next one."""
+        self._may_play = True
+
+    def drain(self) -> None:
+        """Read nothing more, as if the input had ended here."""
+        for injector in self.injectors:
+            injector.drained = True
+        self._moved()
+
+    def pause(self, is_paused: bool) -> None:
+        """Have the sources wait, or go on."""
+        self._is_paused = is_paused
+
+    def _moved(self) -> None:
+        """Have watermarks and clocks take effect, here and further on."""
+        execution, now = self.execution, self._clock.now
+        for injector in self.injectors:
+            micros = injector.watermark(now)
+            if micros is not None:
+                execution.move(injector.output, micros)
+            if self._percentiles_used:
+                for share, own in injector.percentiles(now).items():
+                    if share in self._percentiles_used:
+                        self._hear(PercentileMoved(share, own), None)
+        execution.propagate()
+        is_idle = self._is_idle()
+        for exchange in self.exchanges:
+            watermark = execution.watermark(exchange.edge.pcollection)
+            exchange.move(None if is_idle and watermark < MAX_MICROS else watermark)
+        if not self._has_completed and self.is_complete():
+            self._has_completed = True
+            self._report(Completed())
+
+    def _is_idle(self) -> bool:
+        """Whether nothing comes in that would hold anybody back."""
+        if self.injectors:
+            return all(injector.watermark(self._clock.now) is None for injector in self.injectors)
+        return bool(self._watermarks) and all(micros is None for micros in self._watermarks.values())
+
+    def is_complete(self) -> bool:
+        """Whether everything has come, and nothing more will come out."""
+        has_read = all(injector.is_finished for injector in self.injectors)
+        return has_read and all(script.is_finished for script in self.scripts) and self.execution.is_complete()
+
+    def next_time(self) -> int | None:
+        """The processing time, in microseconds, at which something may be due."""
+        return self.execution.next_processing_time()
+
+    # Barriers
+
+    def inject(self, barrier: Barrier) -> None:
+        """Put a barrier into the stream, at a task that has no inputs."""
+        assert not self.inputs
+        self._at_barrier(barrier)
+
+    def _at_barrier(self, barrier: Barrier) -> None:
+        """The barrier has come on all inputs: forward it, and take the snapshot (ABS, algorithm 1)."""
+        self._tell(barrier)
+        if barrier.kind is BarrierKind.SETTLE:
+            self._report(Settled(barrier.number))
+            return
+        for output in self.execution.outputs:
+            output.stage()
+            tokens, output.staged = output.staged, []
+            self._staged[output.label] += [(self._transaction, token) for token in tokens]
+            output.next(barrier.transaction)
+        self._transaction = barrier.transaction
+        chunks = snapshot(self.execution, barrier.is_whole)
+        positions = {injector.label: injector.positions() for injector in self.injectors}
+        chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
+        chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self.scripts if script.is_player]
+        self._snapshots.append((barrier.epoch, positions))
+        staged = {label: list(tokens) for label, tokens in self._staged.items() if tokens}
+        self._report(Snapshot(barrier.epoch, chunks, staged, barrier.is_whole))
+
+    def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
+        """A checkpoint is durable, and these transactions of the sinks are committed."""
+        done = set(transactions)
+        for label, tokens in self._staged.items():
+            self._staged[label] = [(transaction, token) for transaction, token in tokens if transaction not in done]
+        for number, positions in self._snapshots:
+            if number == epoch:
+                for injector in self.injectors:
+                    injector.acknowledge(positions[injector.label])
+        self._snapshots = [entry for entry in self._snapshots if entry[0] > epoch]
+
+    # The end
+
+    def stop(self) -> None:
+        """It is over, all being well: tear down user code, and close what is open."""
+        self.execution.teardown()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close what is open, without a word to user code."""
+        for injector in self.injectors:
+            injector.close()
+        for output in self.execution.outputs:
+            output.discard()
+
+
+def _percentiles(execution_graph: ExecutionGraph) -> frozenset[float]:
+    """The percentile watermarks that some trigger looks at."""
+    groupings = [step for step in execution_graph.plan.steps if isinstance(step, Grouping)]
+    return frozenset(share for step in groupings for share in step.primitive.windowing.trigger.percentiles())

@@ -1,0 +1,173 @@
+"""What a subtask puts into a snapshot, and takes out of one.
+
+A snapshot is a list of chunks.  A chunk belongs to a step, by its label, and maybe to a key
+group; so another pipeline, or other subtasks, can find what is theirs.  Of windows and keyed state
+there may be chains: what was there, and then what has changed.  Of all else the newest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ...sdk.bundle import Bundle
+from ...sdk.coders.key_encoding import key_groups
+from ..execution import window_snapshots
+from ..execution.fusion import Keyed, Stage
+from .exchange import owner
+from .execution_graph import label_of
+from .task_execution import TaskExecution
+
+# Kinds of chunks that are chained.
+WINDOWS, STATE = "windows", "state"
+# Kinds of which the newest counts.
+CLOCKS, TIMERS, KEPT, MEMORY, VIEW, POSITIONS, SCRIPT = (
+    "clocks",
+    "timers",
+    "kept",
+    "memory",
+    "view",
+    "positions",
+    "script",
+)
+
+
+class Chunk(NamedTuple):
+    """A part of a snapshot, as data that can be pickled.
+
+    Attributes:
+      label: the step's; of a VIEW the side input's producer's.
+      group: the key group, of what is kept by key.
+    """
+
+    label: str
+    kind: str
+    group: int | None
+    data: Any
+
+
+def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
+    """What a task's steps have to remember: all of it, or what has changed of the large parts."""
+    chunks: list[Chunk] = []
+    for label, grouping in execution.groupings.items():
+        windows = grouping.windows
+        assert windows is not None
+        records = window_snapshots.snapshot(windows) if is_whole else window_snapshots.changes(windows)
+        chunks.append(Chunk(label, CLOCKS, None, windows.clocks()))
+        chunks += _grouped(label, WINDOWS, records, lambda record: record.key)
+    for label, keyed in execution.keyed.items():
+        executor = keyed.executor
+        changes, timers = executor.snapshot() if is_whole else executor.changes()
+        chunks.append(Chunk(label, CLOCKS, None, (executor.watermark, executor.processing_time)))
+        chunks += _grouped(label, STATE, changes, lambda change: change.key)
+        chunks += _grouped(label, TIMERS, timers, lambda entry: entry[0].key)
+    for step in execution.task.steps:
+        if not isinstance(step, (Stage, Keyed)):
+            continue
+        run = execution.dataflow.stages[id(step)]
+        kept = run.kept()
+        if kept and isinstance(step, Keyed):
+            rows = [row for bundle in kept for row in bundle.rows()]
+            chunks += _grouped(label_of(step), KEPT, rows, lambda row: row[0][0])
+        elif kept:
+            chunks.append(Chunk(label_of(step), KEPT, None, [row for bundle in kept for row in bundle.rows()]))
+        memories = {place: memory.snapshot() for place, memory in run.executor.memories.items()}
+        if memories:
+            chunks.append(Chunk(label_of(step), MEMORY, None, memories))
+    for pcollection in sorted(execution.side_inputs):
+        view = execution.views.snapshot(pcollection)
+        if view[0]:
+            chunks.append(Chunk(_name(execution, pcollection), VIEW, None, view))
+    return chunks
+
+
+def _grouped(label: str, kind: str, records: Sequence[Any], key: Callable[[Any], Any]) -> list[Chunk]:
+    by_group: dict[int, list[Any]] = {}
+    for group, record in zip(key_groups([key(record) for record in records]), records, strict=True):
+        by_group.setdefault(group, []).append(record)
+    return [Chunk(label, kind, group, own) for group, own in by_group.items()]
+
+
+def _name(execution: TaskExecution, pcollection: int) -> str:
+    node = execution.plan.graph.pcollections[pcollection]
+    return node.producer if node.tag is None else f"{node.producer}[{node.tag}]"
+
+
+class Restored:
+    """The chunks of a snapshot that concern one subtask.
+
+    Args:
+      index, parallelism: which of how many subtasks it is.
+    """
+
+    def __init__(self, index: int, parallelism: int) -> None:
+        self._index = index
+        self._parallelism = parallelism
+        self._chained: dict[tuple[str, str], list[Any]] = {}
+        self._newest: dict[tuple[str, str], list[Any]] = {}
+
+    def add(self, chain: Sequence[Iterable[Chunk]], index: int, parallelism: int) -> None:
+        """Take in what a subtask, the `index`th of so many, wrote: a whole snapshot, then changes, oldest first."""
+        for i, chunks in enumerate(chain):
+            is_newest = i == len(chain) - 1
+            for label, kind, group, data in chunks:
+                if group is None:
+                    is_mine = self._takes(kind, index, parallelism)
+                else:
+                    is_mine = owner(group, self._parallelism) == self._index
+                if is_mine and kind in (WINDOWS, STATE):
+                    self._chained.setdefault((label, kind), []).extend(data)
+                elif is_mine and is_newest:
+                    self._newest.setdefault((label, kind), []).append(data)
+
+    def _takes(self, kind: str, index: int, parallelism: int) -> bool:
+        """Whether what belongs to no key is this subtask's."""
+        if kind not in (MEMORY, KEPT):
+            return True
+        if parallelism == self._parallelism:
+            return index == self._index
+        # What waits may go on anywhere; what may be retracted, nobody knows where that will come.
+        return kind == MEMORY or self._index == 0
+
+    def into(self, execution: TaskExecution) -> None:
+        """Put everything where it belongs, before the first element comes."""
+        for label, grouping in execution.groupings.items():
+            windows = grouping.windows
+            assert windows is not None
+            clocks = self.newest(label, CLOCKS)
+            if clocks:
+                # Behind one barrier all subtasks have heard of the same times.
+                windows.set_clocks(min(clocks, key=lambda known: known[0]))
+            window_snapshots.restore(windows, self._chained.get((label, WINDOWS), ()))
+        for label, keyed in execution.keyed.items():
+            executor = keyed.executor
+            clocks = self.newest(label, CLOCKS)
+            if clocks:
+                executor.watermark, executor.processing_time = min(clocks)
+            timers = [entry for own in self.newest(label, TIMERS) for entry in own]
+            executor.restore(self._chained.get((label, STATE), ()), timers)
+        for pcollection in sorted(execution.side_inputs):
+            views = self.newest(_name(execution, pcollection), VIEW)
+            if views:
+                # Each subtask had all of it.
+                execution.views.restore(pcollection, views[0])
+        for step in execution.task.steps:
+            if isinstance(step, (Stage, Keyed)):
+                self._into_stage(execution, step)
+
+    def _into_stage(self, execution: TaskExecution, step: Stage | Keyed) -> None:
+        run = execution.dataflow.stages[id(step)]
+        for memories in self.newest(label_of(step), MEMORY):
+            for place, kept in memories.items():
+                run.executor.memory(place).restore(kept)
+        for rows in self.newest(label_of(step), KEPT):
+            run.keep([Bundle(*map(list, zip(*rows, strict=True)))])
+
+    def newest(self, label: str, kind: str) -> list[Any]:
+        """What the subtasks wrote last of a kind."""
+        return self._newest.get((label, kind), [])
+
+    @property
+    def labels(self) -> set[str]:
+        """The steps that something is kept of."""
+        return {label for label, _ in (*self._chained, *self._newest)}

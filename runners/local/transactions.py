@@ -1,0 +1,99 @@
+"""The sinks of a run, and the transactions that they are written in.
+
+What is staged in a transaction becomes visible when a checkpoint that knows of it is
+durable: first the checkpoint, then the commit, which can be repeated.  So that nothing staged is
+forgotten when everything dies, the names of open transactions are written down before
+anybody writes in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ...sdk import graph
+from ...sdk.sink import Sink
+from ..execution.disk import Disk
+from ..execution.fusion import Output, Plan
+from ..execution.user_code import Attribution, attributed, reraise
+
+# By sink label, pairs of a transaction and a token.
+Staged = Mapping[str, Sequence[tuple[str, Any]]]
+
+# What the names of open transactions are kept in, among the checkpoints.
+OPEN = "transactions"
+
+
+class Transactions:
+    """Prepares, commits and aborts.
+
+    Args:
+      disk, directory: where open transactions are written down; None if nobody could come back to them.
+    """
+
+    def __init__(self, plan: Plan, disk: Disk | None, directory: str) -> None:
+        self._sinks: dict[str, Sink[Any]] = {}
+        for step in plan.steps:
+            if isinstance(step, Output):
+                primitive = step.transform.primitive
+                assert isinstance(primitive, graph.ParDo)
+                assert primitive.sink is not None
+                self._sinks[step.transform.label] = primitive.sink
+        self._disk = disk
+        self._path = f"{directory}/{OPEN}"
+        self._open: list[str] = []
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The transactions that have begun and are neither committed nor aborted."""
+        return tuple(self._open)
+
+    def recall(self) -> None:
+        """Find the transactions that an earlier run has left open."""
+        if self._disk is not None and self._disk.exists(self._path):
+            self._open = msgspec.json.decode(self._disk.read(self._path), type=list[str])
+
+    def begin(self, transaction: str) -> None:
+        """Begin a transaction, before anybody writes in it.  Raises `SinkError` where a sink can't be written to."""
+        if not self._sinks:
+            return
+        self._open.append(transaction)
+        self._write()
+        for label, sink in self._sinks.items():
+            _guarded(label, partial(sink.prepare, transaction))
+
+    def commit(self, staged: Staged) -> tuple[str, ...]:
+        """Publish what was staged: of these transactions nothing else remains.  Can be repeated."""
+        transactions = dict.fromkeys(transaction for tokens in staged.values() for transaction, _ in tokens)
+        for label, sink in self._sinks.items():
+            for transaction in transactions:
+                tokens = [token for own, token in staged.get(label, ()) if own == transaction]
+                _guarded(label, partial(sink.commit, transaction, tokens))
+        self._open = [transaction for transaction in self._open if transaction not in transactions]
+        return tuple(transactions)
+
+    def abort(self, but: Sequence[str] = ()) -> None:
+        """Remove whatever was staged, but in these transactions."""
+        for transaction in self._open:
+            if transaction not in but:
+                for sink in self._sinks.values():
+                    with suppress(Exception):
+                        sink.abort(transaction)
+        self._open = [transaction for transaction in self._open if transaction in but]
+        if self._sinks:
+            self._write()
+
+    def _write(self) -> None:
+        if self._disk is not None:
+            self._disk.write_atomically(self._path, msgspec.json.encode(self._open))
+
+
+def _guarded(label: str, action: Callable[[], Any]) -> Any:
+    try:
+        return action()
+    except Exception as error:
+        reraise(attributed(error, Attribution(label, None)))

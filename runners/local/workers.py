@@ -1,0 +1,122 @@
+"""Workers: whoever runs the subtasks of an attempt.  In this process, or in processes of their own."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from ...sdk.metrics import MetricsContainer
+from ..execution.counters import Counts
+from .channel import Channel, ChannelId
+from .commands import Command, Report
+from .execution_graph import ExecutionGraph
+from .slot import Slot, Start
+from .subtask import SubtaskId
+
+# How long to sleep, in seconds, when there is nothing to do, before sources are asked again.
+IDLE = 0.002
+
+
+class WorkerDied(Exception):
+    """A worker is gone, or says nothing any more; what is known of it is the text."""
+
+
+class Workers(ABC):
+    """Run the subtasks of one attempt after the other.
+
+    Attributes:
+      slots: how many slots there are.
+    """
+
+    slots: int = 1
+
+    @abstractmethod
+    def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
+        """Start all subtasks."""
+
+    @abstractmethod
+    def send(self, command: Command) -> None:
+        """Tell all of them."""
+
+    @abstractmethod
+    def poll(self, seconds: float) -> list[Report]:
+        """What they have to say: at once if they do, else after at most so many seconds.
+
+        Raises `WorkerDied`.
+        """
+
+    @abstractmethod
+    def end(self) -> None:
+        """Be rid of them, whatever they are doing."""
+
+
+def ids_of(execution_graph: ExecutionGraph) -> list[SubtaskId]:
+    """All subtasks."""
+    n = execution_graph.parallelism
+    return [SubtaskId(task.id, index) for task in execution_graph.tasks for index in range(n)]
+
+
+class WorkersInThisProcess(Workers):
+    """One slot, whose work is done while somebody waits for reports.
+
+    An exception of user code is raised where it happens, with its own traceback.
+    """
+
+    def __init__(self, clock: Callable[[], int], sleep: Callable[[float], Any] = time.sleep) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._slot: Slot | None = None
+        self._reports: list[Report] = []
+
+    def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
+        channels: dict[ChannelId, Channel] = {}
+
+        def channel(id: ChannelId) -> Channel:
+            if id not in channels:
+                channels[id] = Channel(id)
+            return channels[id]
+
+        self._reports = []
+        self._slot = Slot(execution_graph, ids_of(execution_graph), start, channel, self._reports.append, self._clock)
+        self._slot.start()
+
+    @property
+    def slot(self) -> Slot:
+        """The slot."""
+        assert self._slot is not None
+        return self._slot
+
+    def send(self, command: Command) -> None:
+        self.slot.obey(command)
+
+    def poll(self, seconds: float) -> list[Report]:
+        until = time.monotonic() + seconds
+        while not self._reports:
+            if not self.slot.work():
+                self.slot.tick()
+                if self._reports:
+                    break
+                if time.monotonic() >= until:
+                    break
+                self._sleep(IDLE)
+            elif time.monotonic() >= until:
+                break
+        taken, self._reports[:] = list(self._reports), []
+        return taken
+
+    def end(self) -> None:
+        if self._slot is not None:
+            self._slot.abandon()
+            self._slot = None
+
+    @property
+    def metrics(self) -> MetricsContainer:
+        """What has been reported so far."""
+        return self.slot.metrics
+
+    @property
+    def counts(self) -> Counts:
+        """What has been counted so far."""
+        return self.slot.counts
