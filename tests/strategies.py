@@ -49,9 +49,10 @@ FOR_EVER = 100_000
 Event = tuple[str, int, int]
 
 
-def events(max_size: int = 12) -> st.SearchStrategy[list[Event]]:
+def events(min_size: int = 0, max_size: int = 12, until: int = 40) -> st.SearchStrategy[list[Event]]:
     """Few keys, small values, and times that lie close enough for sessions to merge."""
-    return st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 4), st.integers(0, 40)), max_size=max_size)
+    event = st.tuples(st.sampled_from("ab"), st.integers(0, 4), st.integers(0, until))
+    return st.lists(event, min_size=min_size, max_size=max_size)
 
 
 # When in processing time they arrive
@@ -86,14 +87,15 @@ class Time:
 Step = Bundle | Watermark | Time
 
 
-def scripts(sources: int = 1, max_steps: int = 12) -> st.SearchStrategy[list[Step]]:
+def scripts(sources: int = 1, max_steps: int = 12, until: int = 40) -> st.SearchStrategy[list[Step]]:
     """Elements in bundles of up to three, the watermark running ahead of some of them, and the clock."""
     source = st.integers(0, sources - 1)
-    bundle = st.builds(Bundle, events(3).map(tuple), source)
+    bundle = st.builds(Bundle, events(1, 3, until).map(tuple), source)
     step = st.one_of(
         bundle, bundle, st.builds(Watermark, st.integers(1, 15), source), st.builds(Time, st.integers(1, 9))
     )
-    return st.lists(step, max_size=max_steps)
+    # Long ones too, which would else be rare.
+    return st.lists(step, max_size=max_steps) | st.lists(step, min_size=max_steps // 2, max_size=max_steps)
 
 
 def all_events(script: Sequence[Step], source: int = 0) -> list[Event]:

@@ -35,7 +35,7 @@ import penstock as beam
 from penstock.triggers import AfterCount, AfterWatermark, Repeatedly
 from penstock.windowing import FixedWindows, GlobalWindows, Sessions
 
-MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 # A pipeline, given the PCollection of pairs, and whether they are a stream.
 Built = Callable[[Any, bool], Any]
@@ -89,7 +89,7 @@ def test_three_groupings_with_keys_that_move(run: Any, script: list[Step], chain
 
 
 @MANY
-@given(scripts(max_steps=16), chains(2, IN_SESSIONS), IN_SESSIONS)
+@given(scripts(max_steps=16, until=20), chains(2, IN_SESSIONS), IN_SESSIONS)
 @example(
     # The session of b that joined those of a and c, which are of the same value, ends up with another one.
     script=[

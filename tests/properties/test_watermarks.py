@@ -43,7 +43,7 @@ from penstock.triggers import AccumulationMode
 from penstock.windowing import FixedWindows, TimestampCombiner
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
 
-MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
 @attrs.frozen
