@@ -4,12 +4,13 @@ wordcount.py              the shape of every pipeline: read, transform, group, w
 commits.py                windows in event time: calendar months, and sessions
 coauthors.py              a join by CoGroupByKey, month by month
 top_words_per_letter.py   side inputs, and a combiner from the library
+session_lengths.py        results that are corrected: late commits, retractions, a table in SQLite
 demo.py                   what `make demo` runs
 
     python -m penstock.examples.wordcount --output=/tmp/counts
     python -m penstock.examples.wordcount --output=/tmp/counts --runner=spark-batch
 
-`commits` and `coauthors` read data/commits.csv.gz: the commits of nineteen open-source
-projects, with the time at which each was made (`event_time`, in seconds), the repository,
-its author under a pseudonym, and how many parents it has.
+`commits`, `coauthors` and `session_lengths` read data/commits.csv.gz: the commits of nineteen open-source
+projects, with the time at which each was made (`event_time`, in seconds) and at which
+it arrived (`arrival_time`), the repository, its author under a pseudonym, and how many parents it has.
 """
