@@ -22,9 +22,9 @@ from ...sdk.source import BoundedSource
 from ..execution.counters import Counts
 from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
 from ..execution.output import OutputRun
+from ..execution.remote_error import original
 from ..execution.user_code import Attribution, attributed, reraise
 from .jobs import Jobs
-from ..execution.remote_error import original
 from .segments import Segment, Stored, cut
 from .task import SegmentTask
 from .task_reports import TaskReports

@@ -27,6 +27,7 @@ from ..execution.garbage import rarely_collected
 from ..execution.grouped_values import GroupSpill
 from ..execution.output import OutputRun
 from ..execution.portions import Portions
+from ..execution.remote_error import wrapped
 from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle, receive_block
 from ..execution.side_input_views import SideInputViews
 from ..execution.stateful import StatefulExecutor
@@ -34,7 +35,6 @@ from ..execution.triggered_windows import TriggeredWindows
 from ..execution.user_code import Attribution, attributed, guarded, reraise
 from ..execution.window_operator import WindowOperator
 from .block_spool import BlockSpool
-from ..execution.remote_error import wrapped
 from .segments import Segment
 
 if TYPE_CHECKING:
