@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, micros_of
+from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, in_range, micros_of
 from .bundle import BUNDLE_SIZE, Bundle
 from .lag_sketch import LagSketch
 from .unbounded_source import UnboundedReader, ended_early
@@ -115,8 +115,10 @@ class EventTimeReader(UnboundedReader[T]):
         if not values:
             return None
         if self.times.timestamp_fn is not None:
-            fn = self.times.timestamp_fn
-            timestamps = [Timestamp.of(fn(value)).micros for value in values]
+            times = map(self.times.timestamp_fn, values)
+            # No Timestamp is made of whole seconds: that is most of what this costs.
+            timestamps = [t * 1_000_000 if type(t) is int else Timestamp.of(t).micros for t in times]
+            in_range(min(timestamps)), in_range(max(timestamps))
         elif timestamps is None:
             timestamps = now.micros
         self.estimator.observe_all(timestamps)

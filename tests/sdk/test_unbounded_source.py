@@ -114,6 +114,15 @@ def test_the_watermark_of_elements_with_times_of_their_own_is_estimated_from_tho
     assert 6_000_000 == reader.watermark(Timestamp(200))
 
 
+@pytest.mark.parametrize("second", [10**15, float("nan"), 1e300, "5"])
+def test_a_time_that_is_none_is_an_error(second):
+    """Of whatever kind: also whole seconds that are milliseconds, perhaps."""
+    reader = SecondsReader([1, second], EventTimes(lambda value: value, DISORDERED), 0)
+
+    with pytest.raises((ValueError, TypeError), match="expected a timestamp"):
+        reader.poll(5, Timestamp(0))
+
+
 def test_a_partition_without_elements_for_so_long_is_idle_until_one_comes():
     """Idleness is declared, and counts from the last element."""
     seconds = [1]
