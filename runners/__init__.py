@@ -4,3 +4,24 @@ execution/   what every runner shares: stages, the window operator, side inputs
 local/       in this process
 spark/       on Spark
 """
+
+from importlib import import_module
+from typing import Any
+
+# By name, also Beam's: they are imported when they are first asked for.
+_RUNNERS = {
+    "DirectRunner": ("local", "LocalStreamingRunner"),
+    "LocalStreamingRunner": ("local", "LocalStreamingRunner"),
+    "SparkBatchRunner": ("spark", "SparkBatchRunner"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RUNNERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _RUNNERS[name]
+    return getattr(import_module(f"{__name__}.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_RUNNERS})

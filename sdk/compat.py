@@ -43,6 +43,8 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "pipeline": ("sdk.pipeline",),
     "pvalue": ("sdk.pvalue", "sdk.side_inputs", "sdk.tagged_output", "sdk.row"),
     "runners": ("sdk.runner", "runners"),
+    "runners.direct": ("runners",),
+    "runners.direct.direct_runner": ("runners",),
     "runners.runner": ("sdk.runner",),
     "testing": ("testing",),
     "testing.test_pipeline": ("testing",),

@@ -37,6 +37,16 @@ def test_names_are_imported_from_where_beam_has_them() -> None:
     assert beam.BatchElements is BatchElements
 
 
+def test_a_runner_can_be_given_as_beam_names_it() -> None:
+    """Its class; what it is called in Beam is the local runner here."""
+    from penstock.runners.direct.direct_runner import DirectRunner
+
+    assert beam.runners.LocalStreamingRunner is DirectRunner
+    assert isinstance(beam.Pipeline(runner=beam.runners.SparkBatchRunner()).runner, beam.runners.SparkBatchRunner)
+    with pytest.raises(AttributeError, match="'penstock.runners' has no attribute 'FlinkRunner'"):
+        beam.runners.FlinkRunner
+
+
 def test_a_function_that_mentions_such_a_module_can_be_pickled() -> None:
     """As the functions of a pipeline on Spark are."""
     import penstock.utils.timestamp
