@@ -155,6 +155,8 @@ class Job:
         while True:
             checkpoint = self._recover()
             attempt = _Attempt(self, checkpoint)
+            # A sink that can't be written to won't get better by waiting.
+            attempt.prepare()
             try:
                 self.state = attempt.run()
                 return
@@ -245,11 +247,15 @@ class _Attempt:
         self._job._transactions.begin(transaction)
         return transaction
 
+    def prepare(self) -> None:
+        """Have the sinks take a first transaction."""
+        self._transaction = self._next_transaction()
+
     def run(self) -> str:
+        """Run until the end; the state of the run then."""
         job = self._job
-        transaction = self._next_transaction()
         start = Start(
-            job._store, self._checkpoint, transaction, self._name, job._has_script, aligns=job._settings.aligns
+            job._store, self._checkpoint, self._transaction, self._name, job._has_script, aligns=job._settings.aligns
         )
         job._workers.start(job._graph, start)
         if job._has_script:

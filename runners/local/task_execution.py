@@ -213,14 +213,16 @@ class TaskExecution:
         return {
             label_of(step): min(self._watermarks[i] for i in outputs_of(step))
             for step in self.task.steps
-            if outputs_of(step)
+            if outputs_of(step) and not isinstance(step, Output)
         }
 
     def is_complete(self) -> bool:
         """Whether everything has come, and nothing will be put out any more."""
-        return all(self._edge_watermarks[edge.id] >= MAX_MICROS for edge in self.task.inputs) and all(
-            self._watermarks[i] >= MAX_MICROS for step in self.task.steps for i in outputs_of(step)
-        )
+        if any(self._edge_watermarks[edge.id] < MAX_MICROS for edge in self.task.inputs):
+            return False
+        # Nothing comes out of a sink.
+        steps = [step for step in self.task.steps if not isinstance(step, Output)]
+        return all(self._watermarks[i] >= MAX_MICROS for step in steps for i in outputs_of(step))
 
     def teardown(self) -> None:
         """Tear down whatever user code was set up."""
