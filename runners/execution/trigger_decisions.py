@@ -2,8 +2,8 @@
 
 While no clock moves, what a trigger decides next depends on its state and on the end of the
 window alone; and most windows that a bundle touches are in the same state and end together.
-So a window keeps the last decision about it, and each decision remembers what has followed
-from it: the trigger is asked once for all windows that are alike.
+So a window keeps the last decision about it, and decisions that leave a trigger in the same
+state share what has followed from them: the trigger is asked once for all windows that are alike.
 """
 
 from __future__ import annotations
@@ -44,6 +44,16 @@ class Clocks:
         return len(encode_column([element]))
 
 
+class Followed:
+    """What has followed, by the end of the window, from decisions that left a trigger in one state."""
+
+    __slots__ = ("after_bundle", "now")
+
+    def __init__(self) -> None:
+        self.after_bundle: dict[int, Decision] = {}
+        self.now: dict[int, Decision] = {}
+
+
 class Decision:
     """What is to happen to a window.
 
@@ -51,11 +61,10 @@ class Decision:
       fires: whether a pane is due.
       state, is_finished: what the trigger remembers afterwards, and whether it is finished.
       event_time, processing_time: when to look at the window again.
-      after_bundle, now: the decisions that followed from it while no clock moved, by the end
-        of the window.
+      followed: the decisions that followed from it while no clock moved; None before any has.
     """
 
-    __slots__ = ("after_bundle", "event_time", "fires", "is_finished", "now", "processing_time", "state")
+    __slots__ = ("event_time", "fires", "followed", "is_finished", "processing_time", "state")
 
     def __init__(
         self, fires: bool, state: Any, is_finished: bool, event_time: int | None, processing_time: int | None
@@ -65,12 +74,7 @@ class Decision:
         self.is_finished = is_finished
         self.event_time = event_time
         self.processing_time = processing_time
-        self.after_bundle: dict[int, Decision] = _NOTHING
-        self.now: dict[int, Decision] = _NOTHING
-
-
-# What follows from a decision, before anything has.
-_NOTHING: dict[int, Decision] = {}
+        self.followed: Followed | None = None
 
 
 class TriggerDecisions:
@@ -89,38 +93,55 @@ class TriggerDecisions:
         self._trigger = trigger
         self._clocks = clocks
         self._lateness = lateness
-        # Those that remember what followed from them.
-        self._parents: list[Decision] = []
-        self._made: dict[Hashable, Decision] = {}
+        # By the trigger's state, and whether it is finished.
+        self._followed: dict[Hashable, Followed] = {}
+        # Those of their dictionaries that hold anything, and how many entries that is.
+        self._filled: list[dict[int, Decision]] = []
+        self._entries = 0
 
     def forget(self) -> None:
         """A clock has moved."""
-        for decision in self._parents:
-            decision.after_bundle = decision.now = _NOTHING
-        self._parents.clear()
-        self._made.clear()
+        for decisions in self._filled:
+            decisions.clear()
+        self._filled.clear()
+        self._entries = 0
 
     def after_bundle(self, last: Decision, end: int) -> Decision:
         """The decision after elements, of a trigger that doesn't look at each."""
-        found = last.after_bundle.get(end)
+        known = (last.followed or self._following(last)).after_bundle
+        found = known.get(end)
         if found is None:
             found = self.after_element(last, None, end)
-            if last.after_bundle is _NOTHING:
-                last.after_bundle = {}
-                self._parents.append(last)
-            last.after_bundle[end] = found
+            self._remember(known, end, found)
         return found
 
     def now(self, last: Decision, end: int) -> Decision:
         """The decision when nothing but the clocks may have moved."""
-        found = last.now.get(end)
+        known = (last.followed or self._following(last)).now
+        found = known.get(end)
         if found is None:
             found = self._decided(last.state, last.is_finished, end)
-            if last.now is _NOTHING:
-                last.now = {}
-                self._parents.append(last)
-            last.now[end] = found
+            self._remember(known, end, found)
         return found
+
+    def _following(self, last: Decision) -> Followed:
+        try:
+            followed = self._followed.setdefault((last.state, last.is_finished), Followed())
+        except TypeError:
+            # The state of a user's trigger, without a hash.
+            followed = Followed()
+        if len(self._followed) > _REMEMBERED:
+            self._followed.clear()
+        last.followed = followed
+        return followed
+
+    def _remember(self, known: dict[int, Decision], end: int, decision: Decision) -> None:
+        if self._entries >= _REMEMBERED:
+            self.forget()
+        if not known:
+            self._filled.append(known)
+        known[end] = decision
+        self._entries += 1
 
     def after_element(self, last: Decision, element: Any, end: int) -> Decision:
         """The decision after an element, of a trigger that looks at it."""
@@ -155,19 +176,4 @@ class TriggerDecisions:
             processing_time = trigger.next_processing_time(state, clocks)
             if processing_time is not None and processing_time <= now:
                 processing_time = None
-        return self._known(Decision(fires, state, is_finished, event_time, processing_time))
-
-    # Windows that are decided alike have one decision, so that what follows is alike too.
-    def _known(self, new: Decision) -> Decision:
-        key = new.fires, new.state, new.is_finished, new.event_time, new.processing_time
-        try:
-            known = self._made.get(key)
-        except TypeError:
-            # The state of a user's trigger, without a hash.
-            return new
-        if known is not None:
-            return known
-        if len(self._made) >= _REMEMBERED:
-            self.forget()
-        self._made[key] = new
-        return new
+        return Decision(fires, state, is_finished, event_time, processing_time)

@@ -76,6 +76,7 @@ class TriggeredWindows:
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._emit_unchanged = windowing.emit_unchanged
         self._trigger = windowing.trigger
+        self._percentiles = windowing.trigger.percentiles()
         self._clocks = Clocks()
         self._decisions = TriggerDecisions(windowing.trigger, self._clocks, self._lateness)
         # Windows that don't merge, by window and key; those that do, by key.
@@ -241,7 +242,7 @@ class TriggeredWindows:
             if self.changed is not None:
                 self.changed[part] = None
         self._merging.move(state, window)
-        if others or self._clocks.watermark >= state.end or self._trigger.percentiles():
+        if others or self._clocks.watermark >= state.end or self._percentiles:
             self._place(state, sources, window, end, expiry)
         else:
             # To a trigger it is the same window, whose end is yet to come.
@@ -310,7 +311,7 @@ class TriggeredWindows:
         percentiles = self._clocks.percentiles
         if watermark > percentiles.get(percentile, MIN_MICROS):
             percentiles[percentile] = watermark
-            if percentile in self._trigger.percentiles():
+            if percentile in self._percentiles:
                 self._look_at_all()
 
     def signal(self, name: str) -> None:

@@ -54,13 +54,16 @@ def test_windows_that_are_alike_share_a_decision() -> None:
     assert 2 == trigger.times
 
 
-def test_what_follows_from_one_decision_is_shared_too() -> None:
-    """By all windows that stand there; different ways to one state meet again."""
-    asked, _ = decisions(Repeatedly(AfterCount(2)))
-    one = asked.after_element(asked.start, "x", END)
-    two = asked.after_element(one, "y", END)
-    assert [False, True] == [one.fires, two.fires]
-    assert asked.after_element(asked.start, "z", END) is one
+def test_what_follows_is_shared_by_decisions_that_leave_a_trigger_in_one_state() -> None:
+    """Sessions that have grown differently meet again where they end together; those that end apart don't."""
+    trigger = Asked()
+    asked, _ = decisions(trigger)
+    short, long = asked.after_bundle(asked.start, END), asked.after_bundle(asked.start, END + MINUTE)
+    assert short is not long
+    grown = asked.after_bundle(short, END + MINUTE)
+    assert asked.after_bundle(long, END + MINUTE) is grown
+    assert asked.now(long, END) is asked.now(short, END)
+    assert 3 == trigger.times
 
 
 def test_when_a_clock_moves_the_trigger_is_asked_again() -> None:
