@@ -13,7 +13,6 @@ from penstock.triggers import (
     AfterWatermark,
     DefaultTrigger,
     Never,
-    Repeatedly,
     Trigger,
 )
 
@@ -56,7 +55,7 @@ def test_windows_that_are_alike_share_a_decision() -> None:
 
 def test_what_follows_is_shared_by_decisions_that_leave_a_trigger_in_one_state() -> None:
     """Sessions that have grown differently meet again where they end together; those that end apart don't."""
-    trigger = Asked()
+    trigger = Asked(state="seen")
     asked, _ = decisions(trigger)
     short, long = asked.after_bundle(asked.start, END), asked.after_bundle(asked.start, END + MINUTE)
     assert short is not long
