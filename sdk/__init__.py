@@ -20,6 +20,8 @@ side_inputs.py         AsList, AsDict and the like
 tagged_output.py       TaggedOutput: a value for another output
 typehints/             element types, checked when the pipeline is built
 row.py                 Row: a record with named fields
+splittable.py          splittable DoFns: work that can be stopped and taken up again
+offset_range.py        the restriction that is a range of numbers
 coders/                values as bytes; keys as bytes that are always the same
 shared.py              one object for all DoFns of a process
 
@@ -35,6 +37,7 @@ source.py, sink.py     where elements come from and go to
 unbounded_source.py    sources without an end: partitions, offsets, watermarks
 event_time_reader.py   a reader that leaves event time to us
 scheduled_source.py    elements that are due by the clock
+splittable_source.py   a splittable DoFn as a source
 watermark_estimators/  where a watermark comes from
 lag_sketch.py          how late elements come, as percentiles
 script.py              a source that brings its own clock

@@ -55,6 +55,31 @@ class TimerParam(DoFnParam):
         return (TimerParam, (self.timer_spec,))
 
 
+class RestrictionParam(DoFnParam):
+    """`DoFn.RestrictionParam(provider)`: the tracker of a restriction, in a splittable DoFn.
+
+    Without a provider the DoFn is one itself.
+    """
+
+    def __init__(self, restriction_provider: Any = None) -> None:
+        super().__init__("RestrictionParam")
+        self.restriction_provider = restriction_provider
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (RestrictionParam, (self.restriction_provider,))
+
+
+class WatermarkEstimatorParam(DoFnParam):
+    """`DoFn.WatermarkEstimatorParam(provider)`: what estimates the watermark of a splittable DoFn's outputs."""
+
+    def __init__(self, watermark_estimator_provider: Any = None) -> None:
+        super().__init__("WatermarkEstimatorParam")
+        self.watermark_estimator_provider = watermark_estimator_provider
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (WatermarkEstimatorParam, (self.watermark_estimator_provider,))
+
+
 class BundleContextParam(DoFnParam):
     """`DoFn.BundleContextParam(constructor, args=(), kwargs=None)`: a context manager.
 
@@ -134,6 +159,8 @@ class DoFn:
     BundleFinalizerParam: ClassVar[Any] = DoFnParam("BundleFinalizerParam")
     StateParam: ClassVar[Any] = StateParam
     TimerParam: ClassVar[Any] = TimerParam
+    RestrictionParam: ClassVar[Any] = RestrictionParam
+    WatermarkEstimatorParam: ClassVar[Any] = WatermarkEstimatorParam
     BundleContextParam: ClassVar[Any] = BundleContextParam
     SetupContextParam: ClassVar[Any] = SetupContextParam
 
@@ -183,7 +210,12 @@ class DoFn:
     @staticmethod
     def unbounded_per_element() -> Callable[[Any], Any]:
         """Marks a process method that may produce elements forever (a splittable DoFn)."""
-        return lambda fn: fn
+
+        def mark(fn: Any) -> Any:
+            fn.unbounded_per_element = True
+            return fn
+
+        return mark
 
 
 class CallableDoFn(DoFn):

@@ -4,9 +4,10 @@ The primitives, and what stands directly on them:
 
 create.py             Create, Impulse: PCollections from nothing
 read.py               Read: the elements of a source
-periodic_sequence.py  PeriodicImpulse: an element every so often
+periodic_sequence.py  PeriodicImpulse, PeriodicSequence: an element every so often
 write.py              Write: elements into a sink
 pardo.py              ParDo, Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
+splittable_par_do.py  ParDo of a splittable DoFn
 assign_windows.py     AssignWindows (WindowInto): where in event time
 group_by_key.py       GroupByKeyAndWindow (GroupByKey): the values of each key and window, together
 combine.py            CombinePerKey, CombineGlobally, CombineValues: aggregations
@@ -67,7 +68,7 @@ from .length_bucket import WithLengthBucketKey
 from .log_elements import LogElements
 from .pardo import Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
 from .partition import Partition, PartitionFn
-from .periodic_sequence import PeriodicImpulse
+from .periodic_sequence import PeriodicImpulse, PeriodicSequence
 from .read import Read
 from .regex import Regex
 from .reify import Reify
@@ -88,6 +89,7 @@ __all__ = [
     "Impulse",
     "Read",
     "PeriodicImpulse",
+    "PeriodicSequence",
     "Write",
     "ParDo",
     "Map",

@@ -15,12 +15,14 @@ from ..sdk.dofn import (
     MapDoFn,
     MapTupleDoFn,
 )
-from ..sdk.errors import SideInputError, StatefulDoFnError
+from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
 from ..sdk.process_signature import check_signature, check_stateful
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsSideInput
+from ..sdk.splittable import splittable_signature
+from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 
 
 class ParDo(PTransform):
@@ -137,7 +139,14 @@ class ParDo(PTransform):
         return input_type if isinstance(self.fn, FilterDoFn) else Any
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        return self.add_to(pcoll)[None]
+        label = pcoll.pipeline.full_label
+        signature = splittable_signature(self.fn, label)
+        if signature is None:
+            return self.add_to(pcoll)[None]
+        check_arguments([*self.args, *self.kwargs.values()], label)
+        if signature.is_unbounded:
+            return read_of_splittable(self.fn, self.args, self.kwargs, signature, pcoll)
+        return ParDo(WorkToTheEnd(self.fn, label), *self.args, **self.kwargs).add_to(pcoll)[None]
 
 
 def _has_merged(pcoll: PCollection[Any]) -> bool:
@@ -167,6 +176,9 @@ class _MultiParDo(PTransform):
         return self.pardo.get_type_hints()[0], None
 
     def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple:
+        label = pcoll.pipeline.full_label
+        if splittable_signature(self.pardo.fn, label) is not None:
+            raise UnsupportedError(f"{label}: a splittable DoFn has one output; have a step after it tag elements")
         outputs = self.pardo.add_to(pcoll, (None, *self.tags), self.any_tag)
         for tag in self.tags:
             # What a function is declared to return is its main output.

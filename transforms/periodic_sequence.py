@@ -1,16 +1,21 @@
-"""PeriodicImpulse: an element every so often."""
+"""PeriodicImpulse and PeriodicSequence: an element every so often."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from ..sdk import graph
+from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.scheduled_source import ScheduledSource
+from ..sdk.source import ValuesSource
+from ..sdk.windowed_value import unwrapped
 from ..windowing import FixedWindows
 from ..windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp, micros_of
 from .assign_windows import WindowInto
+from .flatten import Flatten
 from .read import Read
 
 
@@ -91,6 +96,32 @@ class PeriodicImpulse(PTransform):
         hint = Timestamp if self.source.data is None else Any
         impulses: PCollection[Any] = pbegin | Read(self.source).with_output_types(hint)
         return impulses | WindowInto(FixedWindows(self.interval)) if self.apply_windowing else impulses
+
+
+class PeriodicSequence(PTransform):
+    """The same for each element `(start, stop, interval)` of its input, which has to be Create.
+
+    Raises `UnsupportedError` for elements that only turn up in the run.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline()
+    >>> (p | beam.Create([(0, 100, 10)]) | beam.PeriodicSequence()).is_bounded
+    False
+    """
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        label, producer = pcoll.pipeline.full_label, pcoll.pipeline.producer(pcoll)
+        source = producer.primitive.source if isinstance(producer.primitive, graph.Read) else None
+        if not isinstance(source, ValuesSource):
+            raise UnsupportedError(
+                f"{label}: no runner can begin a sequence for an element that only turns up in the run, as those of "
+                f"{producer.label}; apply it to Create"
+            )
+        sequences = [unwrapped(element)[0] for element in source.values]
+        begin = PBegin(pcoll.pipeline)
+        impulses = [begin | f"Sequence {i}" >> PeriodicImpulse(*sequence) for i, sequence in enumerate(sequences)]
+        together: PCollection[Any] = tuple(impulses) | Flatten(pipeline=pcoll.pipeline)
+        return together
 
 
 def _is_timestamped(data: Sequence[Any]) -> bool:

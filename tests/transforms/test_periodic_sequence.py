@@ -4,7 +4,8 @@ import pytest
 from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
-from penstock.transforms.periodicsequence import PeriodicImpulse
+from penstock.sdk.errors import UnsupportedError
+from penstock.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence
 from penstock.windowing import Timestamp
 from penstock.windowing.timestamp import MAX_MICROS
 
@@ -72,3 +73,15 @@ def test_what_can_not_be_is_said_when_it_is_made():
         PeriodicImpulse(6, 5)
     with pytest.raises(ValueError, match="at least one element"):
         PeriodicImpulse(data=[])
+
+
+def test_sequences_may_be_elements_of_create():
+    """One for each, all together; elements that only turn up in the run are refused."""
+    p = beam.Pipeline()
+    created = p | beam.Create([(0, 20, 10), (5, 6, 1)])
+    assert not (created | PeriodicSequence()).is_bounded
+
+    sources = [transform.primitive.source for transform in p.graph().unbounded_reads()]
+    assert [[0, 10], [5]] == [polled(source.open(0, None), 100) for source in sources]
+    with pytest.raises(UnsupportedError, match="Late: .*only turns up in the run, as those of Map"):
+        created | beam.Map(lambda x: x) | "Late" >> PeriodicSequence()

@@ -1,0 +1,93 @@
+"""A ParDo of a splittable DoFn: a source without an end, or each element's work from beginning to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..sdk import graph
+from ..sdk.dofn import DoFn
+from ..sdk.errors import PipelineError, UnsupportedError
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.serialization import Serialized
+from ..sdk.side_inputs import AsSideInput
+from ..sdk.source import ValuesSource
+from ..sdk.splittable import RestrictionTrackerView, SplittableSignature, splittable_signature
+from ..sdk.splittable_source import SplittableSource
+from ..sdk.windowed_value import unwrapped
+from ..windowing.timestamp import Timestamp
+from .read import Read
+
+
+def read_of_splittable(
+    fn: DoFn, args: tuple[Any, ...], kwargs: dict[str, Any], signature: SplittableSignature, pcoll: PCollection[Any]
+) -> PCollection[Any]:
+    """The outputs of one that may work on an element for ever.
+
+    Raises `UnsupportedError` where its elements aren't known when the pipeline is built.
+    """
+    label = pcoll.pipeline.full_label
+    producer = pcoll.pipeline.producer(pcoll)
+    source = producer.primitive.source if isinstance(producer.primitive, graph.Read) else None
+    if not isinstance(source, ValuesSource):
+        raise UnsupportedError(
+            f"{label}: {type(fn).__name__} may work on an element for ever, and no runner can have that "
+            f"of elements which only turn up in the run, as those of {producer.label}; apply it to Create or Impulse"
+        )
+    elements = [unwrapped(value)[:2] for value in source.values]
+    read = Read(SplittableSource(Serialized((fn, args, kwargs), label), elements, label))
+    outputs: PCollection[Any] = PBegin(pcoll.pipeline) | "Work" >> read
+    return outputs
+
+
+def check_arguments(args: Iterable[Any], label: str) -> None:
+    """Raises `UnsupportedError` for side inputs."""
+    if any(isinstance(value, AsSideInput) for value in args):
+        raise UnsupportedError(f"{label}: a splittable DoFn can't have side inputs; have a step before it take them")
+
+
+class WorkToTheEnd(DoFn):
+    """Runs a splittable DoFn that isn't unbounded, restriction by restriction, as an ordinary one."""
+
+    def __init__(self, fn: DoFn, label: str) -> None:
+        self.fn = fn
+        self.label = label
+
+    def setup(self) -> None:
+        self.fn.setup()
+        signature = splittable_signature(self.fn, self.label)
+        assert signature is not None
+        self.signature = signature
+
+    def start_bundle(self) -> None:
+        self.fn.start_bundle()
+
+    def process(self, element: Any, *args: Any, timestamp: Any = DoFn.TimestampParam, **kwargs: Any) -> Iterable[Any]:
+        provider, estimators = self.signature.provider, self.signature.estimator_provider
+        for restriction in provider.split(element, provider.initial_restriction(element)):
+            tracker = provider.create_tracker(restriction)
+            view = RestrictionTrackerView(tracker)
+            estimator = None
+            if estimators is not None:
+                state = estimators.initial_estimator_state(element, restriction)
+                estimator = estimators.create_watermark_estimator(state)
+            for output in self.signature.run(self.fn, element, args, kwargs, view, estimator):
+                if estimator is not None:
+                    estimator.observe_timestamp(Timestamp.of_micros(unwrapped(output, timestamp.micros)[1]))
+                yield output
+            tracker.check_done()
+            if view.deferred is not None:
+                raise PipelineError(
+                    f"{self.label}: {type(self.fn).__name__} put off {view.deferred[0]!r}, but each element is "
+                    "worked on to the end here; mark its process with @DoFn.unbounded_per_element() and apply it to "
+                    "Create or Impulse"
+                )
+
+    def finish_bundle(self) -> Iterable[Any] | None:
+        return self.fn.finish_bundle()
+
+    def teardown(self) -> None:
+        self.fn.teardown()
+
+    def default_label(self) -> str:
+        return self.fn.default_label()
