@@ -24,6 +24,7 @@ A subtask:
 execution_graph.py   tasks and edges: the plan cut at its shuffles
 subtask.py           messages in, messages out, one at a time
 alignment.py         ABS, algorithm 1
+overtaking.py        unaligned barriers
 task_execution.py    the steps of a task at work
 task_snapshot.py     what it puts into a snapshot, and takes out of one
 grouping.py          a grouping, fed and advanced

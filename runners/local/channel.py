@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import NamedTuple
 
-from .messages import Message
+from .messages import Barrier, BarrierKind, Message
 
 # How many messages may wait in a channel before whoever sends them has to wait.
 CAPACITY = 32
@@ -22,20 +23,40 @@ class ChannelId(NamedTuple):
 class Channel:
     """A channel within a process; also each end of one between two.
 
+    Attributes:
+      queue: what waits to be taken.
+      overtaking: how many barriers among that are unaligned, and needn't wait.
+
     >>> channel = Channel(ChannelId(0, 0, 1))
     >>> channel.put("a"), channel.put("b"), channel.take(), channel.is_full
     (None, None, 'a', False)
     """
 
-    __slots__ = ("id", "queue")
+    __slots__ = ("id", "overtaking", "queue")
 
     def __init__(self, id: ChannelId) -> None:
         self.id = id
         self.queue: deque[Message] = deque()
+        self.overtaking = 0
 
     def put(self, message: Message) -> None:
         """Send a message; it is taken even if the channel is full."""
+        self.arrive(message)
+
+    def arrive(self, message: Message) -> None:
+        """A message has come to where it will be taken."""
         self.queue.append(message)
+        if type(message) is Barrier and message.kind is BarrierKind.UNALIGNED:
+            self.overtaking += 1
+
+    def take_overtaking(self) -> tuple[Barrier, list[Message]]:
+        """Take the first barrier that overtakes, and say what it has overtaken."""
+        for place, message in enumerate(self.queue):
+            if type(message) is Barrier and message.kind is BarrierKind.UNALIGNED:
+                del self.queue[place]
+                self.overtaking -= 1
+                return message, list(islice(self.queue, place))
+        raise IndexError("no such barrier is there")
 
     def take(self) -> Message:
         """The oldest message that waits."""

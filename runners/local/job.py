@@ -60,6 +60,7 @@ class JobSettings:
 
     Attributes:
       checkpoints: when they are taken.
+      unaligned: whether barriers overtake what waits in the channels.
       stops_the_world: whether sources wait until a checkpoint is complete: the baseline that
         barriers are measured against.
       restarts: how often, and how soon, it starts again after a failure.
@@ -68,6 +69,7 @@ class JobSettings:
     """
 
     checkpoints: CheckpointSettings = attrs.field(factory=CheckpointSettings)
+    unaligned: bool = False
     stops_the_world: bool = False
     restarts: Restarts = attrs.field(factory=Restarts)
     allow_dropped_state: bool = False
@@ -310,7 +312,10 @@ class _Attempt:
             job._workers.send(Pause(True))
         is_whole = self._chain >= LONGEST_CHAIN
         transaction = "" if self._is_final else self._next_transaction()
-        job._workers.send(Inject(Barrier(job.next_barrier(), BarrierKind.CHECKPOINT, transaction, is_whole, epoch)))
+        # At the end nothing is in flight, and a savepoint is to be read by other pipelines too.
+        overtakes = job._settings.unaligned and not self._is_final
+        kind = BarrierKind.UNALIGNED if overtakes else BarrierKind.CHECKPOINT
+        job._workers.send(Inject(Barrier(job.next_barrier(), kind, transaction, is_whole, epoch)))
 
     def _settle(self) -> None:
         """Ask everybody whether all that has begun is done."""

@@ -45,6 +45,8 @@ class BarrierKind(Enum):
 
     # A snapshot, and that sinks stage what they have.
     CHECKPOINT = "checkpoint"
+    # The same without waiting for other inputs' barriers.
+    UNALIGNED = "unaligned"
     # To be told that everything before it has been done.
     SETTLE = "settle"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..execution.shuffle_blocks import decode_bundle, encode_bundle
 from .channel import Channel, ChannelId
-from .messages import Elements, Message
+from .messages import Barrier, Elements, Message
 
 _HEADER = struct.Struct(">IB")
 _ELEMENTS, _OTHER = 1, 2
@@ -92,15 +92,17 @@ class ReceivingEnd(Channel):
 
     Attributes:
       socket: the pipe.
+      seen: the number of the last barrier that has come.
     """
 
-    __slots__ = ("_data", "socket")
+    __slots__ = ("_data", "seen", "socket")
 
     def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
         super().__init__(id)
         pipe.setblocking(False)
         self.socket = pipe
         self._data = bytearray()
+        self.seen = -1
 
     def read(self) -> bool:
         """Take what is in the pipe; False if nobody will put anything there any more."""
@@ -120,7 +122,10 @@ class ReceivingEnd(Channel):
             stop = start + _HEADER.size + length
             if stop > end:
                 break
-            self.queue.append(_message(kind, bytes(view[start + _HEADER.size : stop])))
+            message = _message(kind, bytes(view[start + _HEADER.size : stop]))
+            if isinstance(message, Barrier):
+                self.seen = message.number
+            self.arrive(message)
             start = stop
         view.release()
         del self._data[:start]

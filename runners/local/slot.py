@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -32,16 +30,13 @@ from .commands import (
 from .execution_graph import ExecutionGraph
 from .subtask import Report as SubtaskNews
 from .subtask import Snapshot, Subtask, SubtaskId
-from .task_snapshot import CLOCKS, Chunk, Restored
+from .task_snapshot import Restored, chunks_of
 
 # A subtask's part of a checkpoint, and what belongs to the whole run.
 SINKS = "sinks"
 
 # How many things a subtask does before the next one's turn.
 _TURN = 8
-
-# About how many bytes of chunks are one record of a snapshot file.
-_RECORD = 1 << 20
 
 
 @attrs.frozen
@@ -224,54 +219,20 @@ class Slot:
         base = None if snapshot.is_whole else self._bases[id]
         name = part_name(id, self._graph.parallelism)
         try:
-            part = store.write_part(snapshot.epoch, name, records_of(snapshot.chunks), base)
+            part = store.write_part(snapshot.epoch, name, snapshot.records, base)
         except SnapshotError as error:
             return Declined(snapshot.epoch, str(error))
         self._written[id, snapshot.epoch] = part
         if snapshot.is_whole:
             self._labels[id] = {}
         labels = self._labels[id]
-        labels.update(dict.fromkeys(chunk.label for chunk in snapshot.chunks if chunk.kind != CLOCKS))
+        labels.update(dict.fromkeys(snapshot.labels))
         return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels))
 
     def abandon(self) -> None:
         """Close what is open: the attempt has failed."""
         for subtask in self.subtasks.values():
             subtask.abandon()
-
-
-def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
-    """Chunks as the records of a snapshot file: each one or more pickles."""
-    gathered: list[bytes] = []
-    size = 0
-    for chunk in chunks:
-        data = _pickled(tuple(chunk))
-        gathered.append(data)
-        size += len(data)
-        if size >= _RECORD:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    yield b"".join(gathered)
-
-
-def chunks_of(records: Iterable[bytes]) -> Iterator[Chunk]:
-    """The chunks that `records_of` made records of."""
-    import io
-
-    for record in records:
-        file = io.BytesIO(record)
-        while file.tell() < len(record):
-            yield Chunk(*pickle.load(file))
-
-
-def _pickled(data: Any) -> bytes:
-    from ...sdk.serialization import dumps
-
-    try:
-        return pickle.dumps(data, protocol=5)
-    except Exception:
-        # Of a class or function that has no name to import it by.
-        return dumps(data, data[0], advice="What is kept in a snapshot has to be data.")
 
 
 def restored_from(store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int) -> Restored:

@@ -13,8 +13,9 @@ from multiprocessing.connection import Connection
 
 from ..execution.remote_error import remote
 from .channel import Channel, ChannelId
-from .commands import Failed, Report, Stop
+from .commands import Failed, Inject, Report, Stop
 from .execution_graph import ExecutionGraph
+from .messages import BarrierKind
 from .pipe_channel import ReceivingEnd, SendingEnd
 from .slot import Slot, Start
 from .subtask import SubtaskId
@@ -64,6 +65,8 @@ class SlotProcess:
         self._selector.register(control, selectors.EVENT_READ, None)
         self._watched: dict[int, int] = {}
         self._is_over = False
+        # The unaligned barrier that is on its way.
+        self._expected = -1
         self._slot: Slot | None = None
         self._make = partial(Slot, execution_graph, ids, start, self._channel, self._tell, clock)
 
@@ -120,7 +123,9 @@ class SlotProcess:
     def _exchange(self, seconds: float) -> None:
         """Read what has come, if there is room for it, and write what waits."""
         for receiving in self._receiving:
-            self._watch(receiving.socket, selectors.EVENT_READ, not receiving.is_full, receiving)
+            # A barrier that overtakes must be found, however much waits before it.
+            wanted = not receiving.is_full or receiving.seen < self._expected
+            self._watch(receiving.socket, selectors.EVENT_READ, wanted, receiving)
         for sending in self._sending:
             self._watch(sending.socket, selectors.EVENT_WRITE, sending.is_waiting, sending)
         for key, _ in self._selector.select(seconds):
@@ -148,5 +153,7 @@ class SlotProcess:
         while self._control.poll():
             command = self._control.recv()
             slot.obey(command)
+            if isinstance(command, Inject) and command.barrier.kind is BarrierKind.UNALIGNED:
+                self._expected = command.barrier.number
             if isinstance(command, Stop):
                 self._is_over = True

@@ -50,6 +50,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
             timeout=_micros(streaming.checkpoint_timeout),
             min_pause=_micros(streaming.checkpoint_min_pause),
         ),
+        unaligned=streaming.checkpoint_mode == "unaligned",
         stops_the_world=streaming.checkpoint_mode == "synchronous",
         restarts=Restarts(streaming.max_restarts, streaming.restart_delay),
         allow_dropped_state=streaming.allow_dropped_state,

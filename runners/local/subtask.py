@@ -9,13 +9,13 @@ Source: ABS, section 3.2 (tasks and channels) and algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
 
 from ...sdk import graph
-from ...sdk.bundle import BUNDLE_SIZE
+from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.metrics import MetricsContainer
 from ...sdk.script import Script
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
@@ -37,9 +37,21 @@ from .messages import (
     SignalCame,
     WatermarkMoved,
 )
+from .overtaking import Overtaking
 from .script_injector import ScriptInjector
 from .task_execution import TaskExecution
-from .task_snapshot import POSITIONS, SCRIPT, Chunk, Restored, snapshot
+from .task_snapshot import (
+    CLOCKS,
+    NEWS,
+    POSITIONS,
+    SCRIPT,
+    Chunk,
+    Restored,
+    in_flight,
+    in_flight_name,
+    records_of,
+    snapshot,
+)
 
 
 @attrs.frozen(order=True)
@@ -57,11 +69,14 @@ class Snapshot(NamedTuple):
     """What a subtask has to say at a barrier that asks for a snapshot.
 
     Attributes:
+      records: the chunks of it, serialised as they are asked for: at once, before anything else is done.
+      labels: the steps that something is kept of.
       staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
     """
 
     epoch: int
-    chunks: list[Chunk]
+    records: Iterable[bytes]
+    labels: tuple[str, ...]
     staged: dict[str, list[tuple[str, Any]]]
     is_whole: bool
 
@@ -130,6 +145,9 @@ class Subtask:
                 self.injectors.append(Injector(step, id.index, n))
         self._connect(n, channels)
         self._alignment = Alignment(list(self.inputs), aligns)
+        self._overtaking = Overtaking(list(self.inputs))
+        # The state behind an unaligned barrier, while what is in flight before it is still coming.
+        self._copied: Snapshot | None = None
         self._edges = {edge.id: edge for edge in self.task.inputs}
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self.task.inputs}
         self._percentiles_used = _percentiles(execution_graph)
@@ -174,12 +192,26 @@ class Subtask:
         for script in self.scripts:
             position = max(restored.newest(script.label, SCRIPT), default=0) if restored is not None else 0
             script.start(self.execution, position)
+        if restored is not None:
+            self._replay(restored)
         self._moved()
+
+    def _replay(self, restored: Restored) -> None:
+        """Process what was in flight when the snapshot was taken."""
+        for news in restored.newest("", NEWS):
+            for message in news:
+                self._hear(message, None)
+        for edge in self.task.inputs:
+            rows = [row for own in restored.newest(*in_flight_name(self.execution, edge)) for row in own]
+            if rows:
+                self._receivers[edge.id](Bundle(*map(list, zip(*rows, strict=True))))
 
     # One thing at a time
 
     def step(self) -> bool:
         """Do the next thing, if there is one and there is room for what comes of it; whether anything was done."""
+        if self._look_for_overtaking():
+            return True
         if any(exchange.is_full for exchange in self.exchanges):
             return False
         return self._take() or self._poll()
@@ -203,7 +235,11 @@ class Subtask:
 
     def take(self, id: ChannelId) -> None:
         """Take a message from an input, and do all that follows from it here."""
+        if self._look_for_overtaking():
+            return
         message = self.inputs[id].take()
+        if self._overtaking.is_under_way:
+            self._overtaking.taken(id, message)
         if isinstance(message, Elements):
             self._receivers[id.edge](message.bundle)
         elif isinstance(message, WatermarkMoved):
@@ -346,6 +382,43 @@ class Subtask:
         if barrier.kind is BarrierKind.SETTLE:
             self._report(Settled(barrier.number))
             return
+        copied = self._snapshot(barrier)
+        if barrier.kind is BarrierKind.UNALIGNED and self.inputs:
+            # What comes of elements in flight must not be in it.
+            self._copied = copied._replace(records=list(copied.records))
+        else:
+            self._report(copied)
+
+    def _look_for_overtaking(self) -> bool:
+        """Take the snapshot as soon as an unaligned barrier has come anywhere; whether there was one."""
+        found = False
+        for id, channel in self.inputs.items():
+            while channel.overtaking:
+                found = True
+                barrier, ahead = channel.take_overtaking()
+                if self._overtaking.seen(id, barrier.number, ahead):
+                    self._at_barrier(barrier)
+        if found and self._copied is not None and self._overtaking.is_complete:
+            copied, self._copied = self._copied, None
+            chunks = self._in_flight(self._overtaking.in_flight())
+            labels = (*copied.labels, *(chunk.label for chunk in chunks))
+            self._report(copied._replace(records=[*copied.records, *records_of(chunks)], labels=labels))
+        return found
+
+    def _in_flight(self, messages: Mapping[Any, Sequence[Message]]) -> list[Chunk]:
+        """What was in flight before an unaligned barrier, as chunks."""
+        chunks: list[Chunk] = []
+        news: list[Message] = []
+        for id, waiting in messages.items():
+            bundles = [message.bundle for message in waiting if isinstance(message, Elements)]
+            rows = [row for bundle in bundles for row in bundle.rows()]
+            chunks += in_flight(self.execution, self._edges[id.edge], rows)
+            news += [message for message in waiting if isinstance(message, (ClockMoved, SignalCame))]
+        if news:
+            chunks.append(Chunk("", NEWS, None, news))
+        return chunks
+
+    def _snapshot(self, barrier: Barrier) -> Snapshot:
         for output in self.execution.outputs:
             output.stage()
             tokens, output.staged = output.staged, []
@@ -358,7 +431,8 @@ class Subtask:
         chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self.scripts if script.is_player]
         self._snapshots.append((barrier.epoch, positions))
         staged = {label: list(tokens) for label, tokens in self._staged.items() if tokens}
-        self._report(Snapshot(barrier.epoch, chunks, staged, barrier.is_whole))
+        labels = tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
+        return Snapshot(barrier.epoch, records_of(chunks), labels, staged, barrier.is_whole)
 
     def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
         """A checkpoint is durable, and these transactions of the sinks are committed."""

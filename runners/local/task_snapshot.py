@@ -7,29 +7,39 @@ there may be chains: what was there, and then what has changed.  Of all else the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import io
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
+from ...sdk.serialization import dumps
 from ..execution import window_snapshots
 from ..execution.fusion import Keyed, Stage
 from .exchange import owner
-from .execution_graph import label_of
+from .execution_graph import Edge, EdgeKind, label_of
 from .task_execution import TaskExecution
 
 # Kinds of chunks that are chained.
 WINDOWS, STATE = "windows", "state"
 # Kinds of which the newest counts.
-CLOCKS, TIMERS, KEPT, MEMORY, VIEW, POSITIONS, SCRIPT = (
+CLOCKS, TIMERS, KEPT, IN_FLIGHT, TO_ALL, NEWS, MEMORY, VIEW, POSITIONS, SCRIPT = (
     "clocks",
     "timers",
     "kept",
+    "in flight",
+    "to all",
+    "news",
     "memory",
     "view",
     "positions",
     "script",
 )
+
+
+# About how many bytes of chunks are one record of a snapshot file.
+_RECORD = 1 << 20
 
 
 class Chunk(NamedTuple):
@@ -88,9 +98,53 @@ def _grouped(label: str, kind: str, records: Sequence[Any], key: Callable[[Any],
     return [Chunk(label, kind, group, own) for group, own in by_group.items()]
 
 
+def in_flight(execution: TaskExecution, edge: Edge, rows: Sequence[Any]) -> list[Chunk]:
+    """Elements that were on their way on an edge."""
+    label, kind = in_flight_name(execution, edge)
+    if edge.kind is EdgeKind.SHUFFLE:
+        return _grouped(label, kind, rows, lambda row: row[0][0])
+    return [Chunk(label, kind, None, list(rows))] if rows else []
+
+
+def in_flight_name(execution: TaskExecution, edge: Edge) -> tuple[str, str]:
+    """The label and the kind of chunks of what was on its way on an edge."""
+    name = _name(execution, edge.pcollection)
+    return (name, TO_ALL) if edge.step is None else (label_of(edge.step), f"{IN_FLIGHT} from {name}")
+
+
 def _name(execution: TaskExecution, pcollection: int) -> str:
     node = execution.plan.graph.pcollections[pcollection]
     return node.producer if node.tag is None else f"{node.producer}[{node.tag}]"
+
+
+def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
+    """Chunks as the records of a snapshot file: each one or more pickles."""
+    gathered: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        data = _pickled(tuple(chunk))
+        gathered.append(data)
+        size += len(data)
+        if size >= _RECORD:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    yield b"".join(gathered)
+
+
+def chunks_of(records: Iterable[bytes]) -> Iterator[Chunk]:
+    """The chunks that `records_of` made records of."""
+    for record in records:
+        file = io.BytesIO(record)
+        while file.tell() < len(record):
+            yield Chunk(*pickle.load(file))
+
+
+def _pickled(data: Any) -> bytes:
+    try:
+        return pickle.dumps(data, protocol=5)
+    except Exception:
+        # Of a class or function that has no name to import it by.
+        return dumps(data, data[0], advice="What is kept in a snapshot has to be data.")
 
 
 class Restored:
@@ -122,10 +176,12 @@ class Restored:
 
     def _takes(self, kind: str, index: int, parallelism: int) -> bool:
         """Whether what belongs to no key is this subtask's."""
-        if kind not in (MEMORY, KEPT):
+        if kind not in (MEMORY, KEPT, NEWS, TO_ALL) and not kind.startswith(IN_FLIGHT):
             return True
         if parallelism == self._parallelism:
             return index == self._index
+        if kind in (NEWS, TO_ALL):
+            return index == 0
         # What waits may go on anywhere; what may be retracted, nobody knows where that will come.
         return kind == MEMORY or self._index == 0
 

@@ -113,7 +113,7 @@ class StreamingOptions(PipelineOptions):
         add("--checkpoint_timeout", type=float, default=600.0, help="Seconds until a checkpoint has failed.")
         add("--checkpoint_min_pause", type=float, default=0.0, help="Seconds between checkpoints, at least.")
         add("--checkpoint_retention", type=int, default=3, help="How many checkpoints are kept.")
-        modes = ["aligned", "synchronous"]
+        modes = ["aligned", "unaligned", "synchronous"]
         add("--checkpoint_mode", choices=modes, default="aligned", help="How barriers are dealt with.")
         add("--max_restarts", type=int, default=3, help="How often to start again, without a checkpoint in between.")
         add("--restart_delay", type=float, default=0.1, help="Seconds before the first such start; doubled each time.")
