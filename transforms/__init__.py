@@ -35,6 +35,7 @@ Where and when:
 with_timestamps.py    WithTimestamps: event times from the elements themselves
 reify.py              Reify: timestamps and windows as part of the value
 reshuffle.py          Reshuffle: spread over the workers anew
+watch.py              Watch: what a function finds, asked again and again
 wait_on.py            WaitOn: held back until others are done
 
 Text, and what one sees:
@@ -77,6 +78,7 @@ from .sort_and_batch import SortAndBatchElements
 from .tee import Tee
 from .to_string import ToString
 from .wait_on import WaitOn
+from .watch import PollResult, Watch
 from .with_timestamps import WithTimestamps
 from .write import Write
 
@@ -90,6 +92,8 @@ __all__ = [
     "Read",
     "PeriodicImpulse",
     "PeriodicSequence",
+    "Watch",
+    "PollResult",
     "Write",
     "ParDo",
     "Map",

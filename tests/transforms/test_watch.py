@@ -1,0 +1,108 @@
+"""What a function finds, each thing once, until there is nothing more to find."""
+
+import pytest
+from unbounded_reading import check_replay, elements, polled
+
+import penstock as beam
+from penstock.sdk.errors import PipelineError, UnsupportedError
+from penstock.windowing import Timestamp, TimestampedValue
+from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
+
+# What there is to find, by element; where the pickled function looks too.
+THERE: dict[str, list] = {}
+
+
+def look(element):
+    import sys
+
+    return sys.modules["watched"].THERE[element]
+
+
+@pytest.fixture(autouse=True)
+def findable(monkeypatch):
+    """A module that a function finds wherever it runs in this process."""
+    import sys
+    import types
+
+    module = types.ModuleType("watched")
+    module.THERE = THERE
+    monkeypatch.setitem(sys.modules, "watched", module)
+    THERE.clear()
+
+
+def source(*values, **options):
+    p = beam.Pipeline()
+    p | beam.Create(list(values)) | beam.Watch(look, 10, **options)
+    return next(t.primitive.source for t in p.graph().unbounded_reads())
+
+
+def test_each_thing_is_given_once_when_it_is_first_found():
+    """With the element that it was found for, at the time of the look."""
+    THERE["a"] = [1, 2]
+    reader = source("a").open(0, None)
+
+    assert [(("a", 1), 100_000_000), (("a", 2), 100_000_000)] == elements(reader.poll(9, Timestamp(100)))
+    THERE["a"] = [2, 3]
+    assert [] == polled(reader, 109.9)
+    assert [("a", 3)] == polled(reader, 110)
+    assert not reader.is_finished()
+
+
+def test_what_was_found_is_found_again_after_a_failure_and_in_micro_batches():
+    """Also if it is gone."""
+    THERE["a"] = [1, 2, 3]
+    made = source("a")
+    assert [("a", 1), ("a", 2), ("a", 3)] == check_replay(made, 0, 100)
+    end = made.open(0, None).admit(2, None, Timestamp(100))
+    THERE["a"] = [3, 4]
+
+    (batch,) = made.open(0, None).read_to(end, Timestamp(100))
+    assert [("a", 1), ("a", 2)] == batch.values
+    assert [("a", 3), ("a", 4)] == [*polled(reader := made.open(0, end), 105), *polled(reader, 110)]
+
+
+def test_it_ends_when_the_function_says_so_or_nothing_new_was_found_for_so_long():
+    """Each element for itself."""
+    THERE["a"] = beam.PollResult([1], is_complete=True)
+    THERE["b"] = [1]
+    made = source("a", "b", stop_after_quiet=15)
+    a, b = made.open(0, None), made.open(1, None)
+
+    assert [("a", 1)] == polled(a, 0)
+    assert a.is_finished()
+    assert MAX_MICROS == a.watermark(Timestamp(0))
+    assert [[("b", 1)], [], []] == [polled(b, now) for now in (0, 10, 14)]
+    assert not b.is_finished()
+    b = made.open(1, b.offset())
+    assert [] == polled(b, 20)
+    assert b.is_finished()
+
+
+def test_the_watermark_is_what_the_function_says_once_its_outputs_are_given():
+    """Without a word it stays where it is."""
+    THERE["a"] = beam.PollResult([TimestampedValue(1, 5), TimestampedValue(2, 7)], watermark=Timestamp(9))
+    made = source("a")
+    reader = made.open(0, None)
+    reader.poll(1, Timestamp(100))
+    assert MIN_MICROS == reader.watermark(Timestamp(100))
+    assert [(("a", 2), 7_000_000)] == elements(reader.poll(1, Timestamp(100)))
+
+    assert 9_000_000 == reader.watermark(Timestamp(100)) == made.open(0, reader.offset()).watermark(Timestamp(0))
+
+
+def test_outputs_can_be_told_apart_by_a_key():
+    """The first of each counts."""
+    THERE["a"] = [{"id": 1, "n": 1}, {"id": 1, "n": 2}]
+
+    assert [("a", {"id": 1, "n": 1})] == polled(source("a", output_key=lambda d: d["id"]).open(0, None), 0)
+
+
+def test_what_is_no_list_and_what_is_no_input_of_its_are_refused():
+    """By name; also an interval that is none."""
+    THERE["a"] = "text"
+    with pytest.raises(PipelineError, match="Watch: expected its function to give a PollResult or a list, got 'text'"):
+        polled(source("a").open(0, None), 0)
+    with pytest.raises(ValueError, match="poll_interval must be more than 0"):
+        beam.Watch(look, 0)
+    with pytest.raises(UnsupportedError, match="Watch: .* only turn up in the run, as those of Map"):
+        beam.Pipeline() | beam.Create([1]) | beam.Map(lambda x: x) | beam.Watch(look, 1)

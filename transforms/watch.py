@@ -1,0 +1,198 @@
+"""Watch: what a function finds that it hadn't found before, asked again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from ..sdk import graph
+from ..sdk.bundle import Bundle
+from ..sdk.errors import PipelineError, UnsupportedError
+from ..sdk.event_time_reader import EventTimeReader, EventTimes
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.serialization import Serialized
+from ..sdk.source import ValuesSource
+from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ..sdk.watermark_estimators import ManualWatermarkEstimator
+from ..sdk.windowed_value import unwrapped
+from ..windowing.timestamp import MIN_MICROS, Timestamp, micros_of
+from .read import Read
+
+
+@attrs.frozen
+class PollResult:
+    """What a function that is watched found.
+
+    Attributes:
+      outputs: all that there is, new or not; values, or `TimestampedValue`s.
+      is_complete: whether it will never find anything new.
+      watermark: nothing new will be of before this time; None if that isn't known.
+    """
+
+    outputs: Sequence[Any]
+    is_complete: bool = False
+    watermark: Timestamp | None = None
+
+
+@attrs.frozen
+class _Growth:
+    """Where a reader stands: what it has found and not given yet, and all that it has found."""
+
+    next_look: int | None = None
+    quiet_since: int | None = None
+    is_complete: bool = False
+    watermark: int = MIN_MICROS
+    pending: tuple[tuple[Any, int], ...] = ()
+    seen: tuple[tuple[Hashable, Any, int], ...] = ()
+
+
+class WatchedGrowth(UnboundedSource[Any]):
+    """A partition is an element; its outputs are pairs of it and what the function found for it."""
+
+    def __init__(
+        self,
+        poll: Serialized[tuple[Callable[[Any], Any], Callable[[Any], Hashable] | None]],
+        interval: int,
+        quiet: int | None,
+        elements: Sequence[Any],
+        label: str,
+    ) -> None:
+        self.poll = poll
+        self.interval = interval
+        self.quiet = quiet
+        self.elements = list(elements)
+        self.label = label
+
+    def partitions(self) -> Sequence[int]:
+        return range(len(self.elements))
+
+    def open(self, partition: int, offset: _Growth | None) -> UnboundedReader[Any]:
+        return WatchedGrowthReader(self, self.elements[partition], offset or _Growth())
+
+
+class WatchedGrowthReader(EventTimeReader[Any]):
+    """Asks, remembers, and gives what is new."""
+
+    def __init__(self, source: WatchedGrowth, element: Any, growth: _Growth) -> None:
+        super().__init__(EventTimes(None, ManualWatermarkEstimator.default_provider()))
+        self.source = source
+        self.element = element
+        self._fn, self._key = source.poll.load()
+        self._go_on_from(growth)
+
+    def take(self, max_elements: int, now: Timestamp) -> tuple[list[Any], list[int] | int | None]:
+        if not self._pending and not self._is_complete and (self._next is None or now.micros >= self._next):
+            self._look(now.micros)
+        taken, self._pending = self._pending[:max_elements], self._pending[max_elements:]
+        return [(self.element, value) for value, _ in taken], [micros for _, micros in taken]
+
+    def offset(self) -> _Growth:
+        seen = tuple((key, value, micros) for key, (value, micros) in self._seen.items())
+        return _Growth(self._next, self._quiet, self._is_complete, self._reached, tuple(self._pending), seen)
+
+    def watermark(self, now: Timestamp) -> int:
+        # What is found and not given yet may be of before what comes then.
+        if not self._pending and self._reached > MIN_MICROS:
+            self._watermark = max(self._watermark, self._reached)
+        if self.is_finished():
+            return super().watermark(now)
+        return self._watermark
+
+    def is_finished(self) -> bool:
+        return self._is_complete and not self._pending
+
+    def backlog(self) -> int | None:
+        return len(self._pending)
+
+    def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
+        """What the offsets say, whatever the function would find now."""
+        new = [(value, micros) for key, value, micros in offset_end.seen if key not in self._seen]
+        found = [*self._pending, *new]
+        given = found[: len(found) - len(offset_end.pending)]
+        self._go_on_from(offset_end)
+        if given:
+            yield Bundle([(self.element, value) for value, _ in given], [micros for _, micros in given])
+
+    def _go_on_from(self, growth: _Growth) -> None:
+        self._next, self._quiet, self._is_complete = growth.next_look, growth.quiet_since, growth.is_complete
+        self._reached = growth.watermark
+        self._pending = list(growth.pending)
+        self._seen = {key: (value, micros) for key, value, micros in growth.seen}
+
+    def _look(self, now: int) -> None:
+        found = self._fn(self.element)
+        if not isinstance(found, PollResult):
+            if not isinstance(found, Iterable) or isinstance(found, (str, bytes)):
+                raise PipelineError(
+                    f"{self.source.label}: expected its function to give a PollResult or a list, got {found!r}"
+                )
+            found = PollResult(list(found))
+        for output in found.outputs:
+            value, micros, _windows, _pane = unwrapped(output, now)
+            key = value if self._key is None else self._key(value)
+            if key not in self._seen:
+                self._seen[key] = value, micros
+                self._pending.append((value, micros))
+        self._next = now + self.source.interval
+        if self._pending or self._quiet is None:
+            self._quiet = now
+        if found.watermark is not None:
+            self._reached = max(self._reached, found.watermark.micros)
+        is_quiet = self.source.quiet is not None and now - self._quiet >= self.source.quiet
+        self._is_complete = found.is_complete or is_quiet
+
+
+class Watch(PTransform):
+    """Pairs of an element and each new thing that a function finds for it, which is asked again and again.
+
+    Its input has to be Create.  All that was found is kept with every checkpoint.
+
+    Args:
+      poll_fn: given an element, gives all that there is for it now: a list, or a `PollResult`.
+      poll_interval: seconds from one look to the next.
+      stop_after_quiet: stop looking for an element when for so many seconds nothing new was found; None
+        for never.
+      output_key: what tells outputs apart; None for themselves, which then need a hash.
+
+    Without timestamps an output happens when it is found.  The watermark is what `PollResult`s
+    say; an element for which nothing is said holds it back until it is complete.  Raises
+    `UnsupportedError` for elements that only turn up in the run.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     found = p | beam.Create(["ab"]) | beam.Watch(lambda word: beam.PollResult(list(word), is_complete=True), 1)
+    ...     _ = found | beam.Map(print)
+    ('ab', 'a')
+    ('ab', 'b')
+    """
+
+    def __init__(
+        self,
+        poll_fn: Callable[[Any], Any],
+        poll_interval: Any,
+        *,
+        stop_after_quiet: Any = None,
+        output_key: Callable[[Any], Hashable] | None = None,
+    ) -> None:
+        super().__init__()
+        if micros_of(poll_interval) <= 0:
+            raise ValueError(f"Watch: poll_interval must be more than 0 seconds, got {poll_interval!r}")
+        self.poll = poll_fn, output_key
+        self.interval = micros_of(poll_interval)
+        self.quiet = None if stop_after_quiet is None else micros_of(stop_after_quiet)
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        label, producer = pcoll.pipeline.full_label, pcoll.pipeline.producer(pcoll)
+        source = producer.primitive.source if isinstance(producer.primitive, graph.Read) else None
+        if not isinstance(source, ValuesSource):
+            raise UnsupportedError(
+                f"{label}: no runner can watch what is found for elements that only turn up in the run, as those of "
+                f"{producer.label}; apply it to Create"
+            )
+        elements = [unwrapped(value)[0] for value in source.values]
+        growth = WatchedGrowth(Serialized(self.poll, label), self.interval, self.quiet, elements, label)
+        found: PCollection[Any] = PBegin(pcoll.pipeline) | Read(growth)
+        return found
