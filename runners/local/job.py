@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -25,7 +24,7 @@ from ..execution.counters import Counts
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.remote_error import local
-from ..execution.snapshot_store import SnapshotStore
+from ..execution.snapshot_store import SnapshotStore, fresh_token
 from .commands import (
     Acknowledged,
     Commit,
@@ -85,6 +84,7 @@ class Job:
       store: where checkpoints go; None for a run that keeps none, and commits at its end.
       clock: microseconds since 1970.
       sleep: waits for so many seconds.
+      token: makes hexadecimal digits that nobody else has.
 
     Attributes:
       state: one of `PipelineState`.
@@ -99,6 +99,7 @@ class Job:
         store: SnapshotStore | None,
         clock: Callable[[], int],
         sleep: Callable[[float], Any],
+        token: Callable[[], str] = fresh_token,
     ) -> None:
         self.state = PipelineState.RUNNING
         self.metrics = MetricsContainer()
@@ -110,6 +111,7 @@ class Job:
         self._store = store
         self._clock = clock
         self._sleep = sleep
+        self._token = token
         self._subtasks = ids_of(execution_graph)
         self._transactions = Transactions(
             execution_graph.plan,
@@ -230,7 +232,7 @@ class _Attempt:
     def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:
         self._job = job
         self._checkpoint = checkpoint
-        self._name = uuid.uuid4().hex[:12]
+        self._name = job._token()
         self._count = 0
         self._coordinator = Coordinator(job._subtasks, job._settings.checkpoints, job._clock())
         self._completed: set[SubtaskId] = set()

@@ -109,6 +109,9 @@ class Subtask:
       channels: a channel for each id that begins or ends here.
       report: called with what the coordinator has to know.
       transaction, unit: what its sinks' writers are opened for.
+
+    Attributes:
+      choose: which of the inputs that have something is next; in turn, unless somebody else decides.
     """
 
     def __init__(
@@ -156,6 +159,7 @@ class Subtask:
         self._percentiles: dict[float, dict[ChannelId, int]] = {}
         self._signals = 0
         self._turn = 0
+        self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
         self._may_play = False
         self._is_paused = False
         self._has_completed = False
@@ -229,9 +233,12 @@ class Subtask:
         ready = self.ready()
         if not ready:
             return False
-        self._turn += 1
-        self.take(ready[self._turn % len(ready)])
+        self.take(self.choose(ready))
         return True
+
+    def _in_turn(self, ready: Sequence[ChannelId]) -> ChannelId:
+        self._turn += 1
+        return ready[self._turn % len(ready)]
 
     def take(self, id: ChannelId) -> None:
         """Take a message from an input, and do all that follows from it here."""
