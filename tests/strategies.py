@@ -6,7 +6,6 @@ arrivals, and on the same elements as a batch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,11 +35,12 @@ from penstock.windowing import (
     GlobalWindows,
     Sessions,
     SlidingWindows,
+    Timestamp,
     TimestampCombiner,
     TimestampedValue,
     WindowFn,
 )
-from penstock.windowing.timestamp import MAX_MICROS
+from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
 
 # Longer than any script: with it nothing is ever too late.
 FOR_EVER = 100_000
@@ -71,10 +71,11 @@ class Bundle:
 
 @attrs.frozen
 class Watermark:
-    """A source's watermark moves on by so many seconds."""
+    """A source's watermark moves on by so many seconds; or to just before, where a window that ends then is over."""
 
     by: int
     source: int = 0
+    is_just_before: bool = False
 
 
 @attrs.frozen
@@ -91,9 +92,8 @@ def scripts(sources: int = 1, max_steps: int = 12, until: int = 40) -> st.Search
     """Elements in bundles of up to three, the watermark running ahead of some of them, and the clock."""
     source = st.integers(0, sources - 1)
     bundle = st.builds(Bundle, events(1, 3, until).map(tuple), source)
-    step = st.one_of(
-        bundle, bundle, st.builds(Watermark, st.integers(1, 15), source), st.builds(Time, st.integers(1, 9))
-    )
+    watermark = st.builds(Watermark, st.integers(1, 15), source, st.booleans())
+    step = st.one_of(bundle, bundle, watermark, st.builds(Time, st.integers(1, 9)))
     # Long ones too, which would else be rare.
     return st.lists(step, max_size=max_steps) | st.lists(step, min_size=max_steps // 2, max_size=max_steps)
 
@@ -109,7 +109,7 @@ def stream_of(script: Sequence[Step], tags: Sequence[str] = (), counter: str | N
     A counter is the tag of one more output, which says before each step how many have been done.
     """
     stream = TestStream(output_tags=[*tags, *([counter] if counter else [])])
-    at: dict[str | None, int] = {}
+    at = [watermarks(script, source) for source in range(max(1, len(tags)))]
     for number, step in enumerate(script):
         if counter is not None:
             stream.add_elements([StepsDone(number)], counter)
@@ -117,8 +117,7 @@ def stream_of(script: Sequence[Step], tags: Sequence[str] = (), counter: str | N
         if isinstance(step, Bundle):
             stream.add_elements(timestamped(step.events), tag)
         elif isinstance(step, Watermark):
-            at[tag] = at.get(tag, 0) + step.by
-            stream.advance_watermark_to(at[tag], tag)
+            stream.advance_watermark_to(Timestamp.of_micros(at[step.source][number + 1]), tag)
         else:
             stream.advance_processing_time(step.by)
     if counter is not None:
@@ -133,16 +132,16 @@ class StepsDone:
     number: int
 
 
-def watermarks(script: Sequence[Step], source: int = 0) -> list[float]:
-    """A source's watermark before each step, in seconds, then at the end of the script, then when all is over."""
-    now, found = 0, [-math.inf]
+def watermarks(script: Sequence[Step], source: int = 0) -> list[int]:
+    """A source's watermark before each step, in microseconds; then at the end of the script, then when all is over."""
+    now, found = 0, [MIN_MICROS]
     for step in script:
         if isinstance(step, Watermark) and step.source == source:
-            now += step.by
-            found.append(now)
+            now += step.by * 1_000_000
+            found.append(now - step.is_just_before)
         else:
             found.append(found[-1])
-    return [*found, math.inf]
+    return [*found, MAX_MICROS]
 
 
 def on_time(script: Sequence[Step], sources: int = 1) -> list[Step]:
@@ -257,7 +256,7 @@ class Windowing:
                     (event, window)
                     for event in step.events
                     for window in self.windows(event[2])
-                    if watermark * 1_000_000 < self.expiry(window)
+                    if watermark < self.expiry(window)
                 ]
         return found
 

@@ -17,9 +17,8 @@ from penstock.triggers import AccumulationMode, PaneInfo, PaneInfoTiming
 from penstock.windowing import BoundedWindow
 
 MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
-SECOND = 1_000_000
 
-LATENESS = st.sampled_from([0, 1, 4, 15])
+LATENESS = st.sampled_from([0, 4, 30])
 BOUNDED = windowings(mode=MODES, lateness=LATENESS)
 
 
@@ -53,7 +52,7 @@ def test_no_pane_comes_after_the_end_of_its_window_and_the_lateness(
     may_grow = windowing.window_fn.is_merging
     for step, change in changes_by_step(run, script, windowing):
         if change.sign > 0 or not may_grow:
-            assert at[step] * SECOND < windowing.expiry(change.windows[0]), (step, str(change))
+            assert at[step] < windowing.expiry(change.windows[0]), (step, str(change))
 
 
 @MANY
@@ -66,7 +65,7 @@ def test_the_last_pane_is_the_one_of_the_expiry(run: Any, script: list[Step], wi
         if change.sign > 0:
             key, window = change.value[0], change.windows[0]
             assert (key, window) not in closed
-            expires = at[step + 1] * SECOND >= windowing.expiry(window)
+            expires = at[step + 1] >= windowing.expiry(window)
             assert expires == change.pane.is_last
             if expires:
                 closed.add((key, window))
@@ -83,7 +82,7 @@ def test_panes_are_early_until_the_end_of_the_window_then_on_time_once_then_late
     for step, change in changes_by_step(run, script, windowing):
         if change.sign > 0:
             key, window = change.value[0], change.windows[0]
-            is_early = at[step + 1] * SECOND < window.max_micros
+            is_early = at[step + 1] < window.max_micros
             assert is_early == (change.pane.timing is PaneInfoTiming.EARLY)
             found.setdefault((key, window), []).append(change.pane)
     if windowing.window_fn.is_merging:

@@ -6,7 +6,6 @@ all else looks at what that has seen.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
@@ -209,7 +208,7 @@ def test_what_is_on_time_stays_on_time(run: Any, script: list[Step], chained: tu
 
 
 @MANY
-@given(scripts(sources=2), windowings(mode=MODES, lateness=st.sampled_from([0, 5])), chains(2))
+@given(scripts(sources=2), windowings(mode=MODES, lateness=st.sampled_from([0, 20])), chains(2))
 def test_no_grouping_has_a_pane_of_a_window_that_its_own_watermark_has_closed(
     run: Any, script: list[Step], windowing: Windowing, chain: Chain
 ) -> None:
@@ -238,7 +237,6 @@ def test_nothing_holds_a_watermark_without_a_cause(
     """Where windows are over at their end, and panes are as late as that, every stage is as far as the source is."""
     chain = Chain(grouping, (("by value", None, grouping),))
     found = observed(run, lambda p: chain.built(p | stream_of(script), windowing, streaming=True))
-    at = [MIN_MICROS if math.isinf(now) else round(now * 1_000_000) for now in watermarks(script)[:-1]]
-    expected = [{now} for now in dict.fromkeys([*at, MAX_MICROS])]
+    expected = [{now} for now in dict.fromkeys(watermarks(script))]
     seen = [{MIN_MICROS}, *(set(moved.values()) for moved in found.watermarks)]
     assert expected == [same for same, _ in groupby(seen)]
