@@ -111,7 +111,7 @@ class Session:
     def __init__(self, key: str, start: int, end: int) -> None:
         self.key, self.start, self.end = key, start, end
         self.total = 0
-        self.standing: list[tuple[int, int, int]] = []
+        self.standing: list[tuple[tuple[str, int, int], int]] = []
         self.is_touched = self.is_gone = False
 
 
@@ -149,10 +149,11 @@ def sessions_by_hand() -> list[Change]:
         for session in touched:
             if session.is_gone:
                 continue
-            for start, end, total in session.standing:
-                put_out.append(((session.key, start, end), total, -1))
-            session.standing = [(session.start, session.end, session.total)]
-            put_out.append(((session.key, session.start, session.end), session.total, 1))
+            for cell, total in session.standing:
+                put_out.append((cell, total, -1))
+            now = (session.key, session.start, session.end), session.total
+            session.standing = [now]
+            put_out.append((*now, 1))
             session.is_touched = False
     return put_out
 

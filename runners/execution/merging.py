@@ -115,6 +115,12 @@ class OverlappingWindows(MergingWindows):
             first -= 1
         while last < len(windows) and windows[last][0] < end:
             last += 1
+        if first == last:
+            return [], window
+        if first + 1 == last and windows[first][0] <= start and windows[first][1] >= end:
+            # Within a window that is there: that stays as it is, and is not made again.
+            own, state = windows[first], states[first]
+            return [state], window if self._may_be_empty and state.accumulator.is_empty else own
         sources = states[first:last]
         for own, state in zip(windows[first:last], sources):
             if not (self._may_be_empty and state.accumulator.is_empty):
