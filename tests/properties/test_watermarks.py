@@ -38,7 +38,7 @@ from penstock.runners.local.task_execution import TaskExecution
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
-from penstock.triggers import AccumulationMode
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger, Repeatedly
 from penstock.windowing import FixedWindows, TimestampCombiner
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
 
@@ -224,9 +224,12 @@ def test_no_grouping_has_a_pane_of_a_window_that_its_own_watermark_has_closed(
             assert element.watermark < expiry, element
 
 
-AT_ONCE = windowings(mode=MODES, lateness=st.just(0)).map(
-    lambda windowing: attrs.evolve(windowing, timestamps=TimestampCombiner.OUTPUT_AT_EOW)
-)
+# Nothing is left to say of a window when the watermark is at its end: since it is over, or since all has been said.
+SAID_AT_ONCE = st.sampled_from([DefaultTrigger(), Repeatedly(AfterCount(1)), AfterWatermark(late=AfterCount(1))])
+AT_ONCE = st.one_of(
+    windowings(mode=MODES, lateness=st.just(0)),
+    st.builds(Windowing, window_fns(), SAID_AT_ONCE, MODES, lateness=st.just(20)),
+).map(lambda windowing: attrs.evolve(windowing, timestamps=TimestampCombiner.OUTPUT_AT_EOW))
 
 
 @MANY
@@ -234,7 +237,7 @@ AT_ONCE = windowings(mode=MODES, lateness=st.just(0)).map(
 def test_nothing_holds_a_watermark_without_a_cause(
     run: Any, script: list[Step], windowing: Windowing, grouping: str
 ) -> None:
-    """Where windows are over at their end, and panes are as late as that, every stage is as far as the source is."""
+    """Where panes have the timestamp of the end of their window, every stage is as far as the source is."""
     chain = Chain(grouping, (("by value", None, grouping),))
     found = observed(run, lambda p: chain.built(p | stream_of(script), windowing, streaming=True))
     expected = [{now} for now in dict.fromkeys(watermarks(script))]
