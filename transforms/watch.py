@@ -81,6 +81,7 @@ class WatchedGrowthReader(EventTimeReader[Any]):
         self.source = source
         self.element = element
         self._fn, self._key = source.poll.load()
+        self._pending: list[tuple[Any, int]] = []
         self._go_on_from(growth)
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[Any], list[int] | int | None]:
@@ -119,7 +120,7 @@ class WatchedGrowthReader(EventTimeReader[Any]):
     def _go_on_from(self, growth: _Growth) -> None:
         self._next, self._quiet, self._is_complete = growth.next_look, growth.quiet_since, growth.is_complete
         self._reached = growth.watermark
-        self._pending: list[tuple[Any, int]] = list(growth.pending)
+        self._pending = list(growth.pending)
         self._seen = {key: (value, micros) for key, value, micros in growth.seen}
 
     def _look(self, now: int) -> None:
