@@ -11,6 +11,7 @@ import pickle
 import socket
 import struct
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from ..execution.shuffle_blocks import decode_bundle, encode_bundle
@@ -43,11 +44,8 @@ class SendingEnd(Channel):
         self._waiting = 0
 
     def put(self, message: Message) -> None:
-        if isinstance(message, Elements):
-            for block in encode_bundle(message.bundle):
-                self._add(_ELEMENTS, block)
-        else:
-            self._add(_OTHER, pickle.dumps(message, protocol=5))
+        for kind, payload in payloads_of(message):
+            self._add(kind, payload)
         self.flush()
 
     def _add(self, kind: int, payload: bytes) -> None:
@@ -122,7 +120,7 @@ class ReceivingEnd(Channel):
             stop = start + _HEADER.size + length
             if stop > end:
                 break
-            message = _message(kind, bytes(view[start + _HEADER.size : stop]))
+            message = message_of(kind, bytes(view[start + _HEADER.size : stop]))
             if isinstance(message, Barrier):
                 self.seen = message.number
             self.arrive(message)
@@ -132,5 +130,15 @@ class ReceivingEnd(Channel):
         return True
 
 
-def _message(kind: int, payload: bytes) -> Any:
+def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:
+    """A message as what goes through a pipe: kinds and payloads, from each of which comes a message."""
+    if isinstance(message, Elements):
+        for block in encode_bundle(message.bundle):
+            yield _ELEMENTS, block
+    else:
+        yield _OTHER, pickle.dumps(message, protocol=5)
+
+
+def message_of(kind: int, payload: bytes) -> Any:
+    """The message of a payload."""
     return Elements(decode_bundle(payload)) if kind == _ELEMENTS else pickle.loads(payload)

@@ -147,6 +147,12 @@ class Slot:
                     done = True
         return done
 
+    def step(self, id: SubtaskId) -> bool:
+        """Let one subtask do one thing; whether it did."""
+        self._tick()
+        with scoped(self.metrics):
+            return self.subtasks[id].step()
+
     def _tick(self) -> None:
         if self._start.has_script:
             return

@@ -1,0 +1,150 @@
+"""The world of a simulation: time, chance, misfortune, and a record of all that happens.
+
+Everything that a run would ask of its surroundings it asks of this, which has one
+`random.Random`: the same seed gives the same run, step by step.
+
+>>> world = SimulatedWorld(7, Misfortunes())
+>>> world.step("something happens"); world.trace
+['0.000000 job: something happens']
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import attrs
+
+from ..execution.simulated_disk import SimulatedCrash, SimulatedDisk
+
+
+class EndlessSimulation(BaseException):
+    """The run doesn't come to its end.  Not an `Exception`, so that no recovery hides it."""
+
+
+@attrs.define
+class Misfortunes:
+    """What may befall a run, so that it is finite.
+
+    Attributes:
+      deaths: how many times a worker may die, or everything at once.
+      failures: how many operations of the disk and of sinks may fail.
+      failing: the probability that one does, as long as it may.
+    """
+
+    deaths: int = 0
+    failures: int = 0
+    failing: float = 0.0
+
+    @staticmethod
+    def drawn(random: Random) -> Misfortunes:
+        """Some runs have none, some one that has nothing to do with another, some many."""
+        deaths = random.choice([0, 1, 2, 2, 4, 8])
+        failures = random.choice([0, 0, 1, 3, 6])
+        return Misfortunes(deaths, failures, random.choice([0.01, 0.05, 0.2]))
+
+
+class SimulatedWorld:
+    """Time, chance and misfortune.
+
+    Args:
+      seed: decides everything.
+      limit: after so many steps a run is taken to have no end.
+
+    Attributes:
+      now: microseconds since 1970, or so.
+      running: the number of the worker whose turn it is; None for the process that the user started.
+      is_over: whether that process has died, and with it all others: nothing can be done any more.
+      harm: how many misfortunes there were.
+      trace: what happened, line by line.
+    """
+
+    def __init__(self, seed: int, misfortunes: Misfortunes | None = None, limit: int = 300_000) -> None:
+        self.random = Random(seed)
+        self.now = 0
+        self.running: int | None = None
+        self.is_over = False
+        self.harm = 0
+        self.steps = 0
+        self.trace: list[str] = []
+        self.misfortunes = Misfortunes.drawn(self.random) if misfortunes is None else misfortunes
+        self._limit = limit
+        self._fuse = 0
+        self._light()
+
+    def _light(self) -> None:
+        """Draw after how many steps the next death is: often soon, so that recovery is hit too."""
+        longest = self.random.choice([30, 300, 3000])
+        self._fuse = self.random.randint(1, longest)
+
+    def clock(self) -> int:
+        """Microseconds."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        self.now += round(seconds * 1_000_000)
+
+    def token(self) -> str:
+        """Hexadecimal digits that nobody else has."""
+        return f"{self.random.getrandbits(64):016x}"
+
+    def note(self, what: str) -> None:
+        """Write down what happens."""
+        who = "job" if self.running is None else f"worker {self.running}"
+        self.trace.append(f"{self.now / 1_000_000:.6f} {who}: {what}")
+
+    def step(self, what: str) -> None:
+        """Something is about to happen: whoever does it may die before.  Raises `SimulatedCrash`."""
+        if self.is_over:
+            raise SimulatedCrash(what)
+        self.steps += 1
+        if self.steps > self._limit:
+            raise EndlessSimulation(f"there is no end after {self._limit} steps")
+        self._fuse -= 1
+        if self._fuse <= 0 and self.misfortunes.deaths:
+            self._die(what)
+        self.note(what)
+
+    def _die(self, what: str) -> None:
+        self.misfortunes.deaths -= 1
+        self.harm += 1
+        self._light()
+        if self.running is None or self.random.random() < 0.4:
+            self.is_over = True
+            self.note(f"everything dies before: {what}")
+        else:
+            self.note(f"it dies before: {what}")
+        raise SimulatedCrash(what)
+
+    def fails(self, what: str) -> bool:
+        """Whether what is being done fails."""
+        misfortunes = self.misfortunes
+        if not misfortunes.failures or self.random.random() >= misfortunes.failing:
+            return False
+        misfortunes.failures -= 1
+        self.harm += 1
+        self.note(f"it fails: {what}")
+        return True
+
+    def begin_again(self) -> None:
+        """After a death of everything, or an end: a new process is started by somebody."""
+        self.is_over = False
+        self.running = None
+
+
+class DiskOfWorld(SimulatedDisk):
+    """A simulated disk whose processes die, and whose operations fail, when the world says so."""
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        super().__init__(world.random)
+        self._world = world
+
+    def _step(self, path: str) -> None:
+        self._world.step(f"disk: {path}")
+        # One step's failure is drawn there, so that the world knows of it.
+        if self._world.fails(path):
+            self.failures = 1.0
+            try:
+                super()._step(path)
+            finally:
+                self.failures = 0.0

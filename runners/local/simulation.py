@@ -1,0 +1,262 @@
+"""Simulation: a whole run in one thread under a seed, with all that can go wrong, compared with what should come of it.
+
+Time, channels, the disk, chance and the death of processes are the seed's.  The job, the
+coordinator, slots, subtasks, the snapshot store and transactions are the real ones.  A seed that
+fails, fails again in the same way.
+
+What has to come of a run is what the same pipeline gives when its whole input is there at once: rows with
+timestamps and windows, less what was retracted.
+
+>>> import penstock as beam
+>>> p = beam.Pipeline()
+>>> _ = p | beam.Create([1, 2, 2]) | beam.combiners.Count.PerElement()
+>>> simulation = Simulation(p.graph())
+>>> simulation.run(7).trace == simulation.run(7).trace
+True
+
+Source: the method is that of FoundationDB's simulator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from random import Random
+
+import attrs
+
+from ...sdk.errors import PenstockError
+from ...sdk.graph import Graph, GroupByKeyAndWindow
+from ...sdk.metrics import MetricsContainer, scoped
+from ...sdk.runner import PipelineState
+from ..execution.fusion import fuse
+from ..execution.simulated_disk import SimulatedCrash
+from ..execution.snapshot_store import SnapshotStore
+from .coordinator import CheckpointSettings
+from .execution import LocalExecution
+from .execution_graph import cut, whole
+from .job import Job, JobSettings
+from .restarts import Restarts
+from .simulated_graph import in_batch, is_monotone, sinks_of, with_sinks
+from .simulated_sink import BrokenPromise, CollectingSink, Row, SimulatedSink, SimulatedTable
+from .simulated_workers import SimulatedWorkers
+from .simulated_world import DiskOfWorld, EndlessSimulation, Misfortunes, SimulatedWorld
+
+MODES = ("aligned", "unaligned", "synchronous")
+
+
+@attrs.frozen
+class SimulationSettings:
+    """What a seed does not decide.
+
+    Attributes:
+      mode: of checkpoints; None for any, drawn by the seed.
+      aligns: False switches alignment off, to show that the results are wrong then.
+      parallelism: how many subtasks each task has; None for any, which may change when everything starts again.
+      misfortunes: None for those that the seed draws.
+    """
+
+    mode: str | None = None
+    aligns: bool = True
+    parallelism: int | None = None
+    misfortunes: Misfortunes | None = None
+
+
+@attrs.frozen
+class Simulated:
+    """What a seed has led to.
+
+    Attributes:
+      starts: how often the whole was started.
+      harm: how many deaths and failures there were.
+      trace: what happened, line by line.
+    """
+
+    seed: int
+    mode: str
+    starts: int
+    checkpoints: int
+    harm: int
+    steps: int
+    trace: tuple[str, ...]
+
+
+class SimulationError(PenstockError):
+    """A seed for which the results were wrong, or the run did not end, or failed without a reason.
+
+    Attributes:
+      seed: it.
+      trace: what happened.
+    """
+
+    def __init__(self, message: str, seed: int = 0, trace: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.seed = seed
+        self.trace = trace
+
+
+class Simulation:
+    """A pipeline, and what should come of it.
+
+    Whatever the pipeline's sinks are, nothing is written into them: tables of the simulation take their places, and
+    watch every PCollection that nobody takes.  Raises `UnsupportedError` for a source that has no end.
+    """
+
+    def __init__(self, graph: Graph, settings: SimulationSettings | None = None) -> None:
+        self._graph = graph
+        self._settings = settings or SimulationSettings()
+        self._is_monotone = is_monotone(graph)
+        self.expected = _expected(graph)
+
+    def run(self, seed: int) -> Simulated:
+        """Run under a seed.  Raises `SimulationError`."""
+        return _Run(seed, self._graph, self._settings, self.expected, self._is_monotone).run()
+
+
+def _expected(graph: Graph) -> dict[str, Mapping[Row, int]]:
+    """By the label of a sink, the rows of a run in batch."""
+    sinks = {label: CollectingSink() for label in sinks_of(graph)}
+    container = MetricsContainer()
+    execution = LocalExecution(fuse(in_batch(with_sinks(graph, sinks)), _never), container)
+    with scoped(container):
+        execution.run()
+    return {label: +sink.rows for label, sink in sinks.items()}
+
+
+class _Run:
+    """One seed's."""
+
+    def __init__(
+        self,
+        seed: int,
+        graph: Graph,
+        settings: SimulationSettings,
+        expected: Mapping[str, Mapping[Row, int]],
+        is_monotone: bool,
+    ) -> None:
+        self.seed = seed
+        self.expected = expected
+        self.settings = settings
+        misfortunes = settings.misfortunes
+        self.world = SimulatedWorld(seed, None if misfortunes is None else attrs.evolve(misfortunes))
+        self.disk = DiskOfWorld(self.world)
+        self.tables = {label: SimulatedTable(label, rows if is_monotone else None) for label, rows in expected.items()}
+        sinks = {label: SimulatedSink(self.world, table) for label, table in self.tables.items()}
+        self.plan = fuse(with_sinks(graph, sinks), _never)
+        random = self.world.random
+        self.mode = settings.mode or random.choice(MODES)
+        self.parallelism = settings.parallelism or random.choice([1, 2, 2, 3])
+        # Microseconds.
+        self.interval = random.choice([2_000, 10_000, 50_000])
+        self.starts = self.checkpoints = 0
+
+    def run(self) -> Simulated:
+        try:
+            with _logged(self.world):
+                while not self._attempt():
+                    pass
+                for label, table in self.tables.items():
+                    table.check_end(self.expected[label])
+        except (BrokenPromise, EndlessSimulation) as error:
+            raise self._failed(str(error)) from error
+        except PenstockError as error:
+            raise self._failed(f"it failed without a misfortune: {error}") from error
+        return Simulated(
+            self.seed,
+            self.mode,
+            self.starts,
+            self.checkpoints,
+            self.world.harm,
+            self.world.steps,
+            tuple(self.world.trace),
+        )
+
+    def _failed(self, why: str) -> SimulationError:
+        return SimulationError(f"seed {self.seed} ({self.mode}): {why}", self.seed, tuple(self.world.trace))
+
+    def _attempt(self) -> bool:
+        """Start the whole once, as a user would; whether it has come to its end."""
+        world = self.world
+        self.starts += 1
+        harm, impatience = world.harm, self.starts <= 3 and world.random.random() < 0.3
+        job = self._job(impatience)
+        try:
+            job.run()
+        except SimulatedCrash:
+            if world.random.random() < 0.5:
+                world.note("the machine crashes too")
+                self.disk.crash()
+            return False
+        except (PenstockError, OSError):
+            if world.harm == harm and not impatience:
+                raise
+            world.note("the job has failed")
+            return False
+        finally:
+            self.checkpoints += job.checkpoints_completed
+            world.begin_again()
+        return job.state == PipelineState.DONE
+
+    def _job(self, is_impatient: bool) -> Job:
+        world, random = self.world, self.world.random
+        if self.starts > 1 and self.settings.parallelism is None and random.random() < 0.3:
+            self.parallelism = random.choice([1, 2, 3])
+        n = self.parallelism
+        world.note(f"start {self.starts}: {self.mode}, parallelism {n}")
+        store = SnapshotStore(self.disk, "checkpoints", token=world.token, now=lambda: world.now / 1_000_000)
+        settings = JobSettings(
+            CheckpointSettings(
+                self.interval,
+                timeout=5_000 if is_impatient else 60_000_000,
+                min_pause=random.choice([0, 1_000]),
+            ),
+            unaligned=self.mode == "unaligned",
+            stops_the_world=self.mode == "synchronous",
+            restarts=Restarts(random.choice([0, 2, 5]), first_delay=0.01),
+            aligns=self.settings.aligns,
+        )
+        visitor = _Visitor(random if self.starts <= 5 else None)
+        workers = SimulatedWorkers(random.randint(1, n), world, visitor)
+        execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
+        visitor.job = Job(execution_graph, workers, settings, store, world.clock, world.sleep, world.token)
+        return visitor.job
+
+
+class _Visitor:
+    """Somebody who now and then stops the job, with a savepoint or without."""
+
+    def __init__(self, random: Random | None) -> None:
+        self._random = random
+        self.job: Job | None = None
+
+    def __call__(self) -> None:
+        if self._random is None or self.job is None or self._random.random() >= 0.003:
+            return
+        if self._random.random() < 0.5:
+            self.job.savepoint()
+        else:
+            self.job.cancel()
+
+
+@contextmanager
+def _logged(world: SimulatedWorld) -> Iterator[None]:
+    """What is logged belongs into the trace, and not on the screen."""
+
+    class Trace(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            world.note(record.getMessage())
+
+    logger = logging.getLogger(__package__.partition(".")[0])
+    before, handler = logger.propagate, Trace()
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.propagate = before
+        logger.removeHandler(handler)
+
+
+def _never(grouping: GroupByKeyAndWindow) -> bool:
+    return False
