@@ -6,20 +6,35 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from recording import Change
-from strategies import MODES, Step, StepsDone, Windowing, scripts, stream_of, watermarks, window_fns, windowings
+from strategies import (
+    MODES,
+    Bundle,
+    Step,
+    StepsDone,
+    Watermark,
+    Windowing,
+    scripts,
+    stream_of,
+    watermarks,
+    window_fns,
+    windowings,
+)
 
 import penstock as beam
 from penstock.sdk.userstate import CombiningValueStateSpec
-from penstock.triggers import AccumulationMode, PaneInfo, PaneInfoTiming
-from penstock.windowing import BoundedWindow
+from penstock.triggers import AccumulationMode, DefaultTrigger, PaneInfo, PaneInfoTiming
+from penstock.windowing import BoundedWindow, FixedWindows, Sessions
 
 MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 
 LATENESS = st.sampled_from([0, 4, 30])
 BOUNDED = windowings(mode=MODES, lateness=LATENESS)
+
+# The watermark is where the window that ends after ten seconds expires, to the microsecond, with a lateness of four.
+JUST_TOO_LATE: list[Step] = [Watermark(14, is_just_before=True), Bundle((("a", 1, 5),))]
 
 
 def changes_by_step(run: Any, script: Sequence[Step], windowing: Windowing) -> list[tuple[int, Change]]:
@@ -44,6 +59,7 @@ def changes_by_step(run: Any, script: Sequence[Step], windowing: Windowing) -> l
 
 @MANY
 @given(scripts(), BOUNDED)
+@example(JUST_TOO_LATE, Windowing(Sessions(5), DefaultTrigger(), lateness=4))
 def test_no_pane_comes_after_the_end_of_its_window_and_the_lateness(
     run: Any, script: list[Step], windowing: Windowing
 ) -> None:
@@ -98,6 +114,7 @@ def test_panes_are_early_until_the_end_of_the_window_then_on_time_once_then_late
 
 @MANY
 @given(scripts(), windowings(window_fns(merging=False), MODES, LATENESS))
+@example(JUST_TOO_LATE, Windowing(FixedWindows(10), DefaultTrigger(), lateness=4))
 def test_all_that_is_not_too_late_is_kept(run: Any, script: list[Step], windowing: Windowing) -> None:
     """And what is too late goes to whoever asked for it, and to nobody else."""
 

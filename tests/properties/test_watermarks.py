@@ -208,7 +208,7 @@ def test_what_is_on_time_stays_on_time(run: Any, script: list[Step], chained: tu
 
 
 @MANY
-@given(scripts(sources=2), windowings(mode=MODES, lateness=st.sampled_from([0, 20])), chains(2))
+@given(scripts(sources=2), windowings(mode=MODES, lateness=st.sampled_from([0, 3])), chains(2))
 def test_no_grouping_has_a_pane_of_a_window_that_its_own_watermark_has_closed(
     run: Any, script: list[Step], windowing: Windowing, chain: Chain
 ) -> None:
