@@ -1,10 +1,12 @@
 """Testing pipelines.
 
 test_pipeline.py   TestPipeline: a pipeline that runs when its `with` block ends
+scripted_source.py ScriptedSource: an unbounded source that a simulation can read again and again
 test_stream.py     TestStream: a source whose every move the test decides
 util.py            assert_that, and what to hold a PCollection against
 """
 
+from .scripted_source import ScriptedSource
 from .test_pipeline import TestPipeline
 from .test_stream import TestStream
 from .util import (
@@ -21,6 +23,7 @@ from .util import (
 )
 
 __all__ = [
+    "ScriptedSource",
     "TestPipeline",
     "TestStream",
     "TestWindowedValue",

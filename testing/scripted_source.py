@@ -1,0 +1,90 @@
+"""ScriptedSource: an unbounded source whose elements a test gives, in the order in which they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from ..sdk.bundle import Bundle
+from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ..windowing import TimestampedValue
+from ..windowing.timestamp import MAX_MICROS, Timestamp
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class _Partition:
+    """One partition.
+
+    Attributes:
+      watermarks: by how many elements have come, the least timestamp of those that are yet to come.
+    """
+
+    values: tuple[Any, ...]
+    timestamps: tuple[int, ...]
+    watermarks: tuple[int, ...]
+
+    @staticmethod
+    def of(elements: Iterable[TimestampedValue[Any]]) -> _Partition:
+        elements = tuple(elements)
+        timestamps = tuple(element.timestamp.micros for element in elements)
+        least = list(accumulate(reversed(timestamps), min, initial=MAX_MICROS))
+        return _Partition(tuple(element.value for element in elements), timestamps, tuple(reversed(least)))
+
+
+class ScriptedSource(UnboundedSource[T], Generic[T]):
+    """Partitions, each a list of `TimestampedValue`s, of which a few come at a time.
+
+    It is to a runner what a log is: unbounded, with offsets from which it is read again.  Timestamps may be
+    out of order; the watermark knows what is yet to come, so nothing is late.
+
+    Args:
+      partitions: the elements of each.
+      at_a_time: at most so many come at once; how many, the clock decides.
+
+    >>> import penstock as beam
+    >>> source = ScriptedSource([[beam.window.TimestampedValue("a", 5), beam.window.TimestampedValue("b", 3)]])
+    >>> reader = source.open(0, None)
+    >>> reader.watermark(Timestamp(0)) == Timestamp(3).micros
+    True
+    >>> reader.poll(10, Timestamp(0)).values, reader.offset()
+    (['a'], 1)
+    """
+
+    def __init__(self, partitions: Sequence[Iterable[TimestampedValue[T]]], at_a_time: int = 3) -> None:
+        self._partitions = tuple(map(_Partition.of, partitions))
+        self._at_a_time = at_a_time
+
+    def partitions(self) -> Sequence[int]:
+        return range(len(self._partitions))
+
+    def open(self, partition: int, offset: int | None) -> UnboundedReader[T]:
+        return _ScriptedReader(self._partitions[partition], offset or 0, self._at_a_time)
+
+
+class _ScriptedReader(UnboundedReader[T]):
+    def __init__(self, partition: _Partition, offset: int, at_a_time: int) -> None:
+        self._partition = partition
+        self._offset = offset
+        self._at_a_time = at_a_time
+
+    def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
+        start = self._offset
+        stop = min(start + 1 + now.micros % self._at_a_time, start + max_elements, len(self._partition.values))
+        self._offset = stop
+        if start == stop:
+            return None
+        return Bundle(list(self._partition.values[start:stop]), list(self._partition.timestamps[start:stop]))
+
+    def offset(self) -> int:
+        return self._offset
+
+    def watermark(self, now: Timestamp) -> int:
+        return self._partition.watermarks[self._offset]
+
+    def is_finished(self) -> bool:
+        return self._offset == len(self._partition.values)

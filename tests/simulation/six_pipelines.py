@@ -1,0 +1,144 @@
+"""The pipelines that are simulated.  As a program it builds and runs them all:
+
+`penstock simulate tests/simulation/six_pipelines.py --seeds 10000`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+import penstock as beam
+from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer
+from penstock.testing import ScriptedSource
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
+
+
+def script(seed: int, partitions: int = 3, elements: int = 12) -> ScriptedSource[tuple[str, int]]:
+    """Pairs of a key and a number, in each partition roughly in order, within a minute."""
+    random = Random(seed)
+
+    def partition(number: int) -> Iterable[beam.window.TimestampedValue[tuple[str, int]]]:
+        for i in range(elements):
+            time = 60 * i // elements + random.randint(0, 15)
+            yield beam.window.TimestampedValue((random.choice("abcd"), 100 * number + i), time)
+
+    return ScriptedSource([partition(number) for number in range(partitions)])
+
+
+def windowed_sums(p: beam.Pipeline) -> None:
+    """Sums by key in fixed windows, and of these the greatest in each window."""
+    sums = p | beam.io.Read(script(1)) | beam.WindowInto(beam.window.FixedWindows(10)) | beam.CombinePerKey(sum)
+    _ = sums | "Total" >> beam.Map(lambda pair: ("all", pair[1])) | "Greatest" >> beam.CombinePerKey(max)
+    _ = sums | beam.Map(lambda pair: pair)
+
+
+def sessions_with_retractions(p: beam.Pipeline) -> None:
+    """Sessions that grow, are put out early, and are taken back; and how many there are of each sum."""
+    _ = (
+        p
+        | beam.io.Read(script(2))
+        | beam.WindowInto(
+            beam.window.Sessions(4),
+            trigger=AfterWatermark(early=Repeatedly(AfterCount(2))),
+            accumulation_mode=AccumulationMode.RETRACTING,
+        )
+        | beam.CombinePerKey(sum)
+        | "By remainder" >> beam.Map(lambda pair: (pair[1] % 3, pair[0]))
+        | "Together"
+        >> beam.WindowInto(
+            beam.window.GlobalWindows(),
+            trigger=AfterWatermark(early=Repeatedly(AfterCount(3))),
+            accumulation_mode=AccumulationMode.RETRACTING,
+        )
+        | "Count" >> beam.combiners.Count.PerKey()
+    )
+
+
+class Batches(beam.DoFn):
+    """Keeps elements until either clock says that it is time; each comes out once, at its own time."""
+
+    KEPT = BagStateSpec("kept")
+    AT_END = TimerSpec("at end", beam.TimeDomain.WATERMARK)
+    SOON = TimerSpec("soon", beam.TimeDomain.REAL_TIME)
+
+    def process(
+        self,
+        element: tuple[str, int],
+        time: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+        kept: Any = beam.DoFn.StateParam(KEPT),
+        at_end: Any = beam.DoFn.TimerParam(AT_END),
+        soon: Any = beam.DoFn.TimerParam(SOON),
+    ) -> None:
+        kept.add((element, time))
+        at_end.set(window.max_timestamp())
+        # In the time of a simulation: now and then it comes, and now and then it is the end that does.
+        soon.set(element[1] % 7 / 1000)
+
+    @on_timer(AT_END)
+    def end(self, kept: Any = beam.DoFn.StateParam(KEPT)) -> Iterable[Any]:
+        return self.emptied(kept)
+
+    @on_timer(SOON)
+    def early(self, kept: Any = beam.DoFn.StateParam(KEPT)) -> Iterable[Any]:
+        return self.emptied(kept)
+
+    def emptied(self, kept: Any) -> Iterable[Any]:
+        """What is kept, which is kept no longer."""
+        for element, _ in kept.read():
+            yield element
+        kept.clear()
+
+
+def stateful_with_timers(p: beam.Pipeline) -> None:
+    """Elements kept in state until a timer of either domain; then summed by window."""
+    _ = (
+        p
+        | beam.io.Read(script(3))
+        | beam.WindowInto(beam.window.FixedWindows(20))
+        | beam.ParDo(Batches())
+        | beam.CombinePerKey(sum)
+    )
+
+
+def join(p: beam.Pipeline) -> None:
+    """Two sources, joined by key and window."""
+    window = beam.WindowInto(beam.window.FixedWindows(15))
+    left = p | "Left" >> beam.io.Read(script(4, partitions=2)) | "Left windows" >> window
+    right = (
+        p
+        | "Right" >> beam.io.Read(script(5, partitions=1))
+        | "Right windows" >> beam.WindowInto(beam.window.FixedWindows(15))
+    )
+    _ = (
+        {"left": left, "right": right}
+        | beam.CoGroupByKey()
+        | beam.Map(lambda pair: (pair[0], sorted(pair[1]["left"]), sorted(pair[1]["right"])))
+    )
+
+
+def two_sinks(p: beam.Pipeline) -> None:
+    """What comes in, as it is, and counts of it, with a side input: two sinks that are committed together."""
+    limits = p | "Limits" >> beam.Create([("a", 50), ("b", 150), ("c", 250), ("d", 0)])
+    pairs = p | beam.io.Read(script(6))
+    _ = pairs | "As it is" >> beam.Map(lambda pair: pair)
+    _ = (
+        pairs
+        | beam.Map(lambda pair, limits: (pair[0], pair[1] < limits[pair[0]]), limits=beam.pvalue.AsDict(limits))
+        | beam.WindowInto(beam.window.FixedWindows(30))
+        | beam.combiners.Count.PerElement()
+    )
+
+
+# The Feedback loop comes here, as soon as there is one.
+PIPELINES: dict[str, Callable[[beam.Pipeline], None]] = {
+    build.__name__: build for build in (windowed_sums, sessions_with_retractions, stateful_with_timers, join, two_sinks)
+}
+
+
+if __name__ == "__main__":
+    for build in PIPELINES.values():
+        with beam.Pipeline() as pipeline:
+            build(pipeline)
