@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
-from ...sdk.options import PipelineOptions
+from ...sdk.options import PipelineOptions, StreamingOptions
 from ...sdk.runner import PipelineResult, PipelineState, Runner
 from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
 from .execution import LocalExecution
-from .streaming import StreamingResult, is_streamed, job_of
 
 
 class LocalStreamingRunner(Runner):
@@ -31,6 +30,9 @@ class LocalStreamingRunner(Runner):
         return LocalResult(container)
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
+        # Small pipelines run in less time than it takes to import what only jobs need.
+        from .streaming import StreamingResult, job_of
+
         job = job_of(graph, options)
         if not graph.unbounded_reads():
             job.run()
@@ -50,6 +52,12 @@ class LocalStreamingRunner(Runner):
             "TestStream": "yes",
             "unbounded sources": "yes",
         }
+
+
+def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
+    """Whether a pipeline needs a job: it has no end, or more than one subtask, or checkpoints."""
+    streaming = options.view_as(StreamingOptions)
+    return bool(graph.unbounded_reads() or streaming.parallelism > 1 or streaming.checkpoint_dir)
 
 
 def _never(grouping: GroupByKeyAndWindow) -> bool:

@@ -23,12 +23,6 @@ from .restarts import Restarts
 from .workers import Workers, WorkersInThisProcess
 
 
-def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
-    """Whether a pipeline needs a job: it has no end, or more than one subtask, or checkpoints."""
-    streaming = options.view_as(StreamingOptions)
-    return bool(graph.unbounded_reads() or streaming.parallelism > 1 or streaming.checkpoint_dir)
-
-
 def job_of(graph: Graph, options: PipelineOptions) -> Job:
     """The job that the flags describe.  Raises `OptionsError` for flags that contradict each other."""
     streaming = options.view_as(StreamingOptions)
