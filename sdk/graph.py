@@ -123,7 +123,13 @@ class Flatten:
 
 @attrs.frozen
 class Feedback:
-    pass
+    """A loop's head, whose output is its input and what comes back; or its end, from where it does.
+
+    Attributes:
+      head: of an end, the label of the head; None of a head.
+    """
+
+    head: str | None = None
 
 
 Primitive: TypeAlias = Read | ParDo | AssignWindows | GroupByKeyAndWindow | Flatten | Feedback
@@ -178,6 +184,10 @@ class Graph:
                 return producer
             todo.extend(i for i in producer.inputs if not self.pcollections[i].is_bounded)
         return None
+
+    def loops(self) -> tuple[Transform, ...]:
+        """The heads of its loops."""
+        return tuple(t for t in self.transforms if isinstance(t.primitive, Feedback) and t.primitive.head is None)
 
     @property
     def is_bounded(self) -> bool:

@@ -12,6 +12,7 @@ assign_windows.py     AssignWindows (WindowInto): where in event time
 group_by_key.py       GroupByKeyAndWindow (GroupByKey): the values of each key and window, together
 combine.py            CombinePerKey, CombineGlobally, CombineValues: aggregations
 hot_key_fanout.py     the same for a key with very many values
+feedback.py           Feedback: a loop
 flatten.py            Flatten, FlattenWith: several PCollections as one
 
 Pairs, groups and parts:
@@ -60,6 +61,7 @@ from .create import Create, Impulse
 from .deduplicate import Deduplicate, DeduplicatePerKey
 from .distinct import Distinct, RemoveDuplicates
 from .error_handling import CollectingErrorHandler, ErrorHandler, ExceptionHandling
+from .feedback import Feedback
 from .flatten import Flatten, FlattenWith
 from .group_by import GroupBy, Select
 from .group_by_key import GroupByKey, GroupByKeyAndWindow
@@ -108,6 +110,7 @@ __all__ = [
     "CombinePerKey",
     "CombineGlobally",
     "CombineValues",
+    "Feedback",
     "Flatten",
     "FlattenWith",
     # Pairs, groups and parts.

@@ -11,11 +11,14 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton
+from ..triggers import DefaultTrigger
 from ..windowing import GlobalWindows
+from .assign_windows import WindowInto
 from .create import Create
+from .flatten import Flatten
 from .group_by_key import GroupByKey, add_grouping, pair_types
 from .hot_key_fanout import WithHotKeyFanout
-from .pardo import Map, ParDo
+from .pardo import FlatMap, Map, ParDo
 
 
 class CombinePerKey(PTransform):
@@ -145,12 +148,22 @@ class CombineGlobally(PTransform):
             return combined
         # What the combiner makes of nothing is found out only when there is nothing: of
         # min and max, for one, it is an error.
-        result = Map(_result_or_default, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
-        return pcoll.pipeline | "DoOnce" >> Create([None]) | "InjectDefault" >> result.with_output_types(Any)
+        once = pcoll.pipeline | "DoOnce" >> Create([None])
+        if isinstance(pcoll.windowing.trigger, DefaultTrigger):
+            result = Map(_result_or_default, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
+            return once | "InjectDefault" >> result.with_output_types(Any)
+        # There may be any number of panes, each as it is; or, at the end, none.
+        default = FlatMap(_default_of_nothing, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
+        defaults = once | "InjectDefault" >> default | "AsWindowed" >> WindowInto(combined.windowing.window_fn)
+        return (combined, defaults) | Flatten()
 
 
 def _result_or_default(_: None, results: list[Any], fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
     return results[0] if results else _of_nothing(fn, *args, **kwargs)
+
+
+def _default_of_nothing(_: None, results: list[Any], fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+    return () if results else (_of_nothing(fn, *args, **kwargs),)
 
 
 def _of_nothing(fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ from ...windowing import BoundedWindow
 from .cells import Cells
 from .counters import Counts
 from .fold import Fold
-from .fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
+from .fusion import Back, Grouping, Head, Keyed, Output, Plan, Source, Stage, Step, Union
 from .side_input_views import SideInputViews
 from .stage import Emit, StageExecutor
 from .stateful import StatefulExecutor
@@ -116,6 +116,11 @@ class Dataflow:
                 stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views, tracking)
                 self.stages[id(step)] = StageRun(stateful, counts)
                 self._enter(step, pcollection, self.stages[id(step)].receive)
+            elif isinstance(step, Head):
+                (looped,) = step.transform.outputs.values()
+                self._enter(step, step.transform.inputs[0], self.send_to(looped))
+            elif isinstance(step, Back):
+                self._enter(step, step.transform.inputs[0], bundles[step.transform.label])
             elif isinstance(step, Output):
                 self._enter(step, step.transform.inputs[0], outputs[step.transform.label])
             else:

@@ -106,7 +106,29 @@ class Output:
     transform: graph.Transform
 
 
-Step: TypeAlias = Stage | Source | Grouping | Keyed | Union | Output
+@attrs.frozen
+class Head:
+    """Where a loop begins: what comes in, and what comes back."""
+
+    transform: graph.Transform
+
+
+@attrs.frozen
+class Back:
+    """Where a loop ends: what comes here goes to its head."""
+
+    transform: graph.Transform
+
+    @property
+    def head(self) -> str:
+        """The label of the head."""
+        primitive = self.transform.primitive
+        assert isinstance(primitive, graph.Feedback)
+        assert primitive.head is not None
+        return primitive.head
+
+
+Step: TypeAlias = Stage | Source | Grouping | Keyed | Union | Output | Head | Back
 
 
 @attrs.frozen
@@ -161,6 +183,8 @@ def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], 
             order.append(Source(transform))
         elif isinstance(primitive, graph.Flatten):
             order.append(Union(transform))
+        elif isinstance(primitive, graph.Feedback):
+            order.append(Head(transform) if primitive.head is None else Back(transform))
         elif isinstance(primitive, graph.ParDo) and primitive.sink is not None:
             order.append(Output(transform))
         elif isinstance(primitive, graph.ParDo) and primitive.keyed is not None:

@@ -25,6 +25,8 @@ execution_graph.py   tasks and edges: the plan cut at its shuffles
 subtask.py           messages in, messages out, one at a time
 alignment.py         ABS, algorithm 1
 overtaking.py        unaligned barriers
+loop_log.py          ABS, algorithm 2
+loops.py             the heads of loops, and the watermark behind them
 task_execution.py    the steps of a task at work
 task_snapshot.py     what it puts into a snapshot, and takes out of one
 grouping.py          a grouping, fed and advanced
@@ -40,6 +42,7 @@ messages.py          what travels
 channel.py           first in, first out
 pipe_channel.py      the same from process to process
 exchange.py          who gets which elements
+spilling_queue.py    what a back-edge does instead of waiting
 """
 
 from .runner import LocalStreamingRunner

@@ -22,6 +22,12 @@ class Play(NamedTuple):
     """Play the next event of the script."""
 
 
+class Quiet(NamedTuple):
+    """Nothing has come back in any loop between that barrier and the one after it."""
+
+    number: int
+
+
 class Pause(NamedTuple):
     """Have the sources wait, or go on."""
 
@@ -43,7 +49,7 @@ class Stop(NamedTuple):
     """It is over: tear down user code, and report what has been counted."""
 
 
-Command: TypeAlias = Inject | Play | Pause | Drain | Commit | Stop
+Command: TypeAlias = Inject | Play | Quiet | Pause | Drain | Commit | Stop
 
 
 class Acknowledged(NamedTuple):

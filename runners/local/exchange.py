@@ -12,6 +12,7 @@ from ..execution.user_code import Attribution, attributed, reraise
 from .channel import Channel
 from .execution_graph import Edge, EdgeKind
 from .messages import Elements, Message, WatermarkMoved
+from .spilling_queue import SpillingQueue
 
 
 def owner(group: int, parallelism: int) -> int:
@@ -38,14 +39,31 @@ class Exchange:
         self._owners = [owner(group, len(channels)) for group in range(KEY_GROUPS)]
         self._watermark: int | None = None
         self._has_spoken = False
+        # If whoever is in a loop waited for its head, and that for them, all would wait for ever.
+        self._overflow = SpillingQueue() if edge.kind is EdgeKind.BACK else None
 
     @property
     def is_full(self) -> bool:
         """Whether somebody is behind."""
-        return any(channel.is_full for channel in self.channels)
+        return self._overflow is None and any(channel.is_full for channel in self.channels)
+
+    def pump(self) -> None:
+        """Move on what waits on a back-edge, as far as there is room."""
+        if self._overflow is not None:
+            (channel,) = self.channels
+            while self._overflow and not channel.is_full:
+                channel.put(self._overflow.take())
+
+    def _back(self, message: Message) -> None:
+        assert self._overflow is not None
+        self._overflow.put(message)
+        self.pump()
 
     def send(self, bundle: Bundle) -> None:
         """Send elements on their way."""
+        if self._overflow is not None:
+            self._back(Elements(bundle))
+            return
         if self.edge.kind is not EdgeKind.SHUFFLE:
             for channel in self.channels:
                 channel.put(Elements(bundle))
@@ -84,6 +102,9 @@ class Exchange:
 
     def tell(self, message: Message) -> None:
         """Send a message to all."""
+        if self._overflow is not None:
+            self._back(message)
+            return
         for channel in self.channels:
             channel.put(message)
 

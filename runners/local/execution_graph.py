@@ -4,7 +4,7 @@ A task is what one worker does between two shuffles, as several *subtasks* side 
 with a part of the keys or of the sources' partitions.  Every step has a level: how many
 shuffles, or side inputs that have to travel, lie before it on the longest way.  Steps of one
 level that hand elements to each other are one task; from level to level there are edges, so
-that tasks and edges have no cycle.
+that tasks and edges have no cycle but by back-edges, from a loop's end to its head.
 
 >>> import penstock as beam
 >>> from penstock.runners.execution.fusion import fuse
@@ -22,7 +22,7 @@ from enum import Enum
 
 import attrs
 
-from ..execution.fusion import Grouping, Keyed, Plan, Source, Stage, Step
+from ..execution.fusion import Back, Grouping, Head, Keyed, Plan, Source, Stage, Step
 
 
 class EdgeKind(Enum):
@@ -34,6 +34,8 @@ class EdgeKind(Enum):
     FORWARD = "forward"
     # All of them: it is a side input.
     BROADCAST = "broadcast"
+    # The one with the same number, of a task that comes before: it is a loop.
+    BACK = "back"
 
 
 @attrs.frozen(eq=False)
@@ -120,6 +122,11 @@ def cut(plan: Plan, parallelism: int = 1) -> ExecutionGraph:
     for number, steps in enumerate(members):
         for pcollection in dict.fromkeys(i for step in steps for i in side_inputs_of(step)):
             connect(pcollection, None, number, EdgeKind.BROADCAST)
+    heads = {step.transform.label: step for step in plan.steps if isinstance(step, Head)}
+    for step in plan.steps:
+        if isinstance(step, Back):
+            head = heads[step.head]
+            connect(step.transform.inputs[0], head, task_of[id(head)], EdgeKind.BACK)
     tasks = tuple(Task(n, tuple(members[n]), tuple(inputs[n]), tuple(outputs[n])) for n in range(len(members)))
     return ExecutionGraph(plan, tasks, parallelism)
 
@@ -129,7 +136,8 @@ def _levels(plan: Plan) -> dict[int, int]:
     levels: dict[int, int] = {}
     of_pcollection: dict[int, int] = {}
     for step in plan.steps:
-        shuffled = isinstance(step, (Grouping, Keyed))
+        # A loop's head has a task of its own, that barriers come to.
+        shuffled = isinstance(step, (Grouping, Keyed, Head))
         before = [of_pcollection[i] + shuffled for i in inputs_of(step)]
         before += [of_pcollection[i] + 1 for i in side_inputs_of(step)]
         levels[id(step)] = max(before, default=0)

@@ -35,11 +35,12 @@ from .commands import (
     Inject,
     Pause,
     Play,
+    Quiet,
     Stop,
     Stopped,
 )
 from .coordinator import CheckpointSettings, Coordinator
-from .execution_graph import ExecutionGraph, label_of
+from .execution_graph import EdgeKind, ExecutionGraph, label_of
 from .messages import Barrier, BarrierKind
 from .restarts import Restarts
 from .slot import SINKS, Start, part_name
@@ -48,6 +49,9 @@ from .transactions import Staged, Transactions
 from .workers import WorkerDied, Workers, ids_of
 
 _logger = logging.getLogger(__name__)
+
+# How long, in microseconds, from one look at what is in loops to the next.
+_ROUND = 20_000
 
 # After so many changes a checkpoint is whole again, so that chains stay short.
 LONGEST_CHAIN = 10
@@ -64,7 +68,8 @@ class JobSettings:
         barriers are measured against.
       restarts: how often, and how soon, it starts again after a failure.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
-      aligns: False switches alignment off, to show that the results are wrong then.
+      aligns, logs: False switches alignment, or the log of back-edges, off: to show that the
+        results are wrong then.
     """
 
     checkpoints: CheckpointSettings = attrs.field(factory=CheckpointSettings)
@@ -73,6 +78,7 @@ class JobSettings:
     restarts: Restarts = attrs.field(factory=Restarts)
     allow_dropped_state: bool = False
     aligns: bool = True
+    logs: bool = True
 
 
 class Job:
@@ -119,6 +125,7 @@ class Job:
             "" if store is None else store.directory,
         )
         self._has_script = any(_has_script(step) for step in execution_graph.plan.steps)
+        self._has_loops = any(edge.kind is EdgeKind.BACK for task in execution_graph.tasks for edge in task.inputs)
         self._epoch = 0
         self._barriers = 0
         self._wishes: set[str] = set()
@@ -237,6 +244,12 @@ class _Attempt:
         self._coordinator = Coordinator(job._subtasks, job._settings.checkpoints, job._clock())
         self._completed: set[SubtaskId] = set()
         self._settling: set[SubtaskId] | None = None
+        # Of loops: what the barrier under way has found, the one before it, and when the next is to go.
+        self._came_back = 0
+        self._is_behind = False
+        self._last_settled: int | None = None
+        self._next_round = 0
+        self._has_to_settle = False
         self._is_playing = job._has_script
         self._is_final = False
         self._kind = CheckpointKind.CHECKPOINT
@@ -259,7 +272,13 @@ class _Attempt:
         """Run until the end; the state of the run then."""
         job = self._job
         start = Start(
-            job._store, self._checkpoint, self._transaction, self._name, job._has_script, aligns=job._settings.aligns
+            job._store,
+            self._checkpoint,
+            self._transaction,
+            self._name,
+            job._has_script,
+            job._settings.aligns,
+            job._settings.logs,
         )
         job._workers.start(job._graph, start)
         if job._has_script:
@@ -292,6 +311,8 @@ class _Attempt:
             self._give_up(f"it was not complete in time; without an answer: {missing}")
         if coordinator.epoch is not None or self._is_final:
             return False
+        if job._has_loops and self._look_at_loops(now):
+            return False
         if len(self._completed) == len(job._subtasks):
             self._is_final = True
             self._begin(now)
@@ -302,6 +323,12 @@ class _Attempt:
         elif job._store is not None and coordinator.is_due(now):
             self._begin(now)
         return False
+
+    def _look_at_loops(self, now: int) -> bool:
+        """Send a barrier through the loops, when it is time for one; whether one is on its way: they go one by one."""
+        if self._settling is None and (self._has_to_settle or (not self._job._has_script and now >= self._next_round)):
+            self._send_settling()
+        return self._settling is not None
 
     def _begin(self, now: int) -> None:
         """Begin a checkpoint."""
@@ -320,15 +347,36 @@ class _Attempt:
         job._workers.send(Inject(Barrier(job.next_barrier(), kind, transaction, is_whole, epoch)))
 
     def _settle(self) -> None:
-        """Ask everybody whether all that has begun is done."""
+        """Ask everybody whether all that has begun is done; in loops, when no other barrier is on its way."""
+        if self._job._has_loops:
+            self._has_to_settle = True
+        else:
+            self._send_settling()
+
+    def _send_settling(self) -> None:
+        self._has_to_settle = False
         self._settling = set(self._job._subtasks)
+        self._came_back, self._is_behind = 0, False
         self._job._workers.send(Inject(Barrier(self._job.next_barrier(), BarrierKind.SETTLE)))
+
+    def _has_settled(self, number: int) -> None:
+        """Everything before a barrier has been done; but for what is in loops, of which it is known now."""
+        workers, before = self._job._workers, self._last_settled
+        self._next_round = self._job._clock() + _ROUND
+        self._last_settled = number
+        if self._came_back == 0 and self._is_behind and before is not None:
+            workers.send(Quiet(before))
+        if not self._job._has_script:
+            return
+        if self._came_back or self._is_behind:
+            self._settle()
+        else:
+            workers.send(Play())
 
     # What is reported
 
     def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
         """Take in a report; the state of the run, if it is over."""
-        job = self._job
         if isinstance(report, Failed):
             raise local(report.error)
         if isinstance(report, Counted):
@@ -343,9 +391,11 @@ class _Attempt:
         elif isinstance(report, Settled):
             assert self._settling is not None
             self._settling.discard(subtask)
+            self._came_back += report.came_back
+            self._is_behind |= report.is_behind
             if not self._settling:
                 self._settling = None
-                job._workers.send(Play())
+                self._has_settled(report.number)
         elif isinstance(report, Declined):
             if report.epoch == self._coordinator.epoch:
                 self._give_up(report.why)

@@ -23,7 +23,7 @@ class LocalStreamingRunner(Runner):
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()
-        plan = fuse(graph, is_final if graph.is_bounded else _never)
+        plan = fuse(graph, is_final if graph.is_bounded and not graph.loops() else _never)
         execution = LocalExecution(plan, container)
         with scoped(container), progress_of(execution.counts, plan, options):
             execution.run()

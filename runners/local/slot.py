@@ -23,6 +23,7 @@ from .commands import (
     Inject,
     Pause,
     Play,
+    Quiet,
     Report,
     Stop,
     Stopped,
@@ -58,6 +59,7 @@ class Start:
     attempt: str
     has_script: bool = False
     aligns: bool = True
+    logs: bool = True
 
 
 def part_name(id: SubtaskId, parallelism: int) -> str:
@@ -114,6 +116,7 @@ class Slot:
                 start.transaction,
                 f"{start.attempt}-{id.task}-{id.index}",
                 start.aligns,
+                start.logs,
             )
 
     def _reporter(self, id: SubtaskId) -> Callable[[SubtaskNews], None]:
@@ -191,6 +194,8 @@ class Slot:
                 subtask.inject(command.barrier)
         elif isinstance(command, Play):
             subtask.play()
+        elif isinstance(command, Quiet):
+            subtask.quiet(command.number)
         elif isinstance(command, Pause):
             subtask.pause(command.is_paused)
         elif isinstance(command, Drain):

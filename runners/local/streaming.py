@@ -34,6 +34,11 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     for name in ("checkpoint_interval", "checkpoint_timeout"):
         if getattr(streaming, name) <= 0:
             raise OptionsError(f"option --{name}: expected more than 0 seconds, got {getattr(streaming, name)}")
+    if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
+        raise OptionsError(
+            f"option --checkpoint_mode=unaligned: barriers don't overtake in a loop, and {loops[0].label} is one; "
+            "use --checkpoint_mode=aligned"
+        )
     plan = fuse(graph, _never)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)

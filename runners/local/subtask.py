@@ -27,6 +27,7 @@ from .clock import Clock
 from .exchange import Exchange
 from .execution_graph import EdgeKind, ExecutionGraph, Task
 from .injector import Injector
+from .loop_log import LoopLog
 from .messages import (
     Barrier,
     BarrierKind,
@@ -82,9 +83,16 @@ class Snapshot(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Everything before a barrier has been done."""
+    """Everything before a barrier has been done.
+
+    Attributes:
+      came_back: how many elements have come back in loops since the last such barrier.
+      is_behind: whether the watermark in a loop is yet to follow the one before it.
+    """
 
     number: int
+    came_back: int = 0
+    is_behind: bool = False
 
 
 class Played(NamedTuple):
@@ -98,6 +106,10 @@ class Completed(NamedTuple):
 
 
 Report = Snapshot | Settled | Played | Completed
+
+
+# Edges from each subtask to the one with the same number.
+_ONE_TO_ONE = (EdgeKind.FORWARD, EdgeKind.BACK)
 
 
 class Subtask:
@@ -126,6 +138,7 @@ class Subtask:
         transaction: str,
         unit: str,
         aligns: bool = True,
+        logs: bool = True,
     ) -> None:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
@@ -147,11 +160,17 @@ class Subtask:
             else:
                 self.injectors.append(Injector(step, id.index, n))
         self._connect(n, channels)
-        self._alignment = Alignment(list(self.inputs), aligns)
-        self._overtaking = Overtaking(list(self.inputs))
+        self._edges = {edge.id: edge for edge in self.task.inputs}
+        # Barriers come on these; and on those they come back.
+        regular = [id for id in self.inputs if self._edges[id.edge].kind is not EdgeKind.BACK]
+        self._back = [id for id in self.inputs if id not in regular]
+        self._alignment = Alignment(regular, aligns)
+        self._overtaking = Overtaking(regular)
+        self._loop_log = LoopLog(self._back, logs)
+        # What is to be reported when the barrier has come back.
+        self._in_loop: Snapshot | Settled | None = None
         # The state behind an unaligned barrier, while what is in flight before it is still coming.
         self._copied: Snapshot | None = None
-        self._edges = {edge.id: edge for edge in self.task.inputs}
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self.task.inputs}
         self._percentiles_used = _percentiles(execution_graph)
         # What each channel has said, for the least of them.
@@ -172,12 +191,12 @@ class Subtask:
         self.inputs: dict[ChannelId, Channel] = {}
         self.exchanges: list[Exchange] = []
         for edge in self.task.inputs:
-            sources = [index] if edge.kind is EdgeKind.FORWARD else range(n)
+            sources = [index] if edge.kind in _ONE_TO_ONE else range(n)
             for source in sources:
                 channel = channels(ChannelId(edge.id, source, index))
                 self.inputs[channel.id] = channel
         for edge in self.task.outputs:
-            targets = [index] if edge.kind is EdgeKind.FORWARD else range(n)
+            targets = [index] if edge.kind in _ONE_TO_ONE else range(n)
             own = [channels(ChannelId(edge.id, index, target)) for target in targets]
             producer = self.execution.plan.graph.pcollections[edge.pcollection].producer
             exchange = Exchange(edge, own, edge.step.transform.label if edge.kind is EdgeKind.SHUFFLE else producer)  # type: ignore[union-attr]
@@ -216,6 +235,8 @@ class Subtask:
         """Do the next thing, if there is one and there is room for what comes of it; whether anything was done."""
         if self._look_for_overtaking():
             return True
+        for exchange in self.exchanges:
+            exchange.pump()
         if any(exchange.is_full for exchange in self.exchanges):
             return False
         return self._take() or self._poll()
@@ -247,13 +268,17 @@ class Subtask:
         message = self.inputs[id].take()
         if self._overtaking.is_under_way:
             self._overtaking.taken(id, message)
+        if self._loop_log.is_logging(id):
+            self._loop_log.came_back(id, message)
         if isinstance(message, Elements):
             self._receivers[id.edge](message.bundle)
         elif isinstance(message, WatermarkMoved):
             self._watermarks[id] = message.micros
             self._move_edge(id.edge)
         elif isinstance(message, Barrier):
-            if self._alignment.arrived(id, message.number):
+            if id in self._back:
+                self._barrier_came_back(id, message)
+            elif self._alignment.arrived(id, message.number):
                 self._at_barrier(message)
             return
         else:
@@ -327,6 +352,11 @@ class Subtask:
         """Time may have passed: look at what it makes due, and at the sources' watermarks."""
         self._moved()
 
+    def quiet(self, number: int) -> None:
+        """Nothing has come back in any loop between that barrier and the one after it."""
+        self.execution.quiet_loops(number)
+        self._moved()
+
     def play(self) -> None:
         """Everything that a script's last event made due has been done: play the next one."""
         self._may_play = True
@@ -386,15 +416,38 @@ class Subtask:
     def _at_barrier(self, barrier: Barrier) -> None:
         """The barrier has come on all inputs: forward it, and take the snapshot (ABS, algorithm 1)."""
         self._tell(barrier)
+        if self._back:
+            self._loop_log.begin(barrier.number)
         if barrier.kind is BarrierKind.SETTLE:
-            self._report(Settled(barrier.number))
+            came_back = self.execution.mark_loops(barrier.number)
+            self._done(Settled(barrier.number, came_back, self.execution.are_loops_behind()))
             return
         copied = self._snapshot(barrier)
         if barrier.kind is BarrierKind.UNALIGNED and self.inputs:
             # What comes of elements in flight must not be in it.
             self._copied = copied._replace(records=list(copied.records))
         else:
-            self._report(copied)
+            self._done(copied)
+
+    def _done(self, news: Snapshot | Settled) -> None:
+        """Report what a barrier asked for; in a loop, when it has come back (ABS, algorithm 2)."""
+        if not self._back:
+            self._report(news)
+            return
+        # Elements that come back are processed, and what comes of them must not be in the copy.
+        self._in_loop = news._replace(records=list(news.records)) if isinstance(news, Snapshot) else news
+
+    def _barrier_came_back(self, id: ChannelId, barrier: Barrier) -> None:
+        if not self._loop_log.returned(id, barrier.number):
+            return
+        log, news, self._in_loop = self._loop_log.taken(), self._in_loop, None
+        assert news is not None
+        self._report(self._with_in_flight(news, log) if isinstance(news, Snapshot) else news)
+
+    def _with_in_flight(self, snapshot: Snapshot, messages: Mapping[Any, Sequence[Message]]) -> Snapshot:
+        chunks = self._in_flight(messages)
+        labels = (*snapshot.labels, *(chunk.label for chunk in chunks if chunk.kind != NEWS))
+        return snapshot._replace(records=[*snapshot.records, *records_of(chunks)], labels=labels)
 
     def _look_for_overtaking(self) -> bool:
         """Take the snapshot as soon as an unaligned barrier has come anywhere; whether there was one."""
@@ -407,13 +460,11 @@ class Subtask:
                     self._at_barrier(barrier)
         if found and self._copied is not None and self._overtaking.is_complete:
             copied, self._copied = self._copied, None
-            chunks = self._in_flight(self._overtaking.in_flight())
-            labels = (*copied.labels, *(chunk.label for chunk in chunks))
-            self._report(copied._replace(records=[*copied.records, *records_of(chunks)], labels=labels))
+            self._report(self._with_in_flight(copied, self._overtaking.in_flight()))
         return found
 
     def _in_flight(self, messages: Mapping[Any, Sequence[Message]]) -> list[Chunk]:
-        """What was in flight before an unaligned barrier, as chunks."""
+        """What was in flight before an unaligned barrier, or in a loop, as chunks."""
         chunks: list[Chunk] = []
         news: list[Message] = []
         for id, waiting in messages.items():

@@ -8,22 +8,24 @@ waits until they are ready; what comes for it before that is kept, and holds the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from ...sdk.bundle import Bundle
 from ...sdk.metrics import MetricsContainer
 from ...triggers import DefaultTrigger
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.counters import Counts
 from ..execution.dataflow import Arrival, Dataflow, Receiver
-from ..execution.fusion import Grouping, Keyed, Output, Plan, Stage, Step, Union
+from ..execution.fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
 from ..execution.output import OutputRun
 from ..execution.side_input_views import SideInputViews
 from .clock import Clock
 from .execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
 from .grouping import GroupingRun
 from .keyed import KeyedRun
+from .loops import LoopBetweenTasks, LoopInTask
 
 
 class TaskExecution:
@@ -60,7 +62,8 @@ class TaskExecution:
         self.clock = clock
         self.counts = counts
         self.views = SideInputViews()
-        is_batch = plan.graph.is_bounded
+        # What comes back in a loop has no end of its own.
+        is_batch = plan.graph.is_bounded and not plan.graph.loops()
         steps = task.steps
         self.groupings = {
             s.transform.label: GroupingRun(s, clock, folds and is_batch, metrics)
@@ -69,8 +72,14 @@ class TaskExecution:
         }
         self.outputs = [OutputRun(s.transform, transaction, counts, unit) for s in steps if isinstance(s, Output)]
         receivers = {output.label: output.receive for output in self.outputs}
-        bundles = {label: run.receive for label, run in self.groupings.items() if run.windows is not None}
-        self._by_arrival = {_arrival(edge): edge for edge in task.inputs if edge.step is not None}
+        bundles: dict[str, Receiver] = {}
+        bundles.update((label, run.receive) for label, run in self.groupings.items() if run.windows is not None)
+        self._loops: dict[str, LoopInTask] = {}
+        self.loops: dict[str, LoopBetweenTasks] = {}
+        bundles.update(self._connect_loops(steps))
+        self._by_arrival = {
+            _arrival(edge): edge for edge in task.inputs if edge.step is not None and edge.kind is not EdgeKind.BACK
+        }
         self._watermarks: dict[int, int] = dict.fromkeys(plan.graph.pcollections, MIN_MICROS)
         self._edge_watermarks: dict[int, int] = {edge.id: MIN_MICROS for edge in task.inputs}
         broadcast = {edge.pcollection: edge.id for edge in task.inputs if edge.kind is EdgeKind.BROADCAST}
@@ -99,6 +108,17 @@ class TaskExecution:
         for pcollection in self.side_inputs - broadcast.keys():
             self.dataflow.attach(pcollection, partial(self.views.add, pcollection))
 
+    def _connect_loops(self, steps: Iterable[Step]) -> Iterator[tuple[str, Receiver]]:
+        """What takes the elements at the ends of loops."""
+        heads = {step.transform.label for step in steps if isinstance(step, Head)}
+        for step in steps:
+            if isinstance(step, Back) and step.head in heads:
+                loop = self._loops[step.head] = LoopInTask()
+                yield step.transform.label, loop.waiting.append
+            elif isinstance(step, Back):
+                yield step.transform.label, _elsewhere
+        self.loops.update((label, LoopBetweenTasks()) for label in heads - self._loops.keys())
+
     @property
     def side_inputs(self) -> set[int]:
         """The PCollections that its steps read besides."""
@@ -110,7 +130,37 @@ class TaskExecution:
         """What takes the elements of an edge."""
         if edge.step is None:
             return partial(self.views.add, edge.pcollection)
+        if edge.kind is EdgeKind.BACK:
+            return partial(self._come_back, edge.step)
         return self.dataflow.entries[_arrival(edge)]
+
+    def _come_back(self, head: Step, bundle: Bundle) -> None:
+        assert isinstance(head, Head)
+        self.loops[head.transform.label].come_back(len(bundle))
+        (looped,) = head.transform.outputs.values()
+        self.dataflow.send_to(looped)(bundle)
+
+    def mark_loops(self, number: int) -> int:
+        """A barrier goes into every loop; how many elements have come back since the last one."""
+        came_back = 0
+        for step in self.task.steps:
+            if isinstance(step, Head) and (loop := self.loops.get(step.transform.label)) is not None:
+                came_back += loop.mark(number, self._input_watermark(step, step.transform.inputs[0]))
+        return came_back
+
+    def quiet_loops(self, number: int) -> None:
+        """Nothing has come back anywhere since that barrier."""
+        for loop in self.loops.values():
+            loop.quiet(number)
+
+    def are_loops_behind(self) -> bool:
+        """Whether the watermark behind some loop's head is yet to follow."""
+        return any(
+            isinstance(step, Head)
+            and (loop := self.loops.get(step.transform.label)) is not None
+            and loop.is_behind(self._input_watermark(step, step.transform.inputs[0]))
+            for step in self.task.steps
+        )
 
     def move(self, pcollection: int, watermark: int) -> None:
         """Move the watermark of a PCollection that is made here."""
@@ -169,6 +219,11 @@ class TaskExecution:
 
     def propagate(self) -> None:
         """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
+        self._propagate_once()
+        while any(loop.waiting for loop in self._loops.values()):
+            self._propagate_once()
+
+    def _propagate_once(self) -> None:
         for step in self.task.steps:
             if isinstance(step, Stage):
                 watermark = self._input_watermark(step, step.input)
@@ -181,6 +236,8 @@ class TaskExecution:
                 moved = self.keyed[step.transform.label].advance(watermark)
                 for output in step.transform.outputs.values():
                     self.move(output, moved)
+            elif isinstance(step, Head):
+                self._advance_loop(step)
             elif isinstance(step, Union):
                 (output,) = step.transform.outputs.values()
                 watermarks = [self._input_watermark(step, i) for i in inputs_of(step)]
@@ -190,6 +247,19 @@ class TaskExecution:
                 moved = self.groupings[step.transform.label].advance(watermark)
                 for output in step.transform.outputs.values():
                     self.move(output, moved)
+
+    def _advance_loop(self, head: Head) -> None:
+        """Take what has come back, and then let the watermark go as far as what is in the loop allows."""
+        label = head.transform.label
+        (looped,) = head.transform.outputs.values()
+        loop = self._loops.get(label)
+        if loop is None:
+            self.move(looped, self.loops[label].watermark)
+            return
+        send = self.dataflow.send_to(looped)
+        while loop.waiting:
+            send(loop.waiting.popleft())
+        self.move(looped, self._input_watermark(head, head.transform.inputs[0]))
 
     def _let_through(self, step: Stage | Keyed) -> int | None:
         """Process what the side inputs are ready for; the earliest timestamp that is kept yet."""
@@ -229,6 +299,10 @@ class TaskExecution:
         for grouping in self.groupings.values():
             grouping.teardown()
         self.dataflow.teardown()
+
+
+def _elsewhere(bundle: Bundle) -> None:
+    """The loop goes on in another task, to which an edge leads."""
 
 
 def _arrival(edge: Edge) -> Arrival:

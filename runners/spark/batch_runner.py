@@ -35,6 +35,10 @@ class SparkBatchRunner(Runner):
         from .batch import SparkBatchExecution
         from .session import find_session
 
+        for head in graph.loops():
+            raise UnsupportedError(
+                f"{head.label}: --runner=spark-batch has no loops; --runner=local runs them",
+            )
         for transform in graph.transforms:
             if any(not graph.pcollections[i].is_bounded for i in transform.outputs.values()):
                 raise UnsupportedError(

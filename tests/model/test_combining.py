@@ -11,7 +11,8 @@ from checks import check
 
 import penstock as beam
 from penstock.sdk.side_inputs import AsSingleton
-from penstock.testing import TestWindowedValue
+from penstock.testing import TestPipeline, TestWindowedValue, assert_that, equal_to
+from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import FixedWindows, IntervalWindow, Sessions, SlidingWindows, TimestampedValue
 
 PAIRS = [("a", 1), ("b", 2), ("a", 3), ("a", 5)]
@@ -227,3 +228,23 @@ def test_a_combiner_is_set_up_before_and_torn_down_after(pipeline: Any, tmp_path
     files = [file.name.split()[0] for file in tmp_path.iterdir()]
     assert files.count("setup") == files.count("teardown")
     assert "setup" in files
+
+
+def test_every_pane_of_a_global_combine_comes_out(runner):
+    """A default is for an input that is empty; where a trigger makes several panes, each is a result."""
+
+    def windowed(label, elements):
+        return (
+            label >> beam.Create(elements),
+            beam.WindowInto(
+                beam.window.GlobalWindows(),
+                trigger=Repeatedly(AfterCount(1)),
+                accumulation_mode=AccumulationMode.DISCARDING,
+            ),
+        )
+
+    with TestPipeline(runner=runner) as p:
+        for label, elements, expected in (("three", [5, 6, 7], [5, 6, 7]), ("none", [], [0])):
+            create, window = windowed(label, elements)
+            sums = p | create | f"{label} windows" >> window | f"{label} sum" >> beam.CombineGlobally(sum)
+            assert_that(sums, equal_to(expected), label=f"{label} check")
