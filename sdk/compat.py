@@ -15,7 +15,6 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
@@ -124,7 +123,8 @@ def namespace(path: str) -> Namespace:
     return Namespace(path, f"{_PACKAGE}.{path}" if path else _PACKAGE)
 
 
-class _Finder(MetaPathFinder, Loader):
+# A finder and a loader by what it has; importing the classes that say so takes as long as fifty small modules.
+class _Finder:
     """Finds what is in the table below a package; what isn't is left to others."""
 
     def __init__(self, package: str) -> None:
@@ -133,7 +133,8 @@ class _Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         root, _, rest = fullname.partition(".")
         if root == self.package and rest in MODULES:
-            return ModuleSpec(fullname, self, is_package=True)
+            loader: Any = self
+            return ModuleSpec(fullname, loader, is_package=True)
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
