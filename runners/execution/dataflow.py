@@ -57,7 +57,7 @@ class Dataflow:
         folded; and for a ParDo with state, where it doesn't run here.
       portions: by label of a grouping, how to cut the bundles of the stage that folds for it.
       arrivals: the inputs, as the identity of a step and a PCollection, that come from elsewhere: they
-        are in `entries`, and aren't wired to what makes the PCollection, should that run here too.
+        aren't wired to what makes the PCollection, should that run here too.
       tracking: whether snapshots will be taken of the ParDos with state.
 
     Attributes:
@@ -127,9 +127,8 @@ class Dataflow:
                 assert isinstance(step, (Source, Grouping))
 
     def _enter(self, step: Step, pcollection: int, receive: Receiver) -> None:
-        if (id(step), pcollection) in self._arrivals:
-            self.entries[id(step), pcollection] = receive
-        else:
+        self.entries[id(step), pcollection] = receive
+        if (id(step), pcollection) not in self._arrivals:
             self.attach(pcollection, receive)
 
     def attach(self, pcollection: int, receive: Receiver) -> None:

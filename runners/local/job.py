@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from ...sdk import graph
-from ...sdk.errors import CheckpointMismatchError, PenstockError
+from ...sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
 from ...sdk.script import Script
@@ -155,10 +155,14 @@ class Job:
             if self._store is not None:
                 self._store.take_over()
             self._run_attempts()
+        except StaleWriterError:
+            # Whoever has taken over commits and aborts.
+            self.state = PipelineState.FAILED
+            raise
         except BaseException:
             self.state = PipelineState.FAILED
             with suppress(Exception):
-                self._transactions.abort()
+                self._settle_sinks(None if self._store is None else self._store.newest_complete().checkpoint)
             raise
 
     def _run_attempts(self) -> None:
@@ -171,6 +175,8 @@ class Job:
             try:
                 self.state = attempt.run()
                 return
+            except StaleWriterError:
+                raise
             except (PenstockError, WorkerDied) as error:
                 if isinstance(error, WorkerDied) and self._store is None:
                     raise PenstockError(f"{error}; without --checkpoint_dir there is nothing to go on from") from error
@@ -190,14 +196,17 @@ class Job:
             return None
         recovery = self._store.newest_complete()
         checkpoint = recovery.checkpoint
-        committed: tuple[str, ...] = ()
         if checkpoint is not None:
             self._check_labels(checkpoint)
             self._epoch = max(self._epoch, checkpoint.epoch)
-            committed = self._transactions.commit(self._staged_in(checkpoint))
-        self._transactions.abort(but=committed)
+        self._settle_sinks(checkpoint)
         self._store.sweep()
         return checkpoint
+
+    def _settle_sinks(self, checkpoint: Checkpoint | None) -> None:
+        """Commit what the newest checkpoint has staged, and remove all else that was staged."""
+        staged = {} if checkpoint is None else self._staged_in(checkpoint)
+        self._transactions.abort(but=self._transactions.commit(staged))
 
     def _staged_in(self, checkpoint: Checkpoint) -> Staged:
         assert self._store is not None
@@ -340,7 +349,11 @@ class _Attempt:
         if job._settings.stops_the_world or self._is_final:
             job._workers.send(Pause(True))
         is_whole = self._chain >= LONGEST_CHAIN
-        transaction = "" if self._is_final else self._next_transaction()
+        try:
+            transaction = "" if self._is_final else self._next_transaction()
+        except SnapshotError as error:
+            self._give_up(str(error))
+            return
         # At the end nothing is in flight, and a savepoint is to be read by other pipelines too.
         overtakes = job._settings.unaligned and not self._is_final
         kind = BarrierKind.UNALIGNED if overtakes else BarrierKind.CHECKPOINT
@@ -428,6 +441,8 @@ class _Attempt:
         staged: dict[str, list[tuple[str, Any]]] = {}
         for subtask in sorted(parts):
             for label, tokens in parts[subtask].staged.items():
+                # Some subtask may not have heard yet of what was committed before.
+                tokens = [(own, token) for own, token in tokens if own in job._transactions.open]
                 staged.setdefault(label, []).extend(tokens)
         if self._is_final:
             # User code has a last chance to fail before anything is published.
@@ -441,7 +456,13 @@ class _Attempt:
     def _publish(self, epoch: int, parts: dict[SubtaskId, Acknowledged], staged: Staged) -> None:
         job = self._job
         if job._store is not None:
-            self._write_manifest(job._store, epoch, parts, staged)
+            try:
+                self._write_manifest(job._store, epoch, parts, staged)
+            except (StaleWriterError, UncertainCommitError):
+                raise
+            except SnapshotError as error:
+                self._give_up(str(error))
+                return
             self._chain = 0 if self._chain >= LONGEST_CHAIN else self._chain + 1
         transactions = job._transactions.commit(staged)
         self._coordinator.over(job._clock())

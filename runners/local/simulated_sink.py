@@ -97,13 +97,18 @@ class SimulatedTable:
             self._aborted.add(transaction)
             self._staged.pop(transaction, None)
 
-    def check_end(self, expected: Mapping[Row, int]) -> None:
-        """The run is over: everything is there, once, and nothing besides."""
+    def check_end(self, expected: Mapping[Row, int], remembered: Collection[str]) -> None:
+        """The run is over: everything is there, once, and nothing besides.
+
+        Args:
+          remembered: transactions that the next start would abort, since something failed.
+        """
         self._check_rows()
         found = +self.visible
         missing, surplus = Counter(expected) - found, found - Counter(expected)
         self._require(not missing and not surplus, f"missing: {_shown(missing)}; too much: {_shown(surplus)}")
-        self._require(not self._staged, f"staged and left behind: {sorted(self._staged)}")
+        forgotten = sorted(self._staged.keys() - set(remembered))
+        self._require(not forgotten, f"staged and left behind: {forgotten}")
 
     def _require(self, holds: bool, otherwise: str) -> None:
         if not holds:

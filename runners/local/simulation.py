@@ -42,6 +42,9 @@ from .simulated_graph import in_batch, is_monotone, sinks_of, with_sinks
 from .simulated_sink import BrokenPromise, CollectingSink, Row, SimulatedSink, SimulatedTable
 from .simulated_workers import SimulatedWorkers
 from .simulated_world import DiskOfWorld, EndlessSimulation, Misfortunes, SimulatedWorld
+from .transactions import Transactions
+
+DIRECTORY = "checkpoints"
 
 MODES = ("aligned", "unaligned", "synchronous")
 
@@ -156,8 +159,10 @@ class _Run:
             with _logged(self.world):
                 while not self._attempt():
                     pass
+                transactions = Transactions(self.plan, self.disk, DIRECTORY)
+                transactions.recall()
                 for label, table in self.tables.items():
-                    table.check_end(self.expected[label])
+                    table.check_end(self.expected[label], transactions.open)
         except (BrokenPromise, EndlessSimulation) as error:
             raise self._failed(str(error)) from error
         except PenstockError as error:
@@ -204,7 +209,7 @@ class _Run:
             self.parallelism = random.choice([1, 2, 3])
         n = self.parallelism
         world.note(f"start {self.starts}: {self.mode}, parallelism {n}")
-        store = SnapshotStore(self.disk, "checkpoints", token=world.token, now=lambda: world.now / 1_000_000)
+        store = SnapshotStore(self.disk, DIRECTORY, token=world.token, now=lambda: world.now / 1_000_000)
         settings = JobSettings(
             CheckpointSettings(
                 self.interval,

@@ -50,6 +50,7 @@ from .task_snapshot import (
     Restored,
     in_flight,
     in_flight_name,
+    in_flight_within,
     records_of,
     snapshot,
 )
@@ -228,6 +229,9 @@ class Subtask:
             rows = [row for own in restored.newest(*in_flight_name(self.execution, edge)) for row in own]
             if rows:
                 self._receivers[edge.id](Bundle(*map(list, zip(*rows, strict=True))))
+        for receiver, rows in in_flight_within(self.execution, restored):
+            if rows:
+                receiver(Bundle(*map(list, zip(*rows, strict=True))))
 
     # One thing at a time
 

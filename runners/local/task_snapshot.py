@@ -10,15 +10,17 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
 from ...sdk.serialization import dumps
 from ..execution import window_snapshots
+from ..execution.dataflow import Receiver
 from ..execution.fusion import Keyed, Stage
 from .exchange import owner
-from .execution_graph import Edge, EdgeKind, label_of
+from .execution_graph import Edge, EdgeKind, inputs_of, label_of
 from .task_execution import TaskExecution
 
 # Kinds of chunks that are chained.
@@ -110,6 +112,20 @@ def in_flight_name(execution: TaskExecution, edge: Edge) -> tuple[str, str]:
     """The label and the kind of chunks of what was on its way on an edge."""
     name = _name(execution, edge.pcollection)
     return (name, TO_ALL) if edge.step is None else (label_of(edge.step), f"{IN_FLIGHT} from {name}")
+
+
+def in_flight_within(execution: TaskExecution, restored: Restored) -> Iterator[tuple[Receiver, list[Any]]]:
+    """What was on its way on edges that are within this task now, as with one subtask they all are."""
+    arriving = {(id(edge.step), edge.pcollection) for edge in execution.task.inputs}
+    # The last steps first: what is further on came earlier.
+    for step in reversed(execution.task.steps):
+        for pcollection in dict.fromkeys(inputs_of(step)):
+            if (id(step), pcollection) not in arriving:
+                found = restored.newest(label_of(step), f"{IN_FLIGHT} from {_name(execution, pcollection)}")
+                yield execution.dataflow.entries[id(step), pcollection], [row for own in found for row in own]
+    for pcollection in sorted(execution.side_inputs - {edge.pcollection for edge in execution.task.inputs}):
+        found = restored.newest(_name(execution, pcollection), TO_ALL)
+        yield partial(execution.views.add, pcollection), [row for own in found for row in own]
 
 
 def _name(execution: TaskExecution, pcollection: int) -> str:

@@ -9,13 +9,13 @@ anybody writes in them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from ...sdk import graph
+from ...sdk.errors import SnapshotError
 from ...sdk.sink import Sink
 from ..execution.disk import Disk
 from ..execution.fusion import Output, Plan
@@ -58,7 +58,10 @@ class Transactions:
             self._open = msgspec.json.decode(self._disk.read(self._path), type=list[str])
 
     def begin(self, transaction: str) -> None:
-        """Begin a transaction, before anybody writes in it.  Raises `SinkError` where a sink can't be written to."""
+        """Begin a transaction, before anybody writes in it.
+
+        Raises `SinkError` where a sink can't be written to, and `SnapshotError` where the disk can't.
+        """
         if not self._sinks:
             return
         self._open.append(transaction)
@@ -77,19 +80,26 @@ class Transactions:
         return tuple(transactions)
 
     def abort(self, but: Sequence[str] = ()) -> None:
-        """Remove whatever was staged, but in these transactions."""
-        for transaction in self._open:
-            if transaction not in but:
-                for sink in self._sinks.values():
-                    with suppress(Exception):
-                        sink.abort(transaction)
-        self._open = [transaction for transaction in self._open if transaction in but]
+        """Remove whatever was staged, but in these transactions; where a sink fails, the next call tries again."""
+        self._open = [each for each in self._open if each in but or not self._is_removed(each)]
         if self._sinks:
             self._write()
 
+    def _is_removed(self, transaction: str) -> bool:
+        is_removed = True
+        for sink in self._sinks.values():
+            try:
+                sink.abort(transaction)
+            except Exception:
+                is_removed = False
+        return is_removed
+
     def _write(self) -> None:
         if self._disk is not None:
-            self._disk.write_atomically(self._path, msgspec.json.encode(self._open))
+            try:
+                self._disk.write_atomically(self._path, msgspec.json.encode(self._open))
+            except OSError as error:
+                raise SnapshotError(f"{self._path} can't be written: {error}") from error
 
 
 def _guarded(label: str, action: Callable[[], Any]) -> Any:
