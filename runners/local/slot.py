@@ -98,9 +98,9 @@ class Slot:
         self._graph = execution_graph
         self._clocks: dict[SubtaskId, Clock] = {}
         self.subtasks: dict[SubtaskId, Subtask] = {}
-        # The parts of the last checkpoint that is committed, and of those under way.
-        self._bases: dict[SubtaskId, PartReference] = {}
-        self._written: dict[tuple[SubtaskId, int], PartReference] = {}
+        # The part that each has written last.  A barrier asks for changes only if that is in a checkpoint
+        # which was committed; it may come here before the news of that do.
+        self._written: dict[SubtaskId, PartReference] = {}
         # The steps that something is kept of in each subtask's part.
         self._labels: dict[SubtaskId, dict[str, None]] = {}
         for id in ids:
@@ -201,10 +201,6 @@ class Slot:
         elif isinstance(command, Drain):
             subtask.drain()
         elif isinstance(command, Commit):
-            written = self._written.get((id, command.epoch))
-            if written is not None:
-                self._bases[id] = written
-            self._written = {key: part for key, part in self._written.items() if key[1] > command.epoch or key[0] != id}
             subtask.committed(command.epoch, command.transactions)
         else:
             subtask.stop()
@@ -227,13 +223,13 @@ class Slot:
         store = self._start.store
         if store is None:
             return Acknowledged(snapshot.epoch, None, snapshot.staged)
-        base = None if snapshot.is_whole else self._bases[id]
+        base = None if snapshot.is_whole else self._written[id]
         name = part_name(id, self._graph.parallelism)
         try:
             part = store.write_part(snapshot.epoch, name, snapshot.records, base)
         except SnapshotError as error:
             return Declined(snapshot.epoch, str(error))
-        self._written[id, snapshot.epoch] = part
+        self._written[id] = part
         if snapshot.is_whole:
             self._labels[id] = {}
         labels = self._labels[id]
