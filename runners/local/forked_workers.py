@@ -77,11 +77,10 @@ class ForkedWorkers(Workers):
         return [process.pid for process in self._processes]
 
     def send(self, command: Command) -> None:
-        for number, control in enumerate(self._controls):
-            try:
+        for control in self._controls:
+            # If nobody is there any more, `poll` tells: after what it may have said of the reason.
+            with suppress(OSError):
                 control.send(command)
-            except OSError:
-                raise self._died(number) from None
 
     def poll(self, seconds: float) -> list[Report]:
         reports: list[Report] = []

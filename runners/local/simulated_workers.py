@@ -228,8 +228,6 @@ class SimulatedWorkers(Workers):
         data = pickle.dumps(command, protocol=5)
         for slot in self._slots:
             self._world.step(f"tells worker {slot.number}: {type(command).__name__}")
-            if slot.has_ended and not slot.has_stopped and self._world.random.random() < 0.5:
-                raise self._died(slot)
             slot.commands.append(data)
 
     def poll(self, seconds: float) -> list[Report]:

@@ -175,9 +175,13 @@ class Restored:
         self._parallelism = parallelism
         self._chained: dict[tuple[str, str], list[Any]] = {}
         self._newest: dict[tuple[str, str], list[Any]] = {}
+        # By the producer of a side input, whose view is taken: its number among the parts.
+        self._views: dict[str, int] = {}
+        self._parts = 0
 
     def add(self, chain: Sequence[Iterable[Chunk]], index: int, parallelism: int) -> None:
         """Take in what a subtask, the `index`th of so many, wrote: a whole snapshot, then changes, oldest first."""
+        self._parts += 1
         for i, chunks in enumerate(chain):
             is_newest = i == len(chain) - 1
             for label, kind, group, data in chunks:
@@ -185,6 +189,9 @@ class Restored:
                     is_mine = self._takes(kind, index, parallelism)
                 else:
                     is_mine = owner(group, self._parallelism) == self._index
+                if is_mine and is_newest and kind in (VIEW, TO_ALL):
+                    # Each subtask had all of it: together with what was on its way to that one.
+                    is_mine = self._views.setdefault(label, self._parts) == self._parts
                 if is_mine and kind in (WINDOWS, STATE):
                     self._chained.setdefault((label, kind), []).extend(data)
                 elif is_mine and is_newest:
@@ -192,11 +199,13 @@ class Restored:
 
     def _takes(self, kind: str, index: int, parallelism: int) -> bool:
         """Whether what belongs to no key is this subtask's."""
-        if kind not in (MEMORY, KEPT, NEWS, TO_ALL) and not kind.startswith(IN_FLIGHT):
+        if kind not in (MEMORY, KEPT, NEWS, VIEW, TO_ALL) and not kind.startswith(IN_FLIGHT):
             return True
         if parallelism == self._parallelism:
             return index == self._index
-        if kind in (NEWS, TO_ALL):
+        if kind in (VIEW, TO_ALL):
+            return True
+        if kind == NEWS:
             return index == 0
         # What waits may go on anywhere; what may be retracted, nobody knows where that will come.
         return kind == MEMORY or self._index == 0
