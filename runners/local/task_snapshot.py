@@ -18,7 +18,7 @@ from ...sdk.coders.key_encoding import key_groups
 from ...sdk.serialization import dumps
 from ..execution import window_snapshots
 from ..execution.dataflow import Receiver
-from ..execution.fusion import Keyed, Stage
+from ..execution.fusion import Back, Keyed, Stage
 from .exchange import owner
 from .execution_graph import Edge, EdgeKind, inputs_of, label_of
 from .task_execution import TaskExecution
@@ -123,6 +123,10 @@ def in_flight_within(execution: TaskExecution, restored: Restored) -> Iterator[t
             if (id(step), pcollection) not in arriving:
                 found = restored.newest(label_of(step), f"{IN_FLIGHT} from {_name(execution, pcollection)}")
                 yield execution.dataflow.entries[id(step), pcollection], [row for own in found for row in own]
+        if isinstance(step, Back) and (id(step), step.transform.inputs[0]) not in arriving:
+            name = _name(execution, step.transform.inputs[0])
+            found = restored.newest(step.head, f"{IN_FLIGHT} from {name}")
+            yield execution.dataflow.entries[id(step), step.transform.inputs[0]], [row for own in found for row in own]
     for pcollection in sorted(execution.side_inputs - {edge.pcollection for edge in execution.task.inputs}):
         found = restored.newest(_name(execution, pcollection), TO_ALL)
         yield partial(execution.views.add, pcollection), [row for own in found for row in own]

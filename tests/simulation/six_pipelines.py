@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import penstock as beam
-from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer
+from penstock.sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimerSpec, on_timer
 from penstock.testing import ScriptedSource
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
 
@@ -132,9 +132,32 @@ def two_sinks(p: beam.Pipeline) -> None:
     )
 
 
-# The Feedback loop comes here, as soon as there is one.
+class Halved(beam.DoFn):
+    """Halves numbers, and remembers how often each key came by."""
+
+    VISITS = CombiningValueStateSpec("visits", sum)
+
+    def process(
+        self, element: tuple[str, int], visits: Any = beam.DoFn.StateParam(VISITS)
+    ) -> Iterable[tuple[str, int]]:
+        visits.add(1)
+        yield element[0], element[1] // 2
+
+
+def loop(p: beam.Pipeline) -> None:
+    """Numbers that go around until they are small, and their sums by window, which wait for them."""
+    _ = (
+        p
+        | beam.io.Read(script(7))
+        | beam.Feedback(beam.ParDo(Halved()), until=lambda pair: pair[1] < 20)
+        | beam.WindowInto(beam.window.FixedWindows(20))
+        | beam.CombinePerKey(sum)
+    )
+
+
 PIPELINES: dict[str, Callable[[beam.Pipeline], None]] = {
-    build.__name__: build for build in (windowed_sums, sessions_with_retractions, stateful_with_timers, join, two_sinks)
+    build.__name__: build
+    for build in (windowed_sums, sessions_with_retractions, stateful_with_timers, join, loop, two_sinks)
 }
 
 
