@@ -237,7 +237,7 @@ class TriggeredWindows:
                 state.stamp = part.stamp if state.stamp is None else combined(self._combiner, state.stamp, part.stamp)
             self._merging.remove(part)
             self._touched.pop(part, None)
-            self._hold(part, None)
+            self._release(part)
             part.cancel()
             if self.changed is not None:
                 self.changed[part] = None
@@ -247,6 +247,8 @@ class TriggeredWindows:
         else:
             # To a trigger it is the same window, whose end is yet to come.
             state.place(window, end, expiry)
+        if self._mode is RETRACTING:
+            self._hold(state, state.stamp if self._stamps else None)
 
     def _part(self, state: WindowState) -> None:
         """What joined a window's inputs was taken back: make states of the windows that they are now."""
@@ -391,6 +393,8 @@ class TriggeredWindows:
         if state.has_new and watermark >= state.end and not self._stamps:
             # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
             self._hold(state, state.end)
+        elif state.held is not None and watermark >= state.end:
+            self._hold(state, state.stamp if state.has_new and self._stamps else None)
 
     def _schedule(self, state: WindowState) -> None:
         """Have it looked at when its trigger wants to be asked."""
@@ -415,8 +419,7 @@ class TriggeredWindows:
             if not states:
                 del self._by_window[window]
         state.cancel()
-        if state.held is not None:
-            self._hold(state, None)
+        self._release(state)
 
     def next_processing_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""
@@ -427,13 +430,23 @@ class TriggeredWindows:
     def output_watermark(self) -> int:
         """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
         held = self._holds.least()
-        watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held)
+        # A window is over when the watermark is at its last microsecond: so what is yet to come
+        # at a time holds the watermark just before it.
+        watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held - 1)
         self._output_watermark = max(watermark, self._output_watermark)
         return self._output_watermark
 
     def _hold(self, state: WindowState, time: int | None) -> None:
-        """Hold the output watermark at this time, or let go of it.  What is behind it already is late downstream."""
-        if time is not None and time < self._output_watermark:
+        """Hold the output watermark at this time, or let go of it.  What is behind it already is late downstream.
+
+        An early pane that stands may be taken back until the end of the window; that must not be
+        late downstream either.
+        """
+        if self._mode is RETRACTING and self._clocks.watermark < state.end and (state.pane or state.replaced):
+            standing = min(pane[1] for pane in state.standing)
+            if standing < state.end:
+                time = standing if time is None else min(time, standing)
+        if time is not None and time <= self._output_watermark:
             time = None
         if time == state.held:
             return
@@ -442,6 +455,12 @@ class TriggeredWindows:
         state.held = time
         if time is not None:
             self._holds.add(time)
+
+    def _release(self, state: WindowState) -> None:
+        """Let go of the hold that a window has, if it has one."""
+        if state.held is not None:
+            self._holds.remove(state.held)
+            state.held = None
 
     # Panes
 
@@ -454,6 +473,7 @@ class TriggeredWindows:
             if self._mode is RETRACTING and not self._emit_unchanged:
                 # What stands is what would be said.
                 state.was_on_time = True
+                self._release(state)
                 return
         pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
         timestamp = at_fire(self._combiner, state.windows[0], state.stamp) if self._stamps else state.end
@@ -463,7 +483,7 @@ class TriggeredWindows:
             is_new = self._emit_value(state, timestamp, pane)
         state.has_new = False
         state.was_on_time = timing is not EARLY
-        if state.held is not None:
+        if state.held is not None or (self._stamps and self._mode is RETRACTING):
             self._hold(state, None)
         if is_new:
             state.panes += 1

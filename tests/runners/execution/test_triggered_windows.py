@@ -96,13 +96,17 @@ def test_it_says_when_the_clock_makes_something_due() -> None:
 # The output watermark
 
 
-def test_what_is_not_emitted_yet_holds_the_watermark_at_its_timestamp() -> None:
+def test_what_is_not_emitted_yet_holds_the_watermark_just_before_its_timestamp() -> None:
     """Where results have the times of elements; at the end of a window nothing has to be held."""
-    for combiner, held in ((TimestampCombiner.OUTPUT_AT_EARLIEST, 3), (TimestampCombiner.OUTPUT_AT_EOW, 8)):
+    before_three = 3 * SECOND - 1
+    for combiner, held in (
+        (TimestampCombiner.OUTPUT_AT_EARLIEST, before_three),
+        (TimestampCombiner.OUTPUT_AT_EOW, 8 * SECOND),
+    ):
         windows = Windows(FixedWindows(10), timestamp_combiner=combiner)
         windows.come((("k", 1), 5), (("k", 2), 3))
         windows.at(8)
-        assert held * SECOND == windows.output_watermark()
+        assert held == windows.output_watermark()
         windows.at(10)
         assert 10 * SECOND == windows.output_watermark()
 
@@ -122,14 +126,40 @@ def test_the_output_watermark_never_goes_back() -> None:
     assert (50 * SECOND, 50 * SECOND) == (before, windows.output_watermark())
 
 
-def test_a_pane_that_waits_past_the_end_of_its_window_holds_the_watermark_there() -> None:
-    """So that it isn't late for a grouping downstream."""
+def test_a_pane_that_waits_past_the_end_of_its_window_holds_the_watermark_just_before() -> None:
+    """So that it isn't late for a grouping downstream, whose window is over at that very microsecond."""
     windows = Windows(FixedWindows(10), trigger=Repeatedly(AfterCount(2)), allowed_lateness=100)
     windows.come((("k", 1), 5))
     windows.at(50)
-    assert 10 * SECOND - 1 == windows.output_watermark()
+    assert 10 * SECOND - 2 == windows.output_watermark()
     assert [(1, ("k", 3))] == windows.come((("k", 2), 6))
     assert 50 * SECOND == windows.output_watermark()
+
+
+def test_a_session_that_grows_after_an_early_pane_holds_the_watermark_before_that_pane() -> None:
+    """Until its own end the pane may be taken back, and that must not be late downstream."""
+    windows = Windows(Sessions(4), trigger=Repeatedly(AfterCount(3)), accumulation_mode=RETRACTING)
+    assert [(1, ("k", 3))] == windows.come((("k", 1), 0), (("k", 1), 1), (("k", 1), 2))
+    windows.come((("k", 1), 5))
+    windows.at(5)
+    windows.come((("k", 1), 8))
+    windows.at(8)
+    assert 6 * SECOND - 2 == windows.output_watermark()
+    assert [(-1, ("k", 3)), (1, ("k", 6))] == windows.come((("k", 1), 11))
+    windows.at(15)
+    assert 15 * SECOND == windows.output_watermark()
+
+
+def test_an_early_pane_at_the_time_of_an_element_holds_the_watermark_while_it_may_be_taken_back() -> None:
+    """Only where panes are taken back at all."""
+    for mode, held in ((RETRACTING, 3 * SECOND - 1), (ACCUMULATING, 8 * SECOND)):
+        at = TimestampCombiner.OUTPUT_AT_EARLIEST
+        windows = Windows(FixedWindows(10), trigger=EACH, accumulation_mode=mode, timestamp_combiner=at)
+        windows.come((("k", 1), 3))
+        windows.at(8)
+        assert held == windows.output_watermark()
+        windows.at(10)
+        assert 10 * SECOND == windows.output_watermark()
 
 
 # Late data
