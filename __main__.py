@@ -1,4 +1,4 @@
-"""`python -m penstock`: run a pipeline, draw it, list the runners, look at checkpoints."""
+"""`python -m penstock`: run a pipeline, draw it, simulate it, list the runners, look at checkpoints."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .cli.checkpoints import checkpoints
 from .cli.program import run_program
 from .cli.runner_list import describe_runners
 from .cli.short_errors import short_message
+from .cli.simulate import simulate
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -69,6 +70,7 @@ def runners() -> None:
 
 
 main.add_command(checkpoints)
+main.add_command(simulate)
 
 
 @main.command()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from .errors import RunnerError
 
@@ -62,6 +62,13 @@ class PipelineResult(ABC):
         """The metrics that user code and the runner have counted."""
 
 
+class PipelineSimulation(Protocol):
+    """A pipeline that can be run under seeds: all that is left to chance in a run, a seed decides."""
+
+    def run(self, seed: int) -> Any:
+        """Run it.  Raises for a seed under which it gives wrong results, and names the seed."""
+
+
 class Runner(ABC):
     """Runs graphs.
 
@@ -79,6 +86,10 @@ class Runner(ABC):
 
         Raises `UnsupportedError`, naming the transform, for what this runner can't do.
         """
+
+    def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
+        """A simulation of the pipeline.  Raises `RunnerError` where the runner has none."""
+        raise RunnerError(f"runner {self.name}: it can't be simulated; the local runner can")
 
     @classmethod
     @abstractmethod

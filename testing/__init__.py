@@ -3,10 +3,12 @@
 test_pipeline.py   TestPipeline: a pipeline that runs when its `with` block ends
 scripted_source.py ScriptedSource: an unbounded source that a simulation can read again and again
 test_stream.py     TestStream: a source whose every move the test decides
+simulating.py      simulate_pipeline: a pipeline under seeds, with all that can go wrong
 util.py            assert_that, and what to hold a PCollection against
 """
 
 from .scripted_source import ScriptedSource
+from .simulating import simulate_pipeline
 from .test_pipeline import TestPipeline
 from .test_stream import TestStream
 from .util import (
@@ -24,6 +26,7 @@ from .util import (
 
 __all__ = [
     "ScriptedSource",
+    "simulate_pipeline",
     "TestPipeline",
     "TestStream",
     "TestWindowedValue",

@@ -1,8 +1,11 @@
-"""What penstock brings to pytest: pipelines in tests don't read pytest's own flags."""
+"""What penstock brings to pytest: pipelines in tests don't read pytest's own flags, and can be simulated."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 
 def pytest_configure(config: Any) -> None:
@@ -10,3 +13,11 @@ def pytest_configure(config: Any) -> None:
     from ..sdk.options import pipeline_options
 
     pipeline_options.implicit_flags = []
+
+
+@pytest.fixture
+def simulate() -> Callable[..., None]:
+    """`simulate(pipeline, seeds=20)`: run it under seeds, with all that can go wrong; see `simulate_pipeline`."""
+    from .simulating import simulate_pipeline
+
+    return simulate_pipeline

@@ -29,7 +29,7 @@ class _Partition:
     watermarks: tuple[int, ...]
 
     @staticmethod
-    def of(elements: Iterable[TimestampedValue[Any]]) -> _Partition:
+    def of(elements: Iterable[TimestampedValue]) -> _Partition:
         elements = tuple(elements)
         timestamps = tuple(element.timestamp.micros for element in elements)
         least = list(accumulate(reversed(timestamps), min, initial=MAX_MICROS))
@@ -55,7 +55,7 @@ class ScriptedSource(UnboundedSource[T], Generic[T]):
     (['a'], 1)
     """
 
-    def __init__(self, partitions: Sequence[Iterable[TimestampedValue[T]]], at_a_time: int = 3) -> None:
+    def __init__(self, partitions: Sequence[Iterable[TimestampedValue]], at_a_time: int = 3) -> None:
         self._partitions = tuple(map(_Partition.of, partitions))
         self._at_a_time = at_a_time
 

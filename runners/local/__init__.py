@@ -36,6 +36,14 @@ bounded_reader.py    a bounded source as such
 script_injector.py   a script, played event by event
 clock.py             processing time
 
+A simulation:
+
+simulation.py        a whole run under a seed, and what has to come of it
+simulated_world.py   time, chance and misfortune
+simulated_workers.py slots in one thread, whose every next step is drawn
+simulated_sink.py    a table that holds everybody to the rules of two-phase commit
+simulated_graph.py   the pipeline with such sinks, and once in batch
+
 Channels:
 
 messages.py          what travels

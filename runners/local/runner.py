@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import PipelineOptions, StreamingOptions
-from ...sdk.runner import PipelineResult, PipelineState, Runner
+from ...sdk.runner import PipelineResult, PipelineSimulation, PipelineState, Runner
 from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
 from .execution import LocalExecution
@@ -38,6 +39,12 @@ class LocalStreamingRunner(Runner):
             job.run()
             return LocalResult(job.metrics)
         return StreamingResult(job)
+
+    def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
+        """A simulation; `settings` are those of `SimulationSettings`."""
+        from .simulation import Simulation, SimulationSettings
+
+        return Simulation(graph, SimulationSettings(**settings))
 
     @classmethod
     def capabilities(cls) -> Mapping[str, str]:

@@ -1,0 +1,111 @@
+"""`penstock simulate`: a program's pipelines, run under many seeds with all that can go wrong."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from ..sdk.errors import PenstockError
+from .short_errors import short_message
+
+if TYPE_CHECKING:
+    from ..runners.local.simulation import Simulation, SimulationError
+    from ..sdk.graph import Graph
+
+MODES = ("aligned", "unaligned", "synchronous")
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many seeds to try.")
+@click.option("--first", type=int, default=0, show_default=True, help="The first of them.")
+@click.option("--seed", type=int, help="Run this seed only.")
+@click.option("--trace", is_flag=True, help="With --seed: print what happens, line by line.")
+@click.option("--pipeline", "only", type=click.IntRange(min=1), help="Of several pipelines, simulate this one only.")
+@click.option("--checkpoint_mode", "mode", type=click.Choice(MODES), help="How barriers work; else seeds decide.")
+@click.option("--parallelism", type=click.IntRange(min=1), help="Subtasks of each task; else seeds decide.")
+@click.option("--beam", is_flag=True, help="The program imports apache_beam: give it penstock instead.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def simulate(
+    file: str,
+    arguments: tuple[str, ...],
+    seeds: int,
+    first: int,
+    seed: int | None,
+    trace: bool,
+    only: int | None,
+    mode: str | None,
+    parallelism: int | None,
+    beam: bool,
+) -> None:
+    """Run the pipelines of a Python file under seeds, in one thread, with all that can go wrong.
+
+    Workers die between any two steps, and so does everything at once; disks tear files and fail; some are slow.
+    What comes of it is compared with a plain run.  Sources must have an end; sinks are
+    replaced, so nothing is written.  Ends with status 1 at the first seed that fails.
+    """
+    from ..runners.local.simulation import Simulation, SimulationError, SimulationSettings
+    from .drawn_graphs import graphs_of
+
+    graphs, error = graphs_of(file, arguments, beam)
+    if error is not None:
+        click.echo(short_message(error), err=True)
+    if not graphs:
+        click.echo(f"{file}: no pipeline was run, so there is none to simulate", err=True)
+        sys.exit(1)
+    chosen = _chosen(file, graphs, only)
+    tried = [first + i for i in range(seeds)] if seed is None else [seed]
+    for number in chosen:
+        try:
+            simulation = Simulation(graphs[number - 1], SimulationSettings(mode=mode, parallelism=parallelism))
+            _simulate(simulation, tried, f"pipeline {number} of {len(graphs)}", trace and seed is not None)
+        except SimulationError as failure:
+            _show(failure, trace)
+            again = ["penstock", "simulate", file, *arguments, f"--seed={failure.seed}", f"--pipeline={number}"]
+            again += [f"--checkpoint_mode={mode}"] if mode else []
+            again += [f"--parallelism={parallelism}"] if parallelism else []
+            click.echo(f"It is seen again by: {' '.join(again)} --trace", err=True)
+            sys.exit(1)
+        except PenstockError as unable:
+            click.echo(short_message(unable), err=True)
+            sys.exit(1)
+
+
+def _chosen(file: str, graphs: list[Graph], only: int | None) -> list[int]:
+    """The numbers of the pipelines to simulate, from 1 on."""
+    if only is None:
+        return [number for number, _ in enumerate(graphs, 1)]
+    if only > len(graphs):
+        click.echo(f"{file}: --pipeline={only}, but there are {len(graphs)}", err=True)
+        sys.exit(1)
+    return [only]
+
+
+def _simulate(simulation: Simulation, seeds: list[int], name: str, trace: bool) -> None:
+    """Run them all, with a bar where somebody looks, and a line in the end."""
+    totals: Counter[str] = Counter()
+    began = time.monotonic()
+    with click.progressbar(seeds, label=name, file=sys.stderr, hidden=not sys.stderr.isatty()) as shown:
+        for seed in shown:
+            simulated = simulation.run(seed)
+            totals.update(
+                starts=simulated.starts,
+                checkpoints=simulated.checkpoints,
+                misfortunes=simulated.harm,
+                steps=simulated.steps,
+            )
+            if trace:
+                click.echo("\n".join(simulated.trace))
+    counted = ", ".join(f"{count} {what}" for what, count in totals.items())
+    many = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    click.echo(f"{name}: {many} in {time.monotonic() - began:.1f} s: {counted}")
+
+
+def _show(failure: SimulationError, trace: bool) -> None:
+    if trace:
+        click.echo("\n".join(failure.trace))
+    click.echo(f"It failed: {failure}", err=True)
