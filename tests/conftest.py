@@ -14,6 +14,7 @@ import cloudpickle
 import hypothesis
 import pytest
 from servers.spark_standalone import running_cluster
+from side_by_side import runner_of
 
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
@@ -42,7 +43,7 @@ def runner(runner_name: str, request: pytest.FixtureRequest) -> Any:
     from penstock.sdk.runner import create_runner
 
     if runner_name != "spark-batch":
-        return create_runner(runner_name)
+        return create_runner(runner_of(runner_name))
     from penstock.runners.spark import SparkBatchRunner
 
     return SparkBatchRunner(spark_session=request.getfixturevalue("spark"))

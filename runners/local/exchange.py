@@ -116,10 +116,10 @@ def _explained(elements: list[Any]) -> Exception | None:
             pair_type(element)
             if len(element) != 2:
                 return not_a_pair(element)
+            try:
+                hash(element[0])
+            except TypeError:
+                return unhashable(element[0])
         except Exception as error:
             return error
-        try:
-            hash(element[0])
-        except TypeError:
-            return unhashable(element[0])
     return None

@@ -98,7 +98,8 @@ def whole(plan: Plan) -> ExecutionGraph:
 def cut(plan: Plan, parallelism: int = 1) -> ExecutionGraph:
     """The tasks of a plan, whose stages may not fold for a shuffle."""
     levels = _levels(plan)
-    members = _members(plan, levels)
+    # One without steps, where there is nothing to do: somebody has to say that it is done.
+    members = _members(plan, levels) or [[]]
     task_of = {id(step): number for number, steps in enumerate(members) for step in steps}
     producers = {i: step for step in plan.steps for i in outputs_of(step)}
     inputs: list[list[Edge]] = [[] for _ in members]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from ...sdk import graph
 from ...sdk.bundle import Bundle
-from ...sdk.metrics import MetricName, MetricsContainer
+from ...sdk.metrics import MetricName, MetricsContainer, at_step
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.cells import Cells
 from ..execution.dataflow import Dataflow, Receiver
@@ -64,10 +67,7 @@ class GroupingRun:
         """Take in a bundle, and send on what it makes fire."""
         assert self.windows is not None
         self._tick()
-        try:
-            self.windows.process(bundle)
-        except Exception as error:
-            reraise(attributed(error, Attribution(self.label, None)))
+        self._guarded(partial(self.windows.process, bundle))
         self._flush()
 
     # Clocks
@@ -81,10 +81,7 @@ class GroupingRun:
                     self._send(bundle)
             return watermark
         self._tick()
-        try:
-            self.windows.advance_watermark(watermark)
-        except Exception as error:
-            reraise(attributed(error, Attribution(self.label, None)))
+        self._guarded(partial(self.windows.advance_watermark, watermark))
         self._flush()
         return self.windows.output_watermark()
 
@@ -94,23 +91,28 @@ class GroupingRun:
 
     def _tick(self) -> None:
         assert self.windows is not None
-        try:
-            self.windows.advance_processing_time(self._clock.now)
-        except Exception as error:
-            reraise(attributed(error, Attribution(self.label, None)))
+        self._guarded(partial(self.windows.advance_processing_time, self._clock.now))
         self._flush()
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Move a percentile watermark on."""
         if self.windows is not None:
-            self.windows.advance_percentile(percentile, watermark)
+            self._guarded(partial(self.windows.advance_percentile, percentile, watermark))
             self._flush()
 
     def signal(self, name: str) -> None:
         """A signal has come."""
         if self.windows is not None:
-            self.windows.signal(name)
+            self._guarded(partial(self.windows.signal, name))
             self._flush()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Have combiners and triggers run as this step: so they report, and so they fail."""
+        try:
+            with at_step(self.label):
+                work()
+        except Exception as error:
+            reraise(attributed(error, Attribution(self.label, None)))
 
     def _flush(self) -> None:
         assert self.windows is not None

@@ -285,7 +285,7 @@ class _Attempt:
             self._checkpoint,
             self._transaction,
             self._name,
-            job._has_script,
+            job._has_script or job._graph.plan.graph.is_bounded,
             job._settings.aligns,
             job._settings.logs,
         )

@@ -50,7 +50,7 @@ class Start:
       parallelism: how many subtasks each task had, that wrote it.
       transaction: what sinks write to at first.
       attempt: unique to this attempt.
-      has_script: whether a script has the clock.
+      has_script: whether a script has the clock; or nobody, since in a bounded input no time goes by.
     """
 
     store: SnapshotStore | None
