@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from execution.stages import GroupingAlone, StageAlone, bundle, only, plan_of, row, window
+from stages import GroupingAlone, StageAlone, bundle, only, plan_of, row, window
 
 import penstock as beam
 from penstock.runners.execution import garbage, stage

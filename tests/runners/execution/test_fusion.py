@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from execution.stages import only, plan_of
+from stages import only, plan_of
 
 import penstock as beam
 from penstock.runners.execution.fusion import (

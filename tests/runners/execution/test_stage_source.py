@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import attrs
 import pytest
-from execution.stages import GroupingAlone, Row, StageAlone, bundle, row, window
 from hypothesis import given
 from hypothesis import strategies as st
+from stages import GroupingAlone, Row, StageAlone, bundle, row, window
 
 import penstock as beam
 from penstock.runners.execution import stage, stage_source

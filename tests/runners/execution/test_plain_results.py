@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from execution.stages import StageAlone
+from stages import StageAlone
 
 import penstock as beam
 from penstock.runners.execution.plain_results import returns_pair, returns_plain

@@ -9,9 +9,9 @@ from typing import Any
 
 import attrs
 import pytest
-from execution.stages import SECOND, GroupingAlone, Row, bundle, row, window
 from hypothesis import given
 from hypothesis import strategies as st
+from stages import SECOND, GroupingAlone, Row, bundle, row, window
 
 import penstock as beam
 from penstock.runners.execution import garbage, window_operator
