@@ -17,8 +17,10 @@ from ...sdk.unbounded_source import UnboundedSource
 from ...triggers import DefaultTrigger
 from ...windowing.timestamp import Timestamp
 
-# A source that gives nothing for so many seconds in a row is taken to have no end.
-PATIENCE = 10_000
+# A source that isn't finished after so many polls, each a second after the one before, is taken to have no end;
+# nor has one that gives more elements than a simulation could be tried on.
+PATIENCE = 20_000
+LONGEST = 1_000_000
 
 
 def sinks_of(graph: Graph) -> list[str]:
@@ -96,17 +98,17 @@ class WholeSource(BoundedSource[Any]):
 
     def read_bundles(self, split: Any) -> Iterator[Bundle]:
         reader = self._source.open(split, None)
-        seconds, silent = 0, 0
+        count = 0
         try:
-            while silent < PATIENCE:
-                bundle = reader.poll(BUNDLE_SIZE, Timestamp(seconds))
+            for second in range(PATIENCE):
+                bundle = reader.poll(BUNDLE_SIZE, Timestamp(second))
                 if bundle is not None and len(bundle):
-                    silent = 0
+                    count += len(bundle)
+                    if count > LONGEST:
+                        break
                     yield bundle
-                    continue
-                if reader.is_finished():
+                elif reader.is_finished():
                     return
-                seconds, silent = seconds + 1, silent + 1
         finally:
             reader.close()
         raise self._endless()

@@ -168,8 +168,8 @@ class _Run:
                     table.check_end(self.expected[label], transactions.open)
         except (BrokenPromise, EndlessSimulation) as error:
             raise self._failed(str(error)) from error
-        except PenstockError as error:
-            raise self._failed(f"it failed without a misfortune: {error}") from error
+        except Exception as error:
+            raise self._failed(f"it failed without a misfortune: {type(error).__name__}: {error}") from error
         return Simulated(
             self.seed,
             self.mode,
