@@ -9,6 +9,8 @@ spark           (e) (b) and (c) on Spark, against RDDs
 memory          word count of a file of 1 GB
 startup         import, and a pipeline of ten elements
 
+`python benchmarks soak --minutes 60` is a command of its own (see soak.py).
+
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.
 """
 
@@ -21,6 +23,8 @@ BENCHMARKS = ("chain", "word_count", "windowed_sums", "sessions", "retracting", 
 
 
 def main(names: list[str]) -> int:
+    if names[:1] == ["soak"]:
+        return int(importlib.import_module("soak").main(names[1:]))
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)

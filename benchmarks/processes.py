@@ -54,3 +54,30 @@ def cpu_of_this_and_children() -> float:
         total += ticks.get(pid, 0)
         todo.extend(children.get(pid, ()))
     return total / os.sysconf("SC_CLK_TCK")
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started, and that are there yet."""
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += map(int, children.read_text().split())
+    return found
+
+
+def resident(pid: int) -> float:
+    """The memory that a process holds just now, in MB; nothing if it is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1000
+    except OSError:
+        pass
+    return 0.0
+
+
+def open_files(pid: int) -> int:
+    """How many files and pipes a process has open; none if it is gone."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
