@@ -15,6 +15,7 @@ checkpoints  no more files at the end than a chain of ten for each part of those
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sqlite3
 import sys
@@ -118,7 +119,7 @@ def judge(minutes: Sequence[Minute]) -> list[str]:
     most = RETAINED * (13 * _FILES_OF_A_PART + 1) + 20
     if minutes[-1].checkpoint_files > most:
         wrong.append(f"checkpoints: {minutes[-1].checkpoint_files} files at last, expected at most {most}")
-    if minutes[-1].records == 0 or any(b.records <= a.records for a, b in zip(minutes, minutes[1:])):
+    if minutes[-1].records == 0 or any(b.records <= a.records for a, b in itertools.pairwise(minutes)):
         wrong.append("no records came in")
     return wrong
 
