@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
+from moments import Moment, moment
 
 import penstock as beam
 from penstock.sdk.bundle import Bundle
@@ -56,24 +57,30 @@ def shown_window(window: Any) -> str:
 
 
 class Recording(Sink[Any]):
-    """A sink for a run in this process, which takes retractions and keeps everything."""
+    """A sink which takes retractions and keeps everything, from whichever process of this machine it comes."""
 
     accepts_retractions = True
 
     def __init__(self) -> None:
-        self.changes: list[Change] = []
+        self._committed: dict[Moment, Change] = {}
 
     def __copy__(self) -> Recording:
         return self
 
+    @property
+    def changes(self) -> list[Change]:
+        """What has been committed, in the order in which it came."""
+        return [change for _, change in sorted(self._committed.items(), key=lambda timed: timed[0])]
+
     def prepare(self, transaction: str) -> None:
-        self.changes.clear()
+        pass
 
     def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
-        return _Writer(self.changes)
+        return _Writer()
 
-    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
-        pass
+    def commit(self, transaction: str, staged: Sequence[dict[Moment, Change]]) -> None:
+        for changes in staged:
+            self._committed |= changes
 
     def abort(self, transaction: str) -> None:
         pass
@@ -92,14 +99,15 @@ class Recording(Sink[Any]):
 
 
 class _Writer(SinkWriter[Any]):
-    def __init__(self, changes: list[Change]) -> None:
-        self.changes = changes
+    def __init__(self) -> None:
+        self._changes: dict[Moment, Change] = {}
 
     def write(self, bundle: Bundle) -> None:
-        self.changes.extend(Change(copy.deepcopy(value), *rest) for value, *rest in bundle.rows())
+        for value, *rest in bundle.rows():
+            self._changes[moment()] = Change(copy.deepcopy(value), *rest)
 
-    def stage(self) -> None:
-        pass
+    def stage(self) -> dict[Moment, Change]:
+        return self._changes
 
     def discard(self) -> None:
         pass
@@ -177,7 +185,9 @@ Happening = Arrives | Watermark | Tick
 AT_THE_END = "end"
 
 
-def with_times(happenings: Iterable[Happening], pipeline: Callable[[Any], Any]) -> list[tuple[Any, Change]]:
+def with_times(
+    happenings: Iterable[Happening], pipeline: Callable[[Any], Any], runner: Any = None
+) -> list[tuple[Any, Change]]:
     """Run a script; every change with the processing time at which it came.
 
     Nothing in a pipeline can look at the clock.  So the script's second output says what time
@@ -195,7 +205,7 @@ def with_times(happenings: Iterable[Happening], pipeline: Callable[[Any], Any]) 
         elif isinstance(happening, Watermark):
             stream.advance_watermark_to(happening.to, "data")
         _tell(stream, now)
-    with TestPipeline() as p:
+    with TestPipeline(runner) as p:
         outputs = p | stream
         sink = Recording()
         outputs["clock"] | "clock" >> beam.io.Write(sink)

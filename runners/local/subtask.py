@@ -39,7 +39,8 @@ from .messages import (
     WatermarkMoved,
 )
 from .overtaking import Overtaking
-from .script_injector import ScriptInjector
+from .percentiles import Percentiles
+from .script_injector import ScriptInjector, time_of_scripts
 from .task_execution import TaskExecution
 from .task_snapshot import (
     CLOCKS,
@@ -176,7 +177,8 @@ class Subtask:
         self._percentiles_used = _percentiles(execution_graph)
         # What each channel has said, for the least of them.
         self._watermarks: dict[ChannelId, int | None] = dict.fromkeys(self.inputs, MIN_MICROS)
-        self._percentiles: dict[float, dict[ChannelId, int]] = {}
+        sources = [*(injector.label for injector in self.injectors), *(script.label for script in self.scripts)]
+        self._percentiles = Percentiles([*(id for id in self.inputs if id not in self._back), *sources])
         self._signals = 0
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
@@ -207,6 +209,7 @@ class Subtask:
     def start(self, restored: Restored | None) -> None:
         """Begin: at the beginning, or where a snapshot says."""
         if restored is not None:
+            self._clock.now = max(self._clock.now, time_of_scripts(self.execution.plan, restored))
             restored.into(self.execution)
         for injector in self.injectors:
             positions: Sequence[Any] | None = None
@@ -279,6 +282,9 @@ class Subtask:
         elif isinstance(message, WatermarkMoved):
             self._watermarks[id] = message.micros
             self._move_edge(id.edge)
+            if self._percentiles_used and id not in self._back:
+                self._percentiles.lets_go(id, message.micros is None or message.micros >= MAX_MICROS)
+                self._advance_percentiles()
         elif isinstance(message, Barrier):
             if id in self._back:
                 self._barrier_came_back(id, message)
@@ -305,20 +311,14 @@ class Subtask:
                 self._signals = message.number
                 self._tell(message)
                 self.execution.signal(message.name)
-        elif isinstance(message, PercentileMoved):
-            moved = self._least_percentile(message, id)
-            if moved is not None:
-                self._tell(PercentileMoved(message.percentile, moved))
-                self.execution.advance_percentile(message.percentile, moved)
+        elif isinstance(message, PercentileMoved) and id not in self._back:
+            self._percentiles.said(self.scripts[0].label if id is None else id, message.percentile, message.micros)
+            self._advance_percentiles()
 
-    def _least_percentile(self, message: PercentileMoved, id: ChannelId | None) -> int | None:
-        if id is None:
-            return message.micros
-        known = self._percentiles.setdefault(message.percentile, {})
-        before = min(known.values()) if len(known) == len(self.inputs) else None
-        known[id] = max(message.micros, known.get(id, MIN_MICROS))
-        least = min(known.values())
-        return least if len(known) == len(self.inputs) and least != before else None
+    def _advance_percentiles(self) -> None:
+        for share, micros in self._percentiles.moved().items():
+            self._tell(PercentileMoved(share, micros))
+            self.execution.advance_percentile(share, micros)
 
     def _tell(self, message: Message) -> None:
         for exchange in self.exchanges:
@@ -383,9 +383,14 @@ class Subtask:
             if micros is not None:
                 execution.move(injector.output, micros)
             if self._percentiles_used:
+                self._percentiles.lets_go(injector.label, micros is None or micros >= MAX_MICROS)
                 for share, own in injector.percentiles(now).items():
                     if share in self._percentiles_used:
-                        self._hear(PercentileMoved(share, own), None)
+                        self._percentiles.said(injector.label, share, own)
+        if self._percentiles_used:
+            for script in self.scripts:
+                self._percentiles.lets_go(script.label, script.is_finished)
+            self._advance_percentiles()
         execution.propagate()
         is_idle = self._is_idle()
         for exchange in self.exchanges:

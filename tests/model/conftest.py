@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from side_by_side import IN_PROCESSES, IN_THIS_PROCESS
+from side_by_side import IN_PROCESSES, IN_THIS_PROCESS, runner_of
 
 RUNNERS = ["local", "spark-batch"]
 
 # Forking takes longer than most of these tests: of each kind of thing that travels between
 # processes, one or two.
-TRIED_IN_PROCESSES: set[str] = set()
+TRIED_IN_PROCESSES = {
+    "test_figure_10_sums_each_two_minutes_in_one_pane",
+    "test_plain_functions_and_combiners_report_as_well",
+    "test_combiners_of_each_keys_values",
+    "test_elements_of_a_key_come_in_the_order_of_their_times_or_of_their_coming",
+    "test_event_time_timers_fire_when_the_input_is_over",
+    "test_a_stateful_pardo_may_follow_another_and_a_grouping",
+    "test_a_sink_is_prepared_written_staged_and_committed",
+    "test_a_failing_sink_fails_the_run",
+    "test_a_failed_run_aborts_every_sink",
+    "test_an_unhashable_key_can_not_be_grouped_by",
+    "test_a_failing_equality_or_hash_fails_the_run",
+    "test_a_failing_coder_fails_the_run",
+    "test_a_pipeline_without_transforms_does_nothing",
+    "test_every_view_of_a_side_input",
+    "test_side_inputs_are_complete_before_they_are_seen",
+    "test_groupings_of_a_flatten_of_groupings",
+    "test_a_failing_function_is_told_with_transform_element_file_and_line",
+    "test_the_cause_has_the_users_frames_and_no_others",
+    "test_an_exception_of_any_class_is_an_instance_of_it",
+    "test_what_is_no_pair_can_not_be_grouped",
+    "test_a_failing_method_of_a_dofn_fails_the_run",
+}
 
 
 @pytest.fixture(params=[*RUNNERS, *IN_THIS_PROCESS, *IN_PROCESSES])
@@ -18,6 +42,12 @@ def runner_name(request: pytest.FixtureRequest) -> str:
     if request.param.startswith("spark"):
         request.getfixturevalue("spark")
     return str(request.param)
+
+
+@pytest.fixture(params=["local", *IN_THIS_PROCESS, *IN_PROCESSES])
+def streaming_runner(request: pytest.FixtureRequest) -> Any:
+    """Each runner that takes a TestStream, in turn."""
+    return runner_of(request.param)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

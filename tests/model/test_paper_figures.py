@@ -131,10 +131,12 @@ def clock(seconds: Any) -> str:
     return f"{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
 
 
-def panes(window_fn: Any, trigger: Any, mode: AccumulationMode, script: list[Happening] = SCRIPT) -> list[str]:
+def panes(
+    runner: Any, window_fn: Any, trigger: Any, mode: AccumulationMode, script: list[Happening] = SCRIPT
+) -> list[str]:
     """The panes of a run as the paper writes them, with their windows unless there is but one."""
     windowing = beam.WindowInto(window_fn, trigger=trigger, accumulation_mode=mode, allowed_lateness=DAY)
-    changes = with_times(script, lambda numbers: numbers | windowing | beam.CombinePerKey(sum))
+    changes = with_times(script, lambda numbers: numbers | windowing | beam.CombinePerKey(sum), runner)
     return [shown(when, change) for when, change in changes]
 
 
@@ -165,9 +167,11 @@ def test_the_points_are_those_of_figure_5() -> None:
         (RETRACTING, ["12@12:06", "-12@12:07", "22@12:07", "-22@12:08", "33@12:08", "-33@12:09", "51@12:09"]),
     ],
 )
-def test_figures_7_and_8_have_a_pane_every_minute(mode: AccumulationMode, expected: list[str]) -> None:
+def test_figures_7_and_8_have_a_pane_every_minute(
+    streaming_runner: Any, mode: AccumulationMode, expected: list[str]
+) -> None:
     """In the global window, whose end nobody waits for; nothing is left to say when it comes."""
-    assert expected == panes(beam.window.GlobalWindows(), Repeatedly(PERIOD), mode)
+    assert expected == panes(streaming_runner, beam.window.GlobalWindows(), Repeatedly(PERIOD), mode)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +192,11 @@ def test_figures_7_and_8_have_a_pane_every_minute(mode: AccumulationMode, expect
         ),
     ],
 )
-def test_figure_9_has_a_pane_for_every_two_elements(mode: AccumulationMode, expected: list[str]) -> None:
+def test_figure_9_has_a_pane_for_every_two_elements(
+    streaming_runner: Any, mode: AccumulationMode, expected: list[str]
+) -> None:
     """Each comes with the second of the two."""
-    assert expected == panes(beam.window.GlobalWindows(), Repeatedly(AfterCount(2)), mode)
+    assert expected == panes(streaming_runner, beam.window.GlobalWindows(), Repeatedly(AfterCount(2)), mode)
 
 
 @pytest.mark.parametrize("mode", list(AccumulationMode))
@@ -262,9 +268,11 @@ for minute in (5, 6, 7, 8):
         ),
     ],
 )
-def test_figure_11_has_panes_for_each_micro_batch(mode: AccumulationMode, expected: list[str]) -> None:
+def test_figure_11_has_panes_for_each_micro_batch(
+    streaming_runner: Any, mode: AccumulationMode, expected: list[str]
+) -> None:
     """A minute of arrivals is one bundle; what it touched comes out with it."""
-    assert expected == panes(FixedWindows(120), Always(), mode, MICRO_BATCHES)
+    assert expected == panes(streaming_runner, FixedWindows(120), Always(), mode, MICRO_BATCHES)
 
 
 @pytest.mark.parametrize("trigger", [DefaultTrigger(), AfterWatermark(late=AfterCount(1))], ids=repr)
@@ -277,7 +285,7 @@ def test_figure_11_has_panes_for_each_micro_batch(mode: AccumulationMode, expect
     ],
 )
 def test_figure_12_has_a_pane_at_the_watermark_and_one_for_late_data(
-    trigger: Any, mode: AccumulationMode, late: list[str]
+    streaming_runner: Any, trigger: Any, mode: AccumulationMode, late: list[str]
 ) -> None:
     """The nine is late."""
     expected = [
@@ -287,7 +295,7 @@ def test_figure_12_has_a_pane_at_the_watermark_and_one_for_late_data(
         *late,
         "[12:06, 12:08) 12@12:08:56",
     ]
-    assert expected == panes(FixedWindows(120), trigger, mode)
+    assert expected == panes(streaming_runner, FixedWindows(120), trigger, mode)
 
 
 PERIOD_UNTIL_WATERMARK = AfterWatermark(early=PERIOD, late=AfterCount(1))
@@ -346,9 +354,9 @@ PERIOD_UNTIL_WATERMARK = AfterWatermark(early=PERIOD, late=AfterCount(1))
         ),
     ],
 )
-def test_figure_13_has_early_panes_too(mode: AccumulationMode, expected: list[str]) -> None:
+def test_figure_13_has_early_panes_too(streaming_runner: Any, mode: AccumulationMode, expected: list[str]) -> None:
     """Every minute until the watermark passes."""
-    assert expected == panes(FixedWindows(120), PERIOD_UNTIL_WATERMARK, mode)
+    assert expected == panes(streaming_runner, FixedWindows(120), PERIOD_UNTIL_WATERMARK, mode)
 
 
 FIRST, SECOND_ONE, THIRD = "[12:00:26, 12:01:26)", "[12:02:24, 12:03:24)", "[12:03:39, 12:05:21)"
@@ -403,18 +411,18 @@ BOTH, ALL_THREE, FOURTH = "[12:02:24, 12:05:21)", "[12:00:26, 12:05:21)", "[12:0
     ],
 )
 def test_figure_14_merges_sessions_and_takes_back_what_it_said_of_them(
-    mode: AccumulationMode, expected: list[str]
+    streaming_runner: Any, mode: AccumulationMode, expected: list[str]
 ) -> None:
     """A retraction has the window that its value was emitted for."""
-    assert expected == panes(Sessions(60), PERIOD_UNTIL_WATERMARK, mode)
+    assert expected == panes(streaming_runner, Sessions(60), PERIOD_UNTIL_WATERMARK, mode)
 
 
-def test_the_panes_of_figure_14_are_numbered_across_merges() -> None:
+def test_the_panes_of_figure_14_are_numbered_across_merges(streaming_runner: Any) -> None:
     """A merged window goes on from the largest numbers of those that it was made of."""
     windowing = beam.WindowInto(
         Sessions(60), trigger=PERIOD_UNTIL_WATERMARK, accumulation_mode=RETRACTING, allowed_lateness=DAY
     )
-    changes = with_times(SCRIPT, lambda numbers: numbers | windowing | beam.CombinePerKey(sum))
+    changes = with_times(SCRIPT, lambda numbers: numbers | windowing | beam.CombinePerKey(sum), streaming_runner)
     found = [
         (c.sign * c.value[1], c.pane.timing.name, c.pane.index, c.pane.nonspeculative_index, c.pane.is_last)
         for _, c in changes
@@ -454,7 +462,7 @@ class ByLengthClass(beam.PTransform):
         )
 
 
-def test_a_grouping_after_figure_14_ends_with_the_counts_of_a_batch() -> None:
+def test_a_grouping_after_figure_14_ends_with_the_counts_of_a_batch(streaming_runner: Any) -> None:
     """That is what retractions are for: of four short sessions that it saw, two long ones are left."""
     stream = TestStream()
     for happening in sorted(SCRIPT, key=lambda h: h.at):
@@ -462,7 +470,7 @@ def test_a_grouping_after_figure_14_ends_with_the_counts_of_a_batch() -> None:
             stream.add_elements([TimestampedValue(value, time) for value, time in happening.elements])
         elif isinstance(happening, Watermark):
             stream.advance_watermark_to(happening.to)
-    with TestPipeline() as p:
+    with TestPipeline(streaming_runner) as p:
         sessions = (
             p
             | stream
@@ -475,7 +483,7 @@ def test_a_grouping_after_figure_14_ends_with_the_counts_of_a_batch() -> None:
             | beam.CombinePerKey(sum)
         )
         streamed = record(sessions | ByLengthClass())
-    with TestPipeline() as p:
+    with TestPipeline(streaming_runner) as p:
         sessions = p | beam.Create(FIGURE_5) | beam.WindowInto(Sessions(60)) | beam.CombinePerKey(sum)
         windowed = sessions | beam.Map(lambda _, window=beam.DoFn.WindowParam: length_class(window))
         counts = windowed | "all" >> beam.WindowInto(beam.window.GlobalWindows()) | beam.combiners.Count.PerElement()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from moments import Moment, moment
 from transcripts.runner import Element, Pane, Step, Transcript
 
 import penstock as beam
@@ -32,7 +33,7 @@ class StreamPlayer:
     the step that a pane belongs to, and with it the processing time, is what the sink has seen.
 
     Args:
-      runner: one that takes a TestStream and has one writer for a sink.
+      runner: one that takes a TestStream.
     """
 
     def __init__(self, transcript: Transcript, runner: Runner | str) -> None:
@@ -180,14 +181,15 @@ class Rows(Sink[Any]):
     accepts_retractions = True
 
     def __init__(self) -> None:
-        self._by_transaction: dict[str, list[Row]] = {}
+        self._by_transaction: dict[str, list[tuple[Moment, Row]]] = {}
 
     def __copy__(self) -> Rows:
         return self
 
     def rows(self) -> list[Row]:
-        """What has been committed, in order where one worker wrote it."""
-        return [row for rows in self._by_transaction.values() for row in rows]
+        """What has been committed, in the order in which it came."""
+        rows = [row for rows in self._by_transaction.values() for row in rows]
+        return [row for _, row in sorted(rows, key=lambda timed: timed[0])]
 
     def prepare(self, transaction: str) -> None:
         pass
@@ -195,7 +197,7 @@ class Rows(Sink[Any]):
     def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
         return RowsWriter()
 
-    def commit(self, transaction: str, staged: Sequence[list[Row]]) -> None:
+    def commit(self, transaction: str, staged: Sequence[list[tuple[Moment, Row]]]) -> None:
         self._by_transaction[transaction] = [row for rows in staged for row in rows]
 
     def abort(self, transaction: str) -> None:
@@ -204,12 +206,12 @@ class Rows(Sink[Any]):
 
 class RowsWriter(SinkWriter[Any]):
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[tuple[Moment, Row]] = []
 
     def write(self, bundle: Bundle) -> None:
-        self._rows += bundle.rows()
+        self._rows += [(moment(), row) for row in bundle.rows()]
 
-    def stage(self) -> list[Row]:
+    def stage(self) -> list[tuple[Moment, Row]]:
         return self._rows
 
     def discard(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from side_by_side import IN_PROCESSES, IN_THIS_PROCESS, VARIANTS, runner_of
 from transcripts.pipeline_player import StreamPlayer, in_batches
 from transcripts.runner import differences, load, run
 
@@ -12,14 +13,24 @@ TRANSCRIPTS = load()
 BATCHES = [transcript for transcript in TRANSCRIPTS if transcript.is_batch]
 
 # Those that take a TestStream.  Batches are run on every runner of the `runner` fixture.
-STREAMING_RUNNERS = ["local"]
+STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS]
+
+# Forking takes longer than a transcript does.
+SOME = TRANSCRIPTS[::9]
 
 
 @pytest.mark.parametrize("streaming_runner", STREAMING_RUNNERS)
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=str)
 def test_a_stream_plays(transcript, streaming_runner):
     """Every pane, with its timestamp, window, info and sign, in the step that it belongs to."""
-    assert [] == run(transcript, StreamPlayer(transcript, streaming_runner))
+    assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner)))
+
+
+@pytest.mark.parametrize("streaming_runner", IN_PROCESSES)
+@pytest.mark.parametrize("transcript", SOME, ids=str)
+def test_a_stream_plays_in_processes(transcript, streaming_runner):
+    """As far as that may be different: each kind of window, of trigger and of clock travels."""
+    assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner)))
 
 
 def test_batches_play(runner: Any):
@@ -28,6 +39,12 @@ def test_batches_play(runner: Any):
     expected = {str(t): [pane for step in t.steps for pane in step.panes] for t in BATCHES}
     found = {name: differences(panes, played[name]) for name, panes in expected.items()}
     assert {} == {name: texts for name, texts in found.items() if texts}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_batches_play_side_by_side(variant):
+    """The same."""
+    test_batches_play(runner_of(variant))
 
 
 def test_there_are_batches_of_every_kind():

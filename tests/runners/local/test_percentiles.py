@@ -1,0 +1,60 @@
+"""Percentile watermarks of a subtask: the least of its inputs'."""
+
+from __future__ import annotations
+
+import pytest
+from recording import recorded
+from side_by_side import VARIANTS, runner_of
+
+import penstock as beam
+from penstock.runners.local.percentiles import Percentiles
+from penstock.testing import TestStream
+from penstock.triggers import AccumulationMode, AfterWatermarkPercentile, Repeatedly
+from penstock.windowing import FixedWindows
+
+
+def test_it_is_the_least_and_each_share_by_itself() -> None:
+    """Nothing is known before every input has said something."""
+    percentiles = Percentiles(["a", "b"])
+    percentiles.said("a", 0.9, 7)
+    percentiles.said("a", 0.5, 9)
+    assert {} == percentiles.moved()
+    percentiles.said("b", 0.9, 5)
+    assert {0.9: 5} == percentiles.moved()
+
+
+def test_it_never_goes_back_and_is_told_once() -> None:
+    """Whatever an input says."""
+    percentiles = Percentiles(["a"])
+    percentiles.said("a", 0.9, 7)
+    assert {0.9: 7} == percentiles.moved()
+    percentiles.said("a", 0.9, 3)
+    assert {} == percentiles.moved()
+
+
+def test_an_input_that_is_idle_holds_nobody_back_until_it_isnt() -> None:
+    """Then it has to catch up before anything moves on."""
+    percentiles = Percentiles(["a", "b"])
+    percentiles.said("a", 0.9, 7)
+    percentiles.lets_go("b", True)
+    assert {0.9: 7} == percentiles.moved()
+    percentiles.lets_go("b", False)
+    percentiles.said("a", 0.9, 9)
+    percentiles.said("b", 0.9, 3)
+    assert {} == percentiles.moved()
+    percentiles.said("b", 0.9, 8)
+    assert {0.9: 8} == percentiles.moved()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_subtasks_that_read_nothing_hold_no_percentile_back(variant: str) -> None:
+    """A script is played by one of them."""
+    stream = TestStream().add_elements([beam.window.TimestampedValue(("a", 1), 5)])
+    stream.advance_percentile_watermark_to(0.9, 10).advance_watermark_to_infinity()
+    windows = beam.WindowInto(
+        FixedWindows(10),
+        trigger=Repeatedly(AfterWatermarkPercentile(0.9)),
+        accumulation_mode=AccumulationMode.DISCARDING,
+    )
+    found = recorded(lambda p: p | stream | windows | beam.CombinePerKey(sum), runner_of(variant))
+    assert ["+('a', 1) [0, 10) EARLY 0/-1 first"] == found.shown()
