@@ -7,9 +7,10 @@ from ...sdk.bundle import Bundle
 from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, SignalArrives, WatermarkMoves
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
-from ..execution.fusion import Source
+from ..execution.fusion import Plan, Source
 from .messages import ClockMoved, Message, PercentileMoved, SignalCame
 from .task_execution import TaskExecution
+from .task_snapshot import SCRIPT, Restored
 
 
 class ScriptInjector:
@@ -67,3 +68,15 @@ class ScriptInjector:
         self.is_finished = True
         for output in self._outputs.values():
             execution.move(output, MAX_MICROS)
+
+
+def time_of_scripts(plan: Plan, restored: Restored) -> int:
+    """What processing time a snapshot's scripts had come to, in microseconds; 0 without a script."""
+    time = 0
+    for step in plan.steps:
+        if isinstance(step, Source) and isinstance(step.transform.primitive, graph.Read):
+            source = step.transform.primitive.source
+            if isinstance(source, Script):
+                played = source.events[: max(restored.newest(step.transform.label, SCRIPT), default=0)]
+                time = max(time, sum(event.micros for event in played if isinstance(event, ClockMoves)))
+    return time

@@ -71,7 +71,11 @@ class Transactions:
 
     def commit(self, staged: Staged) -> tuple[str, ...]:
         """Publish what was staged: of these transactions nothing else remains.  Can be repeated."""
-        transactions = dict.fromkeys(transaction for tokens in staged.values() for transaction, _ in tokens)
+        transactions = {transaction for tokens in staged.values() for transaction, _ in tokens}
+        # In the order in which they began, since a later one may replace or take back what is in an
+        # earlier one; those that aren't open were committed before, and nothing will change.
+        began = {transaction: number for number, transaction in enumerate(self._open)}
+        transactions = sorted(transactions, key=lambda each: (began.get(each, -1), each))
         for label, sink in self._sinks.items():
             for transaction in transactions:
                 tokens = [token for own, token in staged.get(label, ()) if own == transaction]
