@@ -441,9 +441,7 @@ class _Attempt:
         staged: dict[str, list[tuple[str, Any]]] = {}
         for subtask in sorted(parts):
             for label, tokens in parts[subtask].staged.items():
-                # Some subtask may not have heard yet of what was committed before.
-                tokens = [(own, token) for own, token in tokens if own in job._transactions.open]
-                staged.setdefault(label, []).extend(tokens)
+                staged.setdefault(label, []).extend(job._transactions.still_open(tokens))
         if self._is_final:
             # User code has a last chance to fail before anything is published.
             self._final = epoch, parts, staged

@@ -8,7 +8,7 @@ anybody writes in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -52,6 +52,15 @@ class Transactions:
         """The transactions that have begun and are neither committed nor aborted."""
         return tuple(self._open)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the sinks."""
+        return tuple(self._sinks)
+
+    def still_open(self, tokens: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Those of what a subtask has staged that aren't committed: it may not have heard yet of those that are."""
+        return [(transaction, token) for transaction, token in tokens if transaction in self._open]
+
     def recall(self) -> None:
         """Find the transactions that an earlier run has left open."""
         if self._disk is not None and self._disk.exists(self._path):
@@ -71,11 +80,11 @@ class Transactions:
 
     def commit(self, staged: Staged) -> tuple[str, ...]:
         """Publish what was staged: of these transactions nothing else remains.  Can be repeated."""
-        transactions = {transaction for tokens in staged.values() for transaction, _ in tokens}
+        named = {transaction for tokens in staged.values() for transaction, _ in tokens}
         # In the order in which they began, since a later one may replace or take back what is in an
         # earlier one; those that aren't open were committed before, and nothing will change.
         began = {transaction: number for number, transaction in enumerate(self._open)}
-        transactions = sorted(transactions, key=lambda each: (began.get(each, -1), each))
+        transactions = sorted(named, key=lambda each: (began.get(each, -1), each))
         for label, sink in self._sinks.items():
             for transaction in transactions:
                 tokens = [token for own, token in staged.get(label, ()) if own == transaction]

@@ -1,0 +1,163 @@
+"""What a job does when a checkpoint, a commit or the store fails: cases that the simulation has found."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from simulation.six_pipelines import script
+
+import penstock as beam
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.local.coordinator import CheckpointSettings
+from penstock.runners.local.execution_graph import cut
+from penstock.runners.local.job import Job, JobSettings
+from penstock.runners.local.restarts import Restarts
+from penstock.runners.local.simulated_graph import with_sinks
+from penstock.runners.local.simulated_sink import SimulatedSink, SimulatedTable
+from penstock.runners.local.simulated_workers import SimulatedWorkers
+from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
+from penstock.sdk.errors import SinkError, StaleWriterError
+
+LABEL = "what comes of Read(ScriptedSource)"
+
+
+class ObedientDisk(SimulatedDisk):
+    """Calls `before` with each path that is to be written."""
+
+    before: Callable[[str], None] = staticmethod(lambda path: None)
+
+    def write_atomically(self, path: str, content: Any) -> None:
+        self.before(path)
+        super().write_atomically(path, content)
+
+
+class ObedientSink(SimulatedSink):
+    """Calls `before` with the name of each operation."""
+
+    before: Callable[[str], None] = staticmethod(lambda what: None)
+
+    def prepare(self, transaction: str) -> None:
+        self.before("prepare")
+        super().prepare(transaction)
+
+    def commit(self, transaction: str, staged: Any) -> None:
+        self.before("commit")
+        super().commit(transaction, staged)
+
+    def abort(self, transaction: str) -> None:
+        self.before("abort")
+        super().abort(transaction)
+
+
+class Scene:
+    """A job over a scripted source with a table for its sink, in a world without misfortunes."""
+
+    def __init__(self) -> None:
+        self.world = SimulatedWorld(5, Misfortunes())
+        self.disk = ObedientDisk(Random(1))
+        self.table = SimulatedTable("table")
+        self.sink = ObedientSink(self.world, self.table)
+        self.starts = 0
+
+    def store(self) -> SnapshotStore:
+        """The store, as a process that starts now has it."""
+        return SnapshotStore(self.disk, "dir", token=self.world.token, now=lambda: self.world.now / 1e6)
+
+    def job(self, restarts: int = 0) -> Job:
+        """One that is about to start, with a checkpoint every few steps."""
+        pipeline = beam.Pipeline()
+        _ = pipeline | beam.io.Read(script(1))
+        plan = fuse(with_sinks(pipeline.graph(), {LABEL: self.sink}), lambda _: False)
+        settings = JobSettings(CheckpointSettings(interval=2_000), restarts=Restarts(restarts))
+        workers = SimulatedWorkers(2, self.world)
+        start = workers.start
+
+        def counted(*arguments: Any) -> None:
+            self.starts += 1
+            start(*arguments)
+
+        workers.start = counted  # type: ignore[method-assign]
+        return Job(cut(plan, 2), workers, settings, self.store(), self.world.clock, self.world.sleep, self.world.token)
+
+    def check(self) -> None:
+        """Everything is there, once."""
+        assert [1] * 36 == list(self.table.visible.values())
+
+
+def once(is_it: Callable[[str], bool], error: Exception) -> Callable[[str], None]:
+    """Raises the error the first time that it is called with such a thing."""
+    left = [error]
+
+    def before(what: str) -> None:
+        if is_it(what) and left:
+            raise left.pop()
+
+    return before
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A new one."""
+    return Scene()
+
+
+def test_what_a_durable_checkpoint_has_staged_is_not_aborted_when_the_job_gives_up(scene: Scene) -> None:
+    """The commit fails, and no restart is left: the next start publishes it.  It used to be removed, and lost."""
+    failures = [SinkError("no answer"), SinkError("no answer")]
+
+    def before(what: str) -> None:
+        if what == "commit" and failures:
+            raise failures.pop()
+
+    scene.sink.before = before
+    with pytest.raises(SinkError, match="no answer"):
+        scene.job().run()
+    scene.job().run()
+
+    scene.check()
+
+
+@pytest.mark.parametrize("name", ["manifest-", "transactions"])
+def test_a_checkpoint_that_can_not_be_written_fails_alone(scene: Scene, name: str) -> None:
+    """The stream goes on, with the same workers.  It used to be the job that failed."""
+    seen: list[str] = []
+
+    def before(path: str) -> None:
+        if name in path:
+            seen.append(path)
+            # The very first one of the transactions is no checkpoint's.
+            if len(seen) == 3:
+                raise OSError(errno.ENOSPC, "disk full")
+
+    scene.disk.before = before
+    scene.job().run()
+
+    assert (True, 1) == (len(seen) > 3, scene.starts)
+    scene.check()
+
+
+def test_a_job_that_another_has_taken_over_from_leaves_the_sinks_alone(scene: Scene) -> None:
+    """It neither restarts nor aborts what the other one may have found staged, and will commit."""
+    calls: list[str] = []
+
+    def before(what: str) -> None:
+        calls.append(what)
+        if what == "prepare" and len(calls) > 3:
+            scene.sink.before = calls.append
+            scene.store().take_over()
+            calls.clear()
+
+    scene.sink.before = before
+    with pytest.raises(StaleWriterError):
+        scene.job(restarts=3).run()
+
+    assert (1, False) == (scene.starts, "abort" in calls)
+    scene.sink.before = once(lambda what: False, SinkError("never"))
+    scene.job().run()
+    scene.check()

@@ -1,0 +1,76 @@
+"""What a subtask takes out of a checkpoint, and what its own part is based on: cases that the simulation has found."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import penstock as beam
+from penstock.runners.execution.counters import Counts
+from penstock.runners.execution.fusion import Plan, fuse
+from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.local.channel import Channel
+from penstock.runners.local.clock import Clock
+from penstock.runners.local.commands import Acknowledged, Inject
+from penstock.runners.local.execution_graph import whole
+from penstock.runners.local.messages import Barrier
+from penstock.runners.local.slot import Slot, Start
+from penstock.runners.local.subtask import SubtaskId
+from penstock.runners.local.task_execution import TaskExecution
+from penstock.runners.local.task_snapshot import IN_FLIGHT, TO_ALL, VIEW, Chunk, Restored, in_flight_within
+from penstock.sdk.metrics import MetricsContainer
+
+
+def sums() -> Plan:
+    """A plan with a shuffle in it."""
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Create([("a", 1)]) | "Sum" >> beam.CombinePerKey(sum)
+    return fuse(pipeline.graph(), lambda _: False)
+
+
+def test_what_was_in_flight_is_found_where_there_are_no_edges_any_more() -> None:
+    """An unaligned checkpoint of two subtasks, restored in one, which has no channels: nothing used to take it."""
+    plan = sums()
+    (task,) = whole(plan).tasks
+    execution = TaskExecution(plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
+    row = (("a", 5), 0, (), None, 1)
+    (name,) = {node.producer for node in plan.graph.pcollections.values() if node.producer.startswith("Create")}
+    restored = Restored(0, 1)
+    restored.add([[Chunk("Sum", f"{IN_FLIGHT} from {name}", 7, [row])]], 1, 2)
+
+    assert [row] == [found for _, rows in in_flight_within(execution, restored) for found in rows]
+
+
+def test_a_view_is_taken_with_what_was_on_its_way_to_the_same_subtask() -> None:
+    """Each subtask had all of the side input, but not the same part of it in flight."""
+    parts = [
+        [Chunk("Limits", VIEW, None, "all")],
+        [Chunk("Limits", VIEW, None, "half"), Chunk("Limits", TO_ALL, None, ["rest"])],
+    ]
+
+    def found(index: int, parallelism: int) -> list[Any]:
+        restored = Restored(index, parallelism)
+        for number, chunks in enumerate(parts):
+            restored.add([chunks], number, 2)
+        return [restored.newest("Limits", VIEW), restored.newest("Limits", TO_ALL)]
+
+    assert [["all"], []] == found(0, 2)
+    assert [["half"], [["rest"]]] == found(1, 2)
+    assert [["all"], []] == found(2, 3)
+
+
+def test_changes_are_based_on_the_part_that_was_written_last() -> None:
+    """A barrier that overtakes may be here before the news that the checkpoint before it is committed."""
+    store = SnapshotStore(SimulatedDisk(Random(0)), "dir")
+    store.take_over()
+    reports: list[Any] = []
+    start = Start(store, None, "run-1", "run")
+    slot = Slot(whole(sums()), [SubtaskId(0, 0)], start, Channel, reports.append, lambda: 0)
+    slot.start()
+    for epoch, is_whole in ((1, True), (2, False), (3, False)):
+        slot.obey(Inject(Barrier(epoch, transaction=f"run-{epoch + 1}", is_whole=is_whole, epoch=epoch)))
+
+    parts = [report.part for _, report in reports if isinstance(report, Acknowledged)]
+    assert [1, 2, 3] == [len(part.files) for part in parts if part is not None]
+    assert parts[1].files == parts[2].files[:2]

@@ -1,0 +1,93 @@
+"""Which of a run's transactions are committed, in which order, and which are removed."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+
+import penstock as beam
+from penstock.runners.execution.fusion import Plan, fuse
+from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.local.simulated_graph import sinks_of, with_sinks
+from penstock.runners.local.simulated_sink import CollectingSink
+from penstock.runners.local.transactions import Transactions
+from penstock.sdk.errors import SnapshotError
+
+
+class RecordingSink(CollectingSink):
+    """Says what it was told, and fails where it is to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, str]] = []
+        self.fails_to_abort = False
+
+    def commit(self, transaction: str, staged: object) -> None:
+        self.calls.append(("commit", transaction))
+
+    def abort(self, transaction: str) -> None:
+        self.calls.append(("abort", transaction))
+        if self.fails_to_abort:
+            raise OSError(errno.EIO, "no answer")
+
+
+def plan_with(*sinks: RecordingSink) -> Plan:
+    """One PCollection, written into each of them."""
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create([1])
+    for i, _ in enumerate(sinks):
+        _ = numbers | f"{i}" >> beam.Map(lambda n: n)
+    graph = pipeline.graph()
+    return fuse(with_sinks(graph, dict(zip(sinks_of(graph), sinks, strict=True))), lambda _: False)
+
+
+def test_transactions_are_committed_in_the_order_in_which_they_began() -> None:
+    """A later one may take back what is in an earlier one; whichever subtask, or sink, tells of it first."""
+    first, second = RecordingSink(), RecordingSink()
+    transactions = Transactions(plan_with(first, second), None, "")
+    for name in ("run-9", "run-10"):
+        transactions.begin(name)
+    one, two = transactions.labels
+
+    committed = transactions.commit({one: [("run-10", "a"), ("run-9", "b")], two: [("run-9", "c")]})
+
+    assert ("run-9", "run-10") == committed
+    assert [("commit", "run-9"), ("commit", "run-10")] == first.calls == second.calls
+
+
+def test_a_transaction_that_could_not_be_removed_is_remembered() -> None:
+    """In a later run, too; or what was staged would stay for ever."""
+    disk, sink = SimulatedDisk(Random(0)), RecordingSink()
+    transactions = Transactions(plan_with(sink), disk, "dir")
+    transactions.begin("run-1")
+    sink.fails_to_abort = True
+    transactions.abort()
+
+    later = Transactions(plan_with(sink), disk, "dir")
+    later.recall()
+    assert ("run-1",) == later.open
+    sink.fails_to_abort = False
+    later.abort()
+    assert ([("abort", "run-1")] * 2, ()) == (sink.calls, later.open)
+
+
+def test_what_was_committed_before_is_not_in_the_next_checkpoint() -> None:
+    """A subtask may tell of it again, if an unaligned barrier comes before the news of the commit do."""
+    transactions = Transactions(plan_with(RecordingSink()), None, "")
+    for name in ("run-1", "run-2"):
+        transactions.begin(name)
+    (label,) = transactions.labels
+    transactions.commit({label: [("run-1", "a")]})
+
+    assert [("run-2", "b")] == transactions.still_open([("run-1", "a"), ("run-2", "b")])
+
+
+def test_a_transaction_that_can_not_be_written_down_does_not_begin() -> None:
+    """The error is one of ours, from which a checkpoint, or an attempt, can fail alone."""
+    disk = SimulatedDisk(Random(0))
+    disk.fault = errno.ENOSPC
+
+    with pytest.raises(SnapshotError, match="dir/transactions can't be written: .*No space left"):
+        Transactions(plan_with(RecordingSink()), disk, "dir").begin("run-1")
