@@ -1,4 +1,4 @@
-"""`penstock checkpoints`: what a directory of checkpoints holds, and whether it is whole."""
+"""`penstock checkpoints`: what a directory of checkpoints holds, whether it is whole, and what its job is to do."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..runners.execution.snapshot_store import SnapshotStore
 
 DIRECTORY = click.argument("directory")
+TIMEOUT = click.option("--timeout", type=float, default=600, show_default=True, help="Seconds to wait for an answer.")
 EPOCH = click.argument("epoch", type=int, required=False)
 
 
@@ -31,9 +32,9 @@ class _ShortErrors(click.Group):
 
 @click.group(cls=_ShortErrors)
 def checkpoints() -> None:
-    """Look at the checkpoints of a streaming job.
+    """Look at the checkpoints of a streaming job, and ask things of it while it runs.
 
-    They are in a directory, or at a URL such as s3://bucket/job.  Nothing is changed, and nothing is unpickled.
+    They are in a directory, or at a URL such as s3://bucket/job.  Nothing is unpickled.
     """
 
 
@@ -93,6 +94,48 @@ def verify(directory: str, epoch: int | None) -> None:
         click.echo(f"epoch {found.name.epoch}: " + ("whole" if damage is None else f"damaged: {damage}"))
     if damaged:
         sys.exit(1)
+
+
+@checkpoints.command()
+@DIRECTORY
+@TIMEOUT
+@click.option("--stop", is_flag=True, help="The job is to end then; the next start goes on from the savepoint.")
+def savepoint(directory: str, timeout: float, stop: bool) -> None:
+    """Have the running job take a savepoint, and go on."""
+    _ask(directory, "stop" if stop else "savepoint", timeout)
+
+
+@checkpoints.command()
+@DIRECTORY
+@TIMEOUT
+def drain(directory: str, timeout: float) -> None:
+    """Have the running job read nothing more, finish what it has, and end.
+
+    All windows fire, and the results are complete: a next start has nothing to go on with.
+    """
+    _ask(directory, "drain", timeout)
+
+
+@checkpoints.command()
+@DIRECTORY
+@TIMEOUT
+def cancel(directory: str, timeout: float) -> None:
+    """Have the running job end at once.
+
+    What came after its last checkpoint is done again by the next start.
+    """
+    _ask(directory, "cancel", timeout)
+
+
+def _ask(directory: str, wish: str, timeout: float) -> None:
+    """Ask a job, and print its answer."""
+    from ..runners.execution.disk import disk_of
+    from ..runners.local.requests import Wish, ask
+
+    answer = ask(disk_of(directory), directory, Wish(wish), timeout)
+    if not answer.is_done:
+        _fail(f"{directory}: {answer.text}")
+    click.echo(answer.text)
 
 
 def store_of(directory: str) -> SnapshotStore:

@@ -13,6 +13,8 @@ job.py               what is decided where the pipeline was started: checkpoints
 coordinator.py       when a checkpoint begins, and who has acknowledged it
 transactions.py      sinks: prepared, committed, aborted
 restarts.py          how often a job starts again
+signals.py           SIGTERM and Ctrl-C
+requests.py          what other processes ask of a job: savepoints, to drain, to end
 workers.py           who runs the subtasks; in this process
 forked_workers.py    the same in processes of their own
 slot_process.py      the loop of such a process
@@ -24,6 +26,7 @@ A subtask:
 execution_graph.py   tasks and edges: the plan cut at its shuffles
 subtask.py           messages in, messages out, one at a time
 alignment.py         ABS, algorithm 1
+percentiles.py       percentile watermarks, the least of the inputs'
 overtaking.py        unaligned barriers
 loop_log.py          ABS, algorithm 2
 loops.py             the heads of loops, and the watermark behind them

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import pickle
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import attrs
@@ -42,6 +44,7 @@ from .commands import (
 from .coordinator import CheckpointSettings, Coordinator
 from .execution_graph import EdgeKind, ExecutionGraph, label_of
 from .messages import Barrier, BarrierKind
+from .requests import Answer, Inbox, Wish
 from .restarts import Restarts
 from .slot import SINKS, Start, part_name
 from .subtask import Completed, Played, Settled, SubtaskId
@@ -49,6 +52,9 @@ from .transactions import Staged, Transactions
 from .workers import WorkerDied, Workers, ids_of
 
 _logger = logging.getLogger(__name__)
+
+# Is told what came of a request.
+Listener = Callable[[Answer], None]
 
 # How long, in microseconds, from one look at what is in loops to the next.
 _ROUND = 20_000
@@ -91,6 +97,7 @@ class Job:
       clock: microseconds since 1970.
       sleep: waits for so many seconds.
       token: makes hexadecimal digits that nobody else has.
+      inbox: where other processes ask for things; None if they can't.
 
     Attributes:
       state: one of `PipelineState`.
@@ -106,6 +113,7 @@ class Job:
         clock: Callable[[], int],
         sleep: Callable[[float], Any],
         token: Callable[[], str] = fresh_token,
+        inbox: Inbox | None = None,
     ) -> None:
         self.state = PipelineState.RUNNING
         self.metrics = MetricsContainer()
@@ -128,7 +136,12 @@ class Job:
         self._has_loops = any(edge.kind is EdgeKind.BACK for task in execution_graph.tasks for edge in task.inputs)
         self._epoch = 0
         self._barriers = 0
-        self._wishes: set[str] = set()
+        self._inbox = inbox
+        self._wishes: set[Wish] = set()
+        # Who waits for the answer to a wish that ends the job, and who for a savepoint; the latter
+        # are kept until one was taken, whatever fails before.
+        self._askers: list[Listener] = []
+        self._savepoints: deque[Listener] = deque()
         self.checkpoints_completed = 0
         self.last_checkpoint: Checkpoint | None = None
 
@@ -136,15 +149,38 @@ class Job:
 
     def drain(self) -> None:
         """Have the sources stop, and everything that is under way be done."""
-        self._wishes.add("drain")
+        self._wishes.add(Wish.DRAIN)
 
     def cancel(self) -> None:
         """Stop as soon as may be; what isn't committed is lost."""
-        self._wishes.add("cancel")
+        self._wishes.add(Wish.CANCEL)
 
     def savepoint(self) -> None:
         """Take a savepoint, and stop."""
-        self._wishes.add("savepoint")
+        self._wishes.add(Wish.STOP)
+
+    def take_savepoint(self, listener: Listener) -> None:
+        """Take a savepoint, and go on; the listener is called with what came of it."""
+        self._savepoints.append(listener)
+
+    def look_at_requests(self) -> None:
+        """Hear what other processes ask for."""
+        if self._inbox is None:
+            return
+        for request in self._inbox.look(self._clock()):
+            listener = partial(self._inbox.answer, request.id)
+            if request.wish is Wish.SAVEPOINT:
+                self.take_savepoint(listener)
+            else:
+                self._askers.append(listener)
+                self._wishes.add(request.wish)
+
+    def _answer_at_end(self) -> None:
+        epoch = None if self.last_checkpoint is None else self.last_checkpoint.epoch
+        for listener in self._askers:
+            listener(Answer(self.state != PipelineState.FAILED, f"the job has ended: {self.state}", epoch))
+        for listener in self._savepoints:
+            listener(Answer(False, f"the job has ended without a savepoint: {self.state}", epoch))
 
     # The whole run
 
@@ -154,6 +190,8 @@ class Job:
             self._transactions.recall()
             if self._store is not None:
                 self._store.take_over()
+            if self._inbox is not None:
+                self._inbox.clear()
             self._run_attempts()
         except StaleWriterError:
             # Whoever has taken over commits and aborts.
@@ -164,6 +202,8 @@ class Job:
             with suppress(Exception):
                 self._settle_sinks(None if self._store is None else self._store.newest_complete().checkpoint)
             raise
+        finally:
+            self._answer_at_end()
 
     def _run_attempts(self) -> None:
         restarts = self._settings.restarts.fresh()
@@ -186,9 +226,20 @@ class Job:
                         raise PenstockError(str(error)) from error
                     raise
                 _logger.warning("the pipeline failed, and starts again in %.1f seconds: %s", wait, error)
-                self._sleep(wait)
             finally:
                 self._workers.end()
+            if self._is_cancelled_within(wait):
+                self._recover()
+                self.state = PipelineState.CANCELLED
+                return
+
+    def _is_cancelled_within(self, seconds: float) -> bool:
+        """Wait before the next start, but no longer than until somebody wants the job to end."""
+        until = self._clock() + round(seconds * 1_000_000)
+        while (left := until - self._clock()) > 0 and not self._wishes:
+            self._sleep(min(left / 1_000_000, 0.1))
+            self.look_at_requests()
+        return Wish.CANCEL in self._wishes
 
     def _recover(self) -> Checkpoint | None:
         """The checkpoint to start from; what it staged is committed, and all else that was staged removed."""
@@ -261,7 +312,10 @@ class _Attempt:
         self._has_to_settle = False
         self._is_playing = job._has_script
         self._is_final = False
+        # Of the checkpoint under way: what it is, whether it is whole, and who waits for it.
         self._kind = CheckpointKind.CHECKPOINT
+        self._is_whole = True
+        self._listeners: list[Listener] = []
         self._chain = LONGEST_CHAIN
         self._stopped = 0
         self._drained = False
@@ -308,10 +362,11 @@ class _Attempt:
     def _look(self) -> bool:
         """Begin what is due; whether the run is cancelled."""
         job, now = self._job, self._job._clock()
-        if "cancel" in job._wishes:
+        job.look_at_requests()
+        if Wish.CANCEL in job._wishes:
             job._transactions.abort()
             return True
-        if "drain" in job._wishes and not self._drained:
+        if Wish.DRAIN in job._wishes and not self._drained:
             self._drained = True
             job._workers.send(Drain())
         coordinator = self._coordinator
@@ -325,8 +380,11 @@ class _Attempt:
         if len(self._completed) == len(job._subtasks):
             self._is_final = True
             self._begin(now)
-        elif "savepoint" in job._wishes and job._store is not None:
+        elif Wish.STOP in job._wishes and job._store is not None:
             self._is_final = True
+            self._kind = CheckpointKind.SAVEPOINT
+            self._begin(now)
+        elif job._savepoints and job._store is not None:
             self._kind = CheckpointKind.SAVEPOINT
             self._begin(now)
         elif job._store is not None and coordinator.is_due(now):
@@ -348,16 +406,18 @@ class _Attempt:
         self._coordinator.begin(epoch, now)
         if job._settings.stops_the_world or self._is_final:
             job._workers.send(Pause(True))
-        is_whole = self._chain >= LONGEST_CHAIN
+        is_savepoint = self._kind is CheckpointKind.SAVEPOINT
+        self._listeners = list(job._savepoints) if is_savepoint else []
+        self._is_whole = is_savepoint or self._chain >= LONGEST_CHAIN
         try:
             transaction = "" if self._is_final else self._next_transaction()
         except SnapshotError as error:
             self._give_up(str(error))
             return
         # At the end nothing is in flight, and a savepoint is to be read by other pipelines too.
-        overtakes = job._settings.unaligned and not self._is_final
+        overtakes = job._settings.unaligned and not self._is_final and not is_savepoint
         kind = BarrierKind.UNALIGNED if overtakes else BarrierKind.CHECKPOINT
-        job._workers.send(Inject(Barrier(job.next_barrier(), kind, transaction, is_whole, epoch)))
+        job._workers.send(Inject(Barrier(job.next_barrier(), kind, transaction, self._is_whole, epoch)))
 
     def _settle(self) -> None:
         """Ask everybody whether all that has begun is done; in loops, when no other barrier is on its way."""
@@ -430,6 +490,7 @@ class _Attempt:
         _logger.warning("%s: checkpoint %d failed: %s", job._store.directory, epoch, why)
         job._store.abort(epoch)
         coordinator.over(job._clock())
+        self._tell(Answer(False, f"the savepoint failed: {why}"))
         # What had changed is in the parts that are gone.
         self._chain = LONGEST_CHAIN
         if job._settings.stops_the_world:
@@ -461,13 +522,24 @@ class _Attempt:
             except SnapshotError as error:
                 self._give_up(str(error))
                 return
-            self._chain = 0 if self._chain >= LONGEST_CHAIN else self._chain + 1
+            self._chain = 0 if self._is_whole else self._chain + 1
         transactions = job._transactions.commit(staged)
         self._coordinator.over(job._clock())
         self.progressed = True
         job.checkpoints_completed += 1
         if not self._is_final:
             job._workers.send(Commit(epoch, transactions))
+        if self._kind is CheckpointKind.SAVEPOINT:
+            self._tell(Answer(True, f"savepoint of epoch {epoch}", epoch))
+
+    def _tell(self, answer: Answer) -> None:
+        """Tell those who wait for a savepoint; the next checkpoint is an ordinary one."""
+        for listener in self._listeners:
+            self._job._savepoints.remove(listener)
+            listener(answer)
+        self._listeners = []
+        if not self._is_final:
+            self._kind = CheckpointKind.CHECKPOINT
 
     def _write_manifest(
         self, store: SnapshotStore, epoch: int, parts: dict[SubtaskId, Acknowledged], staged: Staged

@@ -32,13 +32,13 @@ class LocalStreamingRunner(Runner):
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         # Small pipelines run in less time than it takes to import what only jobs need.
-        from .streaming import StreamingResult, job_of
+        from .streaming import StreamingResult, job_of, run_to_the_end
 
         job = job_of(graph, options)
         if not graph.unbounded_reads():
-            job.run()
-            return LocalResult(job.metrics)
-        return StreamingResult(job)
+            run_to_the_end(job, options)
+            return LocalResult(job.metrics, job.state)
+        return StreamingResult(job, options)
 
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
         """A simulation; `settings` are those of `SimulationSettings`."""
@@ -74,12 +74,13 @@ def _never(grouping: GroupByKeyAndWindow) -> bool:
 class LocalResult(PipelineResult):
     """A run that has ended."""
 
-    def __init__(self, container: MetricsContainer) -> None:
+    def __init__(self, container: MetricsContainer, state: str = PipelineState.DONE) -> None:
         self._container = container
+        self._state = state
 
     @property
     def state(self) -> str:
-        return PipelineState.DONE
+        return self._state
 
     def wait_until_finish(self, duration: float | None = None) -> str:
         return self.state

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 import tempfile
 import threading
 import time
 
-from ...sdk.errors import OptionsError
+from ...sdk.errors import OptionsError, PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, StreamingOptions
@@ -19,8 +20,18 @@ from .coordinator import CheckpointSettings
 from .execution_graph import cut, whole
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
+from .requests import Answer, Inbox
 from .restarts import Restarts
+from .signals import stopping_on_signals
 from .workers import Workers, WorkersInThisProcess
+
+# Seconds: how often a thread that waits looks up, and how long a cancelled job may take to end.
+_SLICE = 0.2
+_LAST_WORDS = 3.0
+
+# What a signal brings about.
+_WITH_SAVEPOINT = "the pipeline stops with a savepoint, and the next start goes on from there"
+_BY_DRAINING = "the pipeline reads nothing more, and finishes what it has"
 
 
 def job_of(graph: Graph, options: PipelineOptions) -> Job:
@@ -54,7 +65,8 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         restarts=Restarts(streaming.max_restarts, streaming.restart_delay),
         allow_dropped_state=streaming.allow_dropped_state,
     )
-    return Job(execution_graph, runs, settings, _store_of(graph, streaming), time_of_day, time.sleep)
+    store = _store_of(graph, streaming)
+    return Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=_inbox_of(store, streaming))
 
 
 def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None:
@@ -72,6 +84,25 @@ def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None
     )
 
 
+def _inbox_of(store: SnapshotStore | None, streaming: StreamingOptions) -> Inbox | None:
+    if store is None or streaming.checkpoint_dir is None:
+        return None
+    return Inbox(store.disk, store.directory, streaming.allow_untrusted_checkpoints)
+
+
+def run_to_the_end(job: Job, options: PipelineOptions) -> None:
+    """Run a job of a bounded pipeline in this thread.
+
+    With a checkpoint_dir a signal stops it with a savepoint.  Without one there is nothing to go on from, and half of
+    a bounded input is no result: signals do what they do to any program.
+    """
+    if options.view_as(StreamingOptions).checkpoint_dir is None:
+        job.run()
+        return
+    with stopping_on_signals(job.savepoint, _WITH_SAVEPOINT):
+        job.run()
+
+
 def _micros(seconds: float) -> int:
     return round(seconds * 1_000_000)
 
@@ -81,10 +112,16 @@ def _never(grouping: GroupByKeyAndWindow) -> bool:
 
 
 class StreamingResult(PipelineResult):
-    """A job that runs in a thread beside the one that started it."""
+    """A job that runs in a thread beside the one that started it.
 
-    def __init__(self, job: Job) -> None:
+    While the main thread waits for its end, SIGTERM and Ctrl-C stop it: with a savepoint, from which the next start
+    with that checkpoint_dir goes on; drained, if there is none.  Once more ends the program at once.
+    """
+
+    def __init__(self, job: Job, options: PipelineOptions) -> None:
         self._job = job
+        has_directory = options.view_as(StreamingOptions).checkpoint_dir is not None
+        self._stop = (job.savepoint, _WITH_SAVEPOINT) if has_directory else (job.drain, _BY_DRAINING)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="penstock job", daemon=True)
         self._thread.start()
@@ -100,13 +137,29 @@ class StreamingResult(PipelineResult):
         return self._job.state
 
     def wait_until_finish(self, duration: float | None = None) -> str:
-        self._thread.join(None if duration is None else duration / 1000)
+        with stopping_on_signals(*self._stop):
+            try:
+                self._join(None if duration is None else duration / 1000)
+            except KeyboardInterrupt:
+                self._job.cancel()
+                self._thread.join(_LAST_WORDS)
+                raise
         if not self._thread.is_alive() and self._error is not None:
             error, self._error = self._error, None
             raise error
         return self.state
 
+    def _join(self, seconds: float | None) -> None:
+        until = None if seconds is None else time.monotonic() + seconds
+        # In slices: where a lock is waited for, signals may not be heard.
+        while self._thread.is_alive():
+            left = _SLICE if until is None else until - time.monotonic()
+            if left <= 0:
+                return
+            self._thread.join(min(left, _SLICE))
+
     def cancel(self) -> str:
+        """Stop at once; what isn't committed is gone, and a next start with that checkpoint_dir does it again."""
         self._job.cancel()
         return self.wait_until_finish()
 
@@ -119,6 +172,30 @@ class StreamingResult(PipelineResult):
         """Take a savepoint, from which the next start goes on, and stop."""
         self._job.savepoint()
         return self.wait_until_finish()
+
+    def savepoint(self, duration: float | None = None) -> int:
+        """Take a savepoint, and go on.
+
+        Args:
+          duration: how long to wait for it, in milliseconds.
+
+        Returns the savepoint's epoch.  Raises `PenstockError` if it failed, or wasn't complete in time.
+        """
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._job.take_savepoint(answers.put)
+        until = None if duration is None else time.monotonic() + duration / 1000
+        while True:
+            try:
+                answer = answers.get(timeout=_SLICE)
+                break
+            except queue.Empty:
+                if not self._thread.is_alive() and answers.empty():
+                    raise PenstockError(f"no savepoint was taken: the job has ended, {self.state}") from None
+                if until is not None and time.monotonic() >= until:
+                    raise PenstockError(f"no savepoint was complete within {duration} ms; it may still be") from None
+        if not answer.is_done or answer.epoch is None:
+            raise PenstockError(answer.text)
+        return answer.epoch
 
     def metrics(self) -> MetricResults:
         return MetricResults(self._job.metrics)

@@ -1,0 +1,69 @@
+"""A program that runs beside the test, such as a stream: what it writes, and how it ends."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+# Seconds: how long anything may take before the test fails.
+PATIENCE = 60.0
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.01)
+
+
+class RunningProgram:
+    """A Python program in a process of its own.
+
+    Attributes:
+      log: what it writes to standard error; standard output goes there too.
+    """
+
+    def __init__(self, directory: pathlib.Path, program: str, *arguments: str, name: str = "pipeline.py") -> None:
+        (directory / name).write_text(program)
+        self._log = directory / f"{name}.log"
+        command = [sys.executable, name, *arguments]
+        with open(self._log, "w") as log:
+            self.process = subprocess.Popen(command, cwd=directory, stdout=log, stderr=subprocess.STDOUT)
+
+    @property
+    def log(self) -> str:
+        """All that it has written so far."""
+        return self._log.read_text()
+
+    def wait_until(self, holds: Callable[[], object], what: str) -> None:
+        """Wait for a condition while the program runs; its end is a failure."""
+
+        def happens() -> object:
+            found = holds()
+            assert found or self.process.poll() is None, self.log
+            return found
+
+        wait_until(happens, what)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def ended(self) -> int:
+        """Its exit code, when it has ended."""
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it doesn't end: {self.log}") from None
+
+    def __enter__(self) -> RunningProgram:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
