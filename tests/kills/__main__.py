@@ -1,0 +1,36 @@
+"""Kill workers and coordinators, one run after the other: `python tests/kills --workers=100 --coordinators=20`."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import secrets
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from kills.killing import killed_once
+
+
+def main() -> None:
+    """Run until so many of each have been killed; the first wrong result ends it, with the seed to repeat it."""
+    parser = argparse.ArgumentParser(prog="tests/kills", description=__doc__)
+    parser.add_argument("--workers", type=int, default=100, help="how many workers to kill, at least")
+    parser.add_argument("--coordinators", type=int, default=20, help="how many coordinators to kill, at least")
+    parser.add_argument("--seed", default=secrets.token_hex(4))
+    options = parser.parse_args()
+    began = time.monotonic()
+    for whom, wanted in (("worker", options.workers), ("coordinator", options.coordinators)):
+        kills = runs = 0
+        while kills < wanted:
+            with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
+                kills += killed_once(pathlib.Path(directory), whom, f"{options.seed}-{whom}-{runs}")
+            runs += 1
+        print(f"{kills} kills of a {whom} in {runs} runs: all results as without", flush=True)
+    print(f"seed {options.seed}: {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
