@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -13,14 +14,14 @@ from typing import Any
 
 from .channel import ChannelId
 from .commands import Command, Report, Stopped
-from .execution_graph import EdgeKind, ExecutionGraph
+from ..execution.execution_graph import EdgeKind, ExecutionGraph
+from .heartbeats import SILENCE, Heartbeats
 from .slot import Start
 from .slot_process import SlotProcess
 from .subtask import SubtaskId
 from .workers import WorkerDied, Workers, ids_of
 
-# A worker that hasn't said anything for so many seconds is hung.
-HUNG_AFTER = 60.0
+_logger = logging.getLogger(__name__)
 
 
 class ForkedWorkers(Workers):
@@ -30,14 +31,17 @@ class ForkedWorkers(Workers):
 
     Args:
       clock: microseconds since 1970.
+      timeout: a worker of which nothing is heard for so many seconds is given up.
     """
 
-    def __init__(self, slots: int, clock: Callable[[], int]) -> None:
+    def __init__(self, slots: int, clock: Callable[[], int], timeout: float = 10.0) -> None:
         self.slots = slots
+        self._timeout = timeout
         self._clock = clock
         self._processes: list[Any] = []
         self._controls: list[Connection] = []
-        self._heard: list[int] = []
+        self._beats: Heartbeats | None = None
+        self._silent: set[int] = set()
         self._stopped: set[int] = set()
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
@@ -48,7 +52,8 @@ class ForkedWorkers(Workers):
             own[id.index % self.slots].append(id)
         controls = [context.Pipe() for _ in range(self.slots)]
         self._controls = [ours for ours, _ in controls]
-        self._heard = [self._clock()] * self.slots
+        beats = self._beats = Heartbeats(self.slots)
+        self._silent = set()
         self._stopped = set()
         for number in range(self.slots):
 
@@ -57,6 +62,7 @@ class ForkedWorkers(Workers):
                     ours.close()
                     if i != number:
                         theirs.close()
+                beats.beat_on(number)
                 process = SlotProcess(
                     execution_graph, own[number], start, pipes, controls[number][1], self._clock, number, self.slots
                 )
@@ -98,11 +104,26 @@ class ForkedWorkers(Workers):
                     # It may have said why.
                     return reports
                 raise self._died(number) from None
-            self._heard[number] = self._clock()
-        for number, heard in enumerate(self._heard):
-            if number not in self._stopped and self._clock() - heard > HUNG_AFTER * 1_000_000:
-                raise WorkerDied(f"worker {number} (pid {self.pids[number]}) has said nothing for {HUNG_AFTER:.0f} s")
+        self._listen()
         return reports
+
+    def _listen(self) -> None:
+        """Warn of workers that have fallen silent; raises `WorkerDied` when one has been for too long."""
+        assert self._beats is not None
+        for number, silence in enumerate(self._beats.silences()):
+            if number in self._stopped:
+                continue
+            name = f"worker {number} (pid {self.pids[number]})"
+            if silence >= self._timeout:
+                raise WorkerDied(f"{name} hangs: no sign of life for {silence:.1f} s (--worker_timeout)")
+            if silence >= SILENCE and number not in self._silent:
+                self._silent.add(number)
+                _logger.warning(
+                    "%s gives no sign of life; it will be killed after %g s (--worker_timeout)", name, self._timeout
+                )
+            elif silence < SILENCE and number in self._silent:
+                self._silent.remove(number)
+                _logger.warning("%s is alive again", name)
 
     def _died(self, number: int) -> WorkerDied:
         process = self._processes[number]
@@ -121,6 +142,9 @@ class ForkedWorkers(Workers):
         for control in self._controls:
             control.close()
         self._processes, self._controls = [], []
+        if self._beats is not None:
+            self._beats.close()
+            self._beats = None
 
 
 def _between(execution_graph: ExecutionGraph, slots: int) -> list[ChannelId]:

@@ -15,9 +15,9 @@ from ...sdk.runner import PipelineResult
 from ..execution.disk import disk_of
 from ..execution.fusion import fuse
 from ..execution.snapshot_store import SnapshotStore
-from .clock import time_of_day
+from ..execution.clock import time_of_day
 from .coordinator import CheckpointSettings
-from .execution_graph import cut, whole
+from ..execution.execution_graph import cut, whole
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
 from .requests import Answer, Inbox
@@ -42,7 +42,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         value = getattr(streaming, name)
         if value is not None and value < 1:
             raise OptionsError(f"option --{name}: expected at least 1, got {value}")
-    for name in ("checkpoint_interval", "checkpoint_timeout"):
+    for name in ("checkpoint_interval", "checkpoint_timeout", "worker_timeout"):
         if getattr(streaming, name) <= 0:
             raise OptionsError(f"option --{name}: expected more than 0 seconds, got {getattr(streaming, name)}")
     if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
@@ -53,7 +53,9 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     plan = fuse(graph, _never)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
-    runs: Workers = WorkersInThisProcess(time_of_day) if slots == 1 else ForkedWorkers(slots, time_of_day)
+    runs: Workers = (
+        WorkersInThisProcess(time_of_day) if slots == 1 else ForkedWorkers(slots, time_of_day, streaming.worker_timeout)
+    )
     settings = JobSettings(
         CheckpointSettings(
             interval=_micros(streaming.checkpoint_interval),

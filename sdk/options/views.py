@@ -108,6 +108,7 @@ class StreamingOptions(PipelineOptions):
         add = parser.add_argument
         add("--parallelism", type=int, default=1, help="How many subtasks each task has; 1 stays in this process.")
         add("--workers", type=int, help="How many processes they run in; as many as subtasks when not given.")
+        add("--worker_timeout", type=float, default=10.0, help="Seconds until a worker that hangs is killed.")
         add("--checkpoint_dir", help="Where checkpoints are kept, and found again by the next start: a path or URL.")
         add("--checkpoint_interval", type=float, default=10.0, help="Seconds from one checkpoint to the next.")
         add("--checkpoint_timeout", type=float, default=600.0, help="Seconds until a checkpoint has failed.")

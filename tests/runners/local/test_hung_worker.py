@@ -1,0 +1,147 @@
+"""Workers that hang, and those that are merely slow."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pathlib
+import re
+import signal
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from running_program import wait_until
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.local.heartbeats import Heartbeats
+
+
+def started(directory: pathlib.Path, **flags: Any) -> Any:
+    """A stream on two workers, whose numbers go to a table."""
+    options = PipelineOptions(parallelism=2, checkpoint_interval=0.1, checkpoint_dir=str(directory / "kept"), **flags)
+    p = beam.Pipeline(options=options)
+    numbers = p | beam.io.GenerateSequence(0, None, 200, 1, partitions=2) | beam.Map(lambda n: {"n": n})
+    _ = numbers | beam.io.WriteToSQLite(directory / "out.db", "numbers", columns=["n"], count_column="times")
+    return p.run()
+
+
+def rows(directory: pathlib.Path) -> list[Any]:
+    """The table, once nobody writes to it any more: what this thread does while workers are forked, they inherit."""
+    connection = sqlite3.connect(directory / "out.db")
+    try:
+        return connection.execute("SELECT n, times FROM numbers ORDER BY n").fetchall()
+    finally:
+        connection.close()
+
+
+def wait_for_checkpoints(result: Any, n: int) -> None:
+    """Until there are so many more."""
+    before = result._job.checkpoints_completed
+    wait_until(lambda: result._job.checkpoints_completed >= before + n, f"{n} checkpoints")
+
+
+@pytest.fixture
+def stopped() -> Iterator[list[int]]:
+    """Process ids that are to be continued at the end, whatever happens."""
+    pids: list[int] = []
+    yield pids
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+
+def test_a_worker_that_is_stopped_is_named_killed_and_recovered_from(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, stopped: list[int]
+) -> None:
+    """First a warning with its pid; after --worker_timeout another worker does its work, and nothing comes twice."""
+    result = started(tmp_path, worker_timeout=2)
+    wait_for_checkpoints(result, 1)
+    pid = result._job._workers.pids[1]
+    stopped.append(pid)
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: caplog.records, "a warning")
+    wait_until(lambda: len(caplog.records) > 1, "its end")
+    wait_for_checkpoints(result, 3)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    result.drain()
+
+    name = re.escape(f"worker 1 (pid {pid})")
+    expected = [
+        rf"{name} gives no sign of life; it will be killed after 2 s \(--worker_timeout\)",
+        rf"the pipeline failed, and starts again in 0\.1 seconds: {name} hangs: no sign of life for "
+        r"2\.\d s \(--worker_timeout\)",
+    ]
+    # Behind them is what recovery has to say.
+    messages = [record.getMessage() for record in caplog.records[:2]]
+    assert [True, True] == [bool(re.fullmatch(*pair)) for pair in zip(expected, messages, strict=True)]
+    assert {1} == {times for _, times in rows(tmp_path)}
+
+
+def test_a_worker_that_goes_on_in_time_is_left_alone(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, stopped: list[int]
+) -> None:
+    """Its return is logged as well."""
+    result = started(tmp_path, worker_timeout=60)
+    wait_for_checkpoints(result, 1)
+    pids = result._job._workers.pids
+    stopped.append(pids[0])
+    os.kill(pids[0], signal.SIGSTOP)
+    wait_until(lambda: caplog.records, "a warning")
+    os.kill(pids[0], signal.SIGCONT)
+    wait_until(lambda: len(caplog.records) > 1, "the news of its return")
+    wait_for_checkpoints(result, 2)
+    assert pids == result._job._workers.pids
+    result.drain()
+    assert f"worker 0 (pid {pids[0]}) is alive again" == caplog.records[1].getMessage()
+
+
+class Slow(beam.DoFn):
+    """Takes longer than a worker may be silent."""
+
+    def process(self, element: int) -> Iterator[int]:
+        import time
+
+        time.sleep(2)
+        yield element
+
+
+def test_user_code_that_is_slow_is_left_alone(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It sleeps for longer than the timeout, and nobody even warns."""
+    caplog.set_level(logging.WARNING)
+    options = PipelineOptions(parallelism=2, worker_timeout=1, checkpoint_dir=str(tmp_path / "kept"))
+    with beam.Pipeline(options=options) as p:
+        slow = p | beam.Create([1, 2]) | beam.ParDo(Slow()) | beam.Map(lambda n: {"n": n})
+        _ = slow | beam.io.WriteToSQLite(tmp_path / "out.db", "numbers", columns=["n"], count_column="times")
+    assert [(1, 1), (2, 1)] == rows(tmp_path)
+    assert [] == [record.getMessage() for record in caplog.records]
+
+
+def test_who_has_not_looked_accuses_nobody() -> None:
+    """When the whole process group was stopped, as by Ctrl-Z, all begin anew."""
+    now = 0.0
+    beats = Heartbeats(2, clock=lambda: now)
+    beats.beat(0)
+    beats.beat(1)
+    assert [0.0, 0.0] == beats.silences()
+    now = 100.0
+    assert [0.0, 0.0] == beats.silences()
+    now = 100.4
+    beats.beat(1)
+    assert [100.4 - 100.0, 0.0] == beats.silences()
+
+
+def test_a_worker_that_has_not_begun_is_waited_for() -> None:
+    """Importing what a pipeline needs may take a while."""
+    now = 0.0
+    beats = Heartbeats(1, clock=lambda: now)
+    found = set()
+    while now < 100:
+        now += 0.4
+        found.update(beats.silences())
+    assert {0.0} == found
