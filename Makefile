@@ -19,15 +19,16 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli io runners sdk testing transf
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test lint format bench servers types floors clean
+.PHONY: help demo test lint format bench simulate servers types floors clean
 
 help:
-	@echo 'make demo    install the core and run the example'
-	@echo 'make test    install everything; lint, types, floors and all tests'
-	@echo 'make lint    what make test runs before the tests'
-	@echo 'make format  rewrite the code as ruff would have it'
-	@echo 'make bench   run the benchmarks'
-	@echo 'make clean   remove .venv and all caches'
+	@echo 'make demo      install the core and run the example'
+	@echo 'make test      install everything; lint, types, floors and all tests'
+	@echo 'make lint      what make test runs before the tests'
+	@echo 'make format    rewrite the code as ruff would have it'
+	@echo 'make bench     run the benchmarks'
+	@echo 'make simulate  run six pipelines under SEEDS seeds each, with all that can go wrong'
+	@echo 'make clean     remove .venv and all caches'
 
 demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
 	@$(BIN)/python -m penstock.examples.demo
@@ -47,6 +48,12 @@ format: $(FULL)
 
 bench: $(FULL)
 	@$(BIN)/python benchmarks
+
+# Some hundred runs in five seconds.
+SEEDS ?= 10000
+
+simulate: $(FULL)
+	@$(BIN)/python -m penstock simulate tests/simulation/six_pipelines.py --seeds $(SEEDS)
 
 # Types and floors are checked on what a user would install: the wheel, unpacked.
 WHEEL := $(VENV)/wheel

@@ -16,7 +16,9 @@ import penstock as beam
 from penstock.runners.local.simulated_world import Misfortunes
 from penstock.runners.local.simulation import Simulation, SimulationError, SimulationSettings
 from penstock.sdk.errors import UnsupportedError
-from penstock.testing import simulate_pipeline
+from penstock.testing import TestStream, simulate_pipeline
+from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark
+from penstock.windowing import FixedWindows, TimestampedValue
 
 # Over six pipelines these are two hundred seeds.
 SEEDS = 34
@@ -150,3 +152,22 @@ def test_a_source_without_an_end_is_refused_by_name() -> None:
 
     with pytest.raises(UnsupportedError, match=r"^Forever.*: .* has no end.*`stop`"):
         simulate_pipeline(pipeline)
+
+
+def test_a_script_goes_on_at_its_own_time_after_a_restart() -> None:
+    """Its clock used to begin at zero again, and panes that are fired by it came late, or not at all."""
+    script = TestStream()
+    for i in range(12):
+        script = script.add_elements([TimestampedValue(("ab"[i % 2], i), 2 * i)])
+        script = script.advance_processing_time(3) if i % 4 == 3 else script
+        script = script.advance_watermark_to(2 * i - 1) if i % 3 == 2 else script
+    early = AfterWatermark(early=AfterProcessingTime(2))
+    pipeline = beam.Pipeline()
+    _ = (
+        pipeline
+        | script.advance_watermark_to_infinity()
+        | beam.WindowInto(FixedWindows(5), trigger=early, accumulation_mode=AccumulationMode.ACCUMULATING)
+        | beam.CombinePerKey(sum)
+    )
+
+    assert [] == failing(Simulation(pipeline.graph()), range(10))
