@@ -50,6 +50,19 @@ snapshot_files.py      one file: records, each with a checksum
 disk.py                durable storage: local, or an object store
 simulated_disk.py      one that fails, tears and forgets under a seed
 
+Tasks: what one worker does between two shuffles, while time goes by:
+
+execution_graph.py     tasks and edges: the plan cut at its shuffles
+task_execution.py      the steps of a task at work
+task_snapshot.py       what it puts into a snapshot, and takes out of one
+grouping.py            a grouping, fed and advanced
+keyed.py               a ParDo with state, fed and advanced
+loops.py               the heads of loops, and the watermark behind them
+percentiles.py         percentile watermarks, the least of the inputs'
+partitioning.py        which worker has a key
+bounded_reader.py      a bounded source as partitions with offsets
+clock.py               processing time
+
 What leaves the process, and what is counted:
 
 column_codec.py        columns as bytes

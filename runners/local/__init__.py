@@ -22,23 +22,14 @@ slot_process.py      the loop of such a process
 slot.py              subtasks that take turns
 commands.py          what is said between job and slots
 
-A subtask:
+A subtask, whose work is done by `runners/execution/task_execution.py`:
 
-execution_graph.py   tasks and edges: the plan cut at its shuffles
 subtask.py           messages in, messages out, one at a time
 alignment.py         ABS, algorithm 1
-percentiles.py       percentile watermarks, the least of the inputs'
 overtaking.py        unaligned barriers
 loop_log.py          ABS, algorithm 2
-loops.py             the heads of loops, and the watermark behind them
-task_execution.py    the steps of a task at work
-task_snapshot.py     what it puts into a snapshot, and takes out of one
-grouping.py          a grouping, fed and advanced
-keyed.py             a ParDo with state, fed and advanced
 injector.py          a source's partitions, offsets and watermarks
-bounded_reader.py    a bounded source as such
 script_injector.py   a script, played event by event
-clock.py             processing time
 
 A simulation:
 

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...sdk.bundle import Bundle
-from ...sdk.coders.key_encoding import KEY_GROUPS, key_groups
-from ..execution.key_check import not_a_pair, pair_type, unhashable
-from ..execution.user_code import Attribution, attributed, reraise
+from ..execution.execution_graph import Edge, EdgeKind
+from ..execution.partitioning import Partitioner
 from .channel import Channel
-from .execution_graph import Edge, EdgeKind
 from .messages import Elements, Message, WatermarkMoved
 from .spilling_queue import SpillingQueue
-
-
-def owner(group: int, parallelism: int) -> int:
-    """The subtask that has a key group.
-
-    >>> [owner(group, 3) for group in (0, 42, 43, 127)]
-    [0, 0, 1, 2]
-    """
-    return group * parallelism // KEY_GROUPS
 
 
 class Exchange:
@@ -35,8 +23,7 @@ class Exchange:
     def __init__(self, edge: Edge, channels: Sequence[Channel], label: str) -> None:
         self.edge = edge
         self.channels = channels
-        self._label = label
-        self._owners = [owner(group, len(channels)) for group in range(KEY_GROUPS)]
+        self._partitioner = Partitioner(len(channels), label)
         self._watermark: int | None = None
         self._has_spoken = False
         # If whoever is in a loop waited for its head, and that for them, all would wait for ever.
@@ -71,27 +58,9 @@ class Exchange:
         if len(self.channels) == 1:
             self.channels[0].put(Elements(bundle))
             return
-        for channel, part in zip(self.channels, self._parts(bundle), strict=True):
+        for channel, part in zip(self.channels, self._partitioner.parts(bundle), strict=True):
             if len(part):
                 channel.put(Elements(part))
-
-    def _parts(self, bundle: Bundle) -> list[Bundle]:
-        owners = self._owners
-        targets = [owners[group] for group in self._groups(bundle.values)]
-        places: list[list[int]] = [[] for _ in self.channels]
-        for i, target in enumerate(targets):
-            places[target].append(i)
-        columns: Any = bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs
-        return [
-            Bundle(*([column[i] for i in own] if type(column) is list else column for column in columns))
-            for own in places
-        ]
-
-    def _groups(self, elements: list[Any]) -> list[int]:
-        try:
-            return key_groups([key for key, _ in elements])
-        except Exception as error:
-            reraise(attributed(_explained(elements) or error, Attribution(self._label, None)))
 
     def move(self, watermark: int | None) -> None:
         """Say how far the watermark is, if that is news; None when this subtask has nothing to say about it."""
@@ -107,19 +76,3 @@ class Exchange:
             return
         for channel in self.channels:
             channel.put(message)
-
-
-def _explained(elements: list[Any]) -> Exception | None:
-    """What is wrong with the first element that has no key."""
-    for element in elements:
-        try:
-            pair_type(element)
-            if len(element) != 2:
-                return not_a_pair(element)
-            try:
-                hash(element[0])
-            except TypeError:
-                return unhashable(element[0])
-        except Exception as error:
-            return error
-    return None

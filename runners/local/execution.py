@@ -19,12 +19,12 @@ from ...sdk.metrics import MetricsContainer
 from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, SignalArrives, WatermarkMoves
 from ...sdk.source import BoundedSource
 from ...windowing.timestamp import MAX_MICROS
+from ..execution.clock import Clock
 from ..execution.counters import Counts
+from ..execution.execution_graph import whole
 from ..execution.fusion import Keyed, Plan, Source, Stage
+from ..execution.task_execution import TaskExecution
 from ..execution.user_code import Attribution, attributed, reraise
-from .clock import Clock
-from .execution_graph import whole
-from .task_execution import TaskExecution
 
 
 class LocalExecution:

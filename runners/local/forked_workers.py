@@ -12,9 +12,9 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ..execution.execution_graph import EdgeKind, ExecutionGraph
 from .channel import ChannelId
 from .commands import Command, Report, Stopped
-from ..execution.execution_graph import EdgeKind, ExecutionGraph
 from .heartbeats import SILENCE, Heartbeats
 from .slot import Start
 from .slot_process import SlotProcess

@@ -16,9 +16,9 @@ from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
+from ..execution.bounded_reader import BoundedPartitions, SplitPartition
 from ..execution.fusion import Source
 from ..execution.user_code import Attribution, attributed, reraise
-from .bounded_reader import BoundedPartitions, SplitPartition
 
 
 class PartitionPosition(NamedTuple):

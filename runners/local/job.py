@@ -23,6 +23,7 @@ from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
 from ...sdk.script import Script
 from ..execution.counters import Counts
+from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.remote_error import local
@@ -42,7 +43,6 @@ from .commands import (
     Stopped,
 )
 from .coordinator import CheckpointSettings, Coordinator
-from .execution_graph import EdgeKind, ExecutionGraph, label_of
 from .messages import Barrier, BarrierKind
 from .requests import Answer, Inbox, Wish
 from .restarts import Restarts

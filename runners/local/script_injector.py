@@ -8,9 +8,9 @@ from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, S
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
 from ..execution.fusion import Plan, Source
+from ..execution.task_execution import TaskExecution
+from ..execution.task_snapshot import SCRIPT, Restored
 from .messages import ClockMoved, Message, PercentileMoved, SignalCame
-from .task_execution import TaskExecution
-from .task_snapshot import SCRIPT, Restored
 
 
 class ScriptInjector:

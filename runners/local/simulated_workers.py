@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from ..execution.execution_graph import ExecutionGraph
 from ..execution.remote_error import remote
 from ..execution.simulated_disk import SimulatedCrash
 from .channel import Channel, ChannelId
 from .commands import Command, Failed, Inject, Report, Stop, Stopped
-from .execution_graph import ExecutionGraph
 from .messages import Barrier, BarrierKind, Message
 from .pipe_channel import message_of, payloads_of
 from .simulated_world import SimulatedWorld

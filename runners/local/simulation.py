@@ -30,12 +30,12 @@ from ...sdk.errors import PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.runner import PipelineState
+from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
 from ..execution.simulated_disk import SimulatedCrash
 from ..execution.snapshot_store import SnapshotStore
 from .coordinator import CheckpointSettings
 from .execution import LocalExecution
-from .execution_graph import cut, whole
 from .job import Job, JobSettings
 from .restarts import Restarts
 from .simulated_graph import in_batch, is_monotone, sinks_of, with_sinks

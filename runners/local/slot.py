@@ -8,11 +8,13 @@ import attrs
 
 from ...sdk.errors import SnapshotError
 from ...sdk.metrics import MetricsContainer, scoped
+from ..execution.clock import Clock
 from ..execution.counters import Counts
+from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.snapshot_store import SnapshotStore
+from ..execution.task_snapshot import Restored, chunks_of
 from .channel import Channel, ChannelId
-from .clock import Clock
 from .commands import (
     Acknowledged,
     Command,
@@ -28,10 +30,8 @@ from .commands import (
     Stop,
     Stopped,
 )
-from .execution_graph import ExecutionGraph
 from .subtask import Report as SubtaskNews
 from .subtask import Snapshot, Subtask, SubtaskId
-from .task_snapshot import Restored, chunks_of
 
 # A subtask's part of a checkpoint, and what belongs to the whole run.
 SINKS = "sinks"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 
+from ..execution.execution_graph import ExecutionGraph
 from ..execution.remote_error import remote
 from .channel import Channel, ChannelId
 from .commands import Failed, Inject, Report, Stop
-from .execution_graph import ExecutionGraph
 from .messages import BarrierKind
 from .pipe_channel import ReceivingEnd, SendingEnd
 from .slot import Slot, Start

@@ -12,12 +12,12 @@ from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, StreamingOptions
 from ...sdk.runner import PipelineResult
+from ..execution.clock import time_of_day
 from ..execution.disk import disk_of
+from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
 from ..execution.snapshot_store import SnapshotStore
-from ..execution.clock import time_of_day
 from .coordinator import CheckpointSettings
-from ..execution.execution_graph import cut, whole
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
 from .requests import Answer, Inbox

@@ -19,13 +19,28 @@ from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.metrics import MetricsContainer
 from ...sdk.script import Script
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ..execution.clock import Clock
 from ..execution.counters import Counts
+from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task
 from ..execution.fusion import Grouping
+from ..execution.percentiles import Percentiles
+from ..execution.task_execution import TaskExecution
+from ..execution.task_snapshot import (
+    CLOCKS,
+    NEWS,
+    POSITIONS,
+    SCRIPT,
+    Chunk,
+    Restored,
+    in_flight,
+    in_flight_name,
+    in_flight_within,
+    records_of,
+    snapshot,
+)
 from .alignment import Alignment
 from .channel import Channel, ChannelId
-from .clock import Clock
 from .exchange import Exchange
-from .execution_graph import EdgeKind, ExecutionGraph, Task
 from .injector import Injector
 from .loop_log import LoopLog
 from .messages import (
@@ -39,22 +54,7 @@ from .messages import (
     WatermarkMoved,
 )
 from .overtaking import Overtaking
-from .percentiles import Percentiles
 from .script_injector import ScriptInjector, time_of_scripts
-from .task_execution import TaskExecution
-from .task_snapshot import (
-    CLOCKS,
-    NEWS,
-    POSITIONS,
-    SCRIPT,
-    Chunk,
-    Restored,
-    in_flight,
-    in_flight_name,
-    in_flight_within,
-    records_of,
-    snapshot,
-)
 
 
 @attrs.frozen(order=True)

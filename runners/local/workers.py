@@ -9,9 +9,9 @@ from typing import Any
 
 from ...sdk.metrics import MetricsContainer
 from ..execution.counters import Counts
+from ..execution.execution_graph import ExecutionGraph
 from .channel import Channel, ChannelId
 from .commands import Command, Report
-from .execution_graph import ExecutionGraph
 from .slot import Slot, Start
 from .subtask import SubtaskId
 

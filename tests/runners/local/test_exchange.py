@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock.runners.execution.execution_graph import Edge, EdgeKind
+from penstock.runners.execution.partitioning import owner
 from penstock.runners.local.channel import CAPACITY, Channel, ChannelId
-from penstock.runners.local.exchange import Exchange, owner
-from penstock.runners.local.execution_graph import Edge, EdgeKind
+from penstock.runners.local.exchange import Exchange
 from penstock.runners.local.messages import Elements, Message, SignalCame, WatermarkMoved
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import KEY_GROUPS, key_groups

@@ -11,11 +11,11 @@ import pytest
 from simulation.six_pipelines import script
 
 import penstock as beam
+from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.simulated_disk import SimulatedDisk
 from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.runners.local.coordinator import CheckpointSettings
-from penstock.runners.local.execution_graph import cut
 from penstock.runners.local.job import Job, JobSettings
 from penstock.runners.local.restarts import Restarts
 from penstock.runners.local.simulated_graph import with_sinks

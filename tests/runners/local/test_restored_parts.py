@@ -6,19 +6,19 @@ from random import Random
 from typing import Any
 
 import penstock as beam
+from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
+from penstock.runners.execution.execution_graph import whole
 from penstock.runners.execution.fusion import Plan, fuse
 from penstock.runners.execution.simulated_disk import SimulatedDisk
 from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.task_execution import TaskExecution
+from penstock.runners.execution.task_snapshot import IN_FLIGHT, TO_ALL, VIEW, Chunk, Restored, in_flight_within
 from penstock.runners.local.channel import Channel
-from penstock.runners.local.clock import Clock
 from penstock.runners.local.commands import Acknowledged, Inject
-from penstock.runners.local.execution_graph import whole
 from penstock.runners.local.messages import Barrier
 from penstock.runners.local.slot import Slot, Start
 from penstock.runners.local.subtask import SubtaskId
-from penstock.runners.local.task_execution import TaskExecution
-from penstock.runners.local.task_snapshot import IN_FLIGHT, TO_ALL, VIEW, Chunk, Restored, in_flight_within
 from penstock.sdk.metrics import MetricsContainer
 
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
 from ...sdk.serialization import dumps
-from ..execution import window_snapshots
-from ..execution.dataflow import Receiver
-from ..execution.fusion import Back, Keyed, Stage
-from .exchange import owner
+from . import window_snapshots
+from .dataflow import Receiver
 from .execution_graph import Edge, EdgeKind, inputs_of, label_of
+from .fusion import Back, Keyed, Stage
+from .partitioning import owner
 from .task_execution import TaskExecution
 
 # Kinds of chunks that are chained.

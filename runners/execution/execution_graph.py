@@ -22,7 +22,7 @@ from enum import Enum
 
 import attrs
 
-from ..execution.fusion import Back, Grouping, Head, Keyed, Plan, Source, Stage, Step
+from .fusion import Back, Grouping, Head, Keyed, Plan, Source, Stage, Step
 
 
 class EdgeKind(Enum):

@@ -16,16 +16,16 @@ from ...sdk.metrics import MetricsContainer
 from ...triggers import DefaultTrigger
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ..execution.counters import Counts
-from ..execution.dataflow import Arrival, Dataflow, Receiver
-from ..execution.fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
-from ..execution.output import OutputRun
-from ..execution.side_input_views import SideInputViews
 from .clock import Clock
+from .counters import Counts
+from .dataflow import Arrival, Dataflow, Receiver
 from .execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
+from .fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
 from .grouping import GroupingRun
 from .keyed import KeyedRun
 from .loops import LoopBetweenTasks, LoopInTask
+from .output import OutputRun
+from .side_input_views import SideInputViews
 
 
 class TaskExecution:

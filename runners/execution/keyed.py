@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...sdk.metrics import MetricsContainer
 from ...windowing.timestamp import MAX_MICROS
-from ..execution.dataflow import StageRun
-from ..execution.stateful import StatefulExecutor
 from .clock import Clock
+from .dataflow import StageRun
 from .grouping import DROPPED_LATE
+from .stateful import StatefulExecutor
 
 
 class KeyedRun:

@@ -9,14 +9,14 @@ from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.metrics import MetricName, MetricsContainer, at_step
 from ...windowing.timestamp import MAX_MICROS
-from ..execution.cells import Cells
-from ..execution.dataflow import Dataflow, Receiver
-from ..execution.fold import Fold
-from ..execution.fusion import Grouping, is_final
-from ..execution.triggered_windows import TriggeredWindows
-from ..execution.user_code import Attribution, attributed, reraise
-from ..execution.window_operator import WindowOperator
+from .cells import Cells
 from .clock import Clock
+from .dataflow import Dataflow, Receiver
+from .fold import Fold
+from .fusion import Grouping, is_final
+from .triggered_windows import TriggeredWindows
+from .user_code import Attribution, attributed, reraise
+from .window_operator import WindowOperator
 
 # The metric that counts what came too late.
 DROPPED_LATE = MetricName("penstock", "dropped_late")
