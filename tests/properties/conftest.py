@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import hypothesis
 import pytest
 from recording import Recording, recorded
+from side_by_side import IN_THIS_PROCESS, runner_of
 
 # Each property holds on each of them.
-STREAMING_RUNNERS = ["local"]
+STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS]
+
+# Of variants of a runner so many examples are tried of each: what an operator does is tried on the first.
+EXAMPLES_OF_VARIANTS = 25
 
 # Runs the pipeline that a function builds; what came to its end.
 Run = Callable[[Callable[[Any], Any]], Recording]
@@ -19,4 +24,38 @@ Run = Callable[[Callable[[Any], Any]], Recording]
 @pytest.fixture(scope="session", params=STREAMING_RUNNERS)
 def run(request: pytest.FixtureRequest) -> Run:
     """`run(build)` on each runner of streams in turn."""
-    return partial(recorded, runner=request.param)
+    return partial(recorded, runner=runner_of(request.param))
+
+
+# What looks at a whole run from one task's point of view.
+OF_ONE_TASK = {"test_nothing_holds_a_watermark_without_a_cause"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = [i for i in items if getattr(i, "originalname", "") not in OF_ONE_TASK or not has_tasks(variant_of(i))]
+
+
+def variant_of(item: pytest.Item) -> str:
+    """The runner that a property is tried on."""
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("run", "")) if callspec is not None else ""
+
+
+def has_tasks(variant: str) -> bool:
+    """Whether it cuts pipelines into several tasks."""
+    return variant in IN_THIS_PROCESS and IN_THIS_PROCESS[variant].parallelism > 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Try fewer examples on variants: these are settings of a function, which is the same for all its parameters."""
+    function: Any = getattr(item, "obj", None)
+    if variant_of(item) not in IN_THIS_PROCESS or not getattr(function, "is_hypothesis_test", False):
+        return (yield)
+    before = function._hypothesis_internal_use_settings
+    fewer = min(before.max_examples, EXAMPLES_OF_VARIANTS)
+    function._hypothesis_internal_use_settings = hypothesis.settings(before, max_examples=fewer)
+    try:
+        return (yield)
+    finally:
+        function._hypothesis_internal_use_settings = before
