@@ -20,7 +20,7 @@ from ...windowing.timestamp import Timestamp
 # A source that isn't finished after so many polls, each a second after the one before, is taken to have no end;
 # nor has one that gives more elements than a simulation could be tried on.
 PATIENCE = 20_000
-LONGEST = 1_000_000
+LONGEST = 100_000
 
 
 def sinks_of(graph: Graph) -> list[str]:
