@@ -50,6 +50,12 @@ snapshot_files.py      one file: records, each with a checksum
 disk.py                durable storage: local, or an object store
 simulated_disk.py      one that fails, tears and forgets under a seed
 
+Productions, each durable before it is delivered:
+
+production_log.py      one writer's log, and its sequencer
+seen_ids.py            what has come before
+bloom_filter.py        what surely has not
+
 Tasks: what one worker does between two shuffles, while time goes by:
 
 execution_graph.py     tasks and edges: the plan cut at its shuffles

@@ -18,14 +18,17 @@ import secrets
 import stat
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from ...io.filesystem import AnyPath, LocalFileSystem, filesystem_for, path_string, split_path
-from ...sdk.errors import SnapshotError
+from ...sdk.errors import SnapshotError, UnsupportedError
 
 # A file's content, whole or in pieces.
 Content: TypeAlias = bytes | Iterable[bytes]
+
+# The file's length is synced too, which is all that an append changes besides.
+_sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 # What a file is called until it is whole: its own name, and then this.
 UNFINISHED = ".unfinished"
@@ -50,6 +53,14 @@ class Disk(ABC):
         it is being produced, the file is as it was before; only after an `OSError` of the last step (the
         directory could not be synced) may it be there nevertheless.
         """
+
+    def append(self, path: str, content: bytes) -> None:
+        """Add to the end of a file; `FileNotFoundError` if it isn't there.
+
+        When this returns, what was added survives a power failure.  If it raises, or if the process dies, any
+        part of it may be there, from its beginning on.  Raises `UnsupportedError` where files are only put whole.
+        """
+        raise UnsupportedError(f"{path}: files can't be appended to there; give a directory of a local disk")
 
     @abstractmethod
     def open(self, path: str) -> BinaryIO:
@@ -108,6 +119,16 @@ class LocalDisk(Disk):
             _unlink(unfinished)
             raise
         _sync_directory(path)
+
+    def append(self, path: str, content: bytes) -> None:
+        descriptor = os.open(_local(path), os.O_WRONLY | os.O_APPEND)
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            _sync_data(descriptor)
+        finally:
+            os.close(descriptor)
 
     def open(self, path: str) -> BinaryIO:
         return open(_local(path), "rb")

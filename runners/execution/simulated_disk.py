@@ -52,6 +52,8 @@ class SimulatedDisk(Disk):
         # What a process sees now, and what it would find after a crash.
         self._files: dict[str, bytes] = {}
         self._durable: dict[str, bytes] = {}
+        # What files hold that were appended to, up to the last sync.
+        self._added: dict[str, bytes] = {}
         # Changes of names that no sync has made durable, in order.
         self._pending: list[Callable[[dict[str, bytes]], object]] = []
 
@@ -74,11 +76,25 @@ class SimulatedDisk(Disk):
         self._step(path)
         self._sync_names()
 
+    def append(self, path: str, content: bytes) -> None:
+        self._step(path)
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        first = self._random.randint(0, len(content))
+        for piece in (content[:first], content[first:]):
+            self._files[path] += piece
+            self._step(path)
+        # A name that isn't durable yet brings what was added along when it becomes so.
+        self._added[path] = self._files[path]
+        if path in self._durable:
+            self._durable[path] = self._files[path]
+
     def _rename(self, source: str, destination: str, content: bytes) -> None:
         def rename(files: dict[str, bytes]) -> None:
             files.pop(source, None)
-            files[destination] = content
+            files[destination] = self._added.get(destination, content)
 
+        self._added.pop(destination, None)
         rename(self._files)
         self._pending.append(rename)
 
@@ -134,6 +150,10 @@ class SimulatedDisk(Disk):
 
         Changes of names may each have reached the disk or not; a file that was being written is torn.
         """
+        for path, content in sorted(self._files.items()):
+            durable = self._durable.get(path)
+            if durable is not None and len(content) > len(durable) and content.startswith(durable):
+                self._durable[path] = content[: self._random.randint(len(durable), len(content))]
         torn = [path for path in sorted(self._files) if path.endswith(UNFINISHED) and path not in self._durable]
         for path in torn:
             content = self._files[path]

@@ -1,0 +1,222 @@
+"""The log of one writer's productions: what it appends is durable, and nobody else's (MillWheel, section 5).
+
+A production is one record: all of it is there after a crash, or nothing.  A record that a crash
+has torn can only be the last one, and is cut off; anything else that isn't as it was written is an error.
+
+**One writer.**  Each owner has a sequencer token, its *generation*, and a file of its own.  A new owner claims
+a greater generation, and only then reads what the one before it has written; it goes on in its own file.
+An owner appends, and then looks for a newer claim: if there is one, the append is refused.  Whichever
+was first, one of the two sees the other: an append that was not refused had been synced before
+the new claim was there, so the new owner has read it; and one that is refused was in a file that
+nobody reads any more, or was read and is the new owner's to deliver.  So a zombie's late write is never applied
+behind its successor's back, and the zombie delivers nothing of it.
+
+What this doesn't do: a zombie that is not told learns of it at its next append, not before; until then it
+computes in vain.  And the disk has to be one on which a process sees what others have
+written before: a local one is.
+
+>>> from penstock.runners.execution.simulated_disk import SimulatedDisk
+>>> from random import Random
+>>> disk = SimulatedDisk(Random(0))
+>>> log = ProductionLog(disk, "dir")
+>>> log.take_over("aa")
+[]
+>>> log.begin([b"whole"]); log.append(b"a change")
+>>> zombie, log = log, ProductionLog(disk, "dir")
+>>> log.take_over("bb")
+[b'whole', b'a change']
+>>> zombie.append(b"too late")
+Traceback (most recent call last):
+penstock.sdk.errors.StaleWriterError: dir: 00000002-bb has taken over from 00000001-aa ...
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from zlib import crc32
+
+from ...sdk.errors import CorruptSnapshotError, SnapshotError, StaleWriterError
+from .disk import UNFINISHED, Disk
+from .generations import claim, newest_claim
+from .manifest import Generation
+
+MAGIC = b"PENSTOCKLOG\x01"
+
+# Length, number, and the checksum of these two; then the record, and its own.
+_HEADER = struct.Struct(">QQ")
+_CRC = struct.Struct(">I")
+_FRAME = _HEADER.size + 2 * _CRC.size
+
+_FILE = re.compile(r"productions-(\d{8}-[0-9a-f]+)")
+
+
+class ProductionLog:
+    """A directory with the log of one writer after the other.
+
+    Args:
+      directory: is made if it isn't there.
+
+    Attributes:
+      generation: this owner's token; None until it has taken over.
+      length: how many bytes the log has.
+      records: how many records.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self.directory = directory
+        self.generation: Generation | None = None
+        self.length = 0
+        self.records = 0
+        self._disk = disk
+        self._is_broken = False
+
+    @property
+    def number(self) -> int:
+        """The number of this owner's generation; each one's is greater than those before."""
+        assert self.generation is not None
+        return int(self.generation.partition("-")[0])
+
+    def take_over(self, token: str) -> list[bytes]:
+        """Become the owner, and read what the one before has written, the oldest first.
+
+        Args:
+          token: hexadecimal digits that no other owner has.
+
+        Raises `CorruptSnapshotError` if that isn't as it was written, and `SnapshotError` where the disk fails.
+        """
+        try:
+            self._disk.make_directory(self.directory)
+            self.generation = claim(self._disk, self.directory, token)
+            names = self._disk.list(self.directory)
+            newest = max((name for name in names if _FILE.fullmatch(name)), default=None)
+            if newest is None:
+                return []
+            path = f"{self.directory}/{newest}"
+            return read_records(path, self._disk.read(path))
+        except FileNotFoundError as error:
+            # Somebody who has taken over since has removed it.
+            raise StaleWriterError(f"{self.directory}: somebody else takes over at the same time: {error}") from error
+        except OSError as error:
+            raise SnapshotError(f"{self.directory}: the log can't be read: {error}") from error
+
+    def begin(self, records: Iterable[bytes]) -> None:
+        """Begin this owner's file with these records, in place of whatever was there.
+
+        Only then may anything be done about what `take_over` has found.  Later on it makes the log shorter.
+        """
+        content = [MAGIC]
+        self.records = 0
+        for record in records:
+            content.append(self._framed(record))
+        try:
+            self._disk.write_atomically(self._path, content)
+            self._check()
+            names = self._disk.list(self.directory)
+            older = [n for n in names if _FILE.fullmatch(n) and n < self._name]
+            # Of those that are being written by somebody else now, none is this one's.
+            left = [n for n in names if n.endswith(UNFINISHED) and n.startswith(tuple(older))] if older else []
+            self._disk.remove(*(f"{self.directory}/{name}" for name in (*older, *left)))
+        except OSError as error:
+            self._is_broken = True
+            raise SnapshotError(f"{self._path} can't be written: {error}") from error
+        self.length = sum(map(len, content))
+
+    def append(self, record: bytes) -> None:
+        """Make a record durable.
+
+        Raises `StaleWriterError` if somebody has taken over, and `SnapshotError` where the disk fails: whether it
+        is in the log then only the next owner knows, and this one can't append any more.
+        """
+        if self._is_broken:
+            raise SnapshotError(f"{self._path}: an append has failed before, and what is behind it would not be read")
+        framed = self._framed(record)
+        try:
+            self._disk.append(self._path, framed)
+            self._check()
+        except FileNotFoundError:
+            self._is_broken = True
+            self._check()
+            raise
+        except OSError as error:
+            self._is_broken = True
+            raise SnapshotError(f"{self._path} can't be written: {error}") from error
+        except BaseException:
+            self._is_broken = True
+            raise
+        self.length += len(framed)
+
+    def _framed(self, record: bytes) -> bytes:
+        header = _HEADER.pack(len(record), self.records)
+        self.records += 1
+        return b"".join([header, _CRC.pack(crc32(header)), record, _CRC.pack(crc32(record))])
+
+    def _check(self) -> None:
+        """Raises `StaleWriterError` if there is a newer owner."""
+        newest = newest_claim(self._disk.list(self.directory))
+        if newest != self.generation:
+            raise StaleWriterError(f"{self.directory}: {newest} has taken over from {self.generation}")
+
+    @property
+    def _name(self) -> str:
+        assert self.generation is not None, "nobody has taken over"
+        return f"productions-{self.generation}"
+
+    @property
+    def _path(self) -> str:
+        return f"{self.directory}/{self._name}"
+
+
+def read_records(path: str, content: bytes) -> list[bytes]:
+    """The records of a file, without one that is torn at its end.
+
+    Raises `CorruptSnapshotError` if a record that isn't the last one is damaged.
+    """
+    if not content.startswith(MAGIC):
+        raise CorruptSnapshotError(path, f"{content[: len(MAGIC)]!r} at its beginning", f"{MAGIC!r}")
+    records: list[bytes] = []
+    place = len(MAGIC)
+    while place < len(content):
+        record = _record_at(content, place, len(records))
+        if record is None:
+            later = _any_later(content, place, len(records))
+            if later is not None:
+                raise CorruptSnapshotError(
+                    path, f"a damaged record {len(records)} at byte {place}", f"it to be whole, as record {later} is"
+                )
+            break
+        records.append(record)
+        place += _FRAME + len(record)
+    return records
+
+
+def _record_at(content: bytes, place: int, number: int) -> bytes | None:
+    """The record that begins there; None if there is no whole one of that number."""
+    start = place + _HEADER.size + _CRC.size
+    if start > len(content):
+        return None
+    length, found = _HEADER.unpack_from(content, place)
+    (crc,) = _CRC.unpack_from(content, place + _HEADER.size)
+    if crc != crc32(content[place : place + _HEADER.size]) or found != number:
+        return None
+    stop = start + length
+    if stop + _CRC.size > len(content):
+        return None
+    record = content[start:stop]
+    (crc,) = _CRC.unpack_from(content, stop)
+    return record if crc == crc32(record) else None
+
+
+def _any_later(content: bytes, place: int, number: int) -> int | None:
+    """The number of a whole record behind a place: an append begins when the one before it is durable."""
+    for later in range(number + 1, number + 3):
+        # The upper half of a number is zeros, so the search stops only where one may be.
+        wanted = struct.pack(">Q", later)
+        found = content.find(wanted, place)
+        while found >= 0:
+            begin = found - 8
+            if begin >= place and _record_at(content, begin, later) is not None:
+                return later
+            found = content.find(wanted, found + 1)
+    return None
