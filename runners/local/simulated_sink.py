@@ -5,6 +5,8 @@ What has to hold (two-phase commit):
 - nothing is visible that wasn't staged for a transaction and committed;
 - a transaction that was aborted is not committed later, nor one committed with other tokens than before;
 - nothing is written into a transaction before it has been prepared, or after it is over;
+- whenever a transaction begins, every table has had the same ones committed: what is visible in all of them
+  together is a part of the run up to one barrier;
 - at every moment, what is visible has nothing that the whole result hasn't, and takes nothing back
   that it never had.
 """
@@ -40,12 +42,14 @@ class SimulatedTable:
     Attributes:
       visible: by row, how often it is there: what was added less what was taken back.
       committed: by transaction, the tokens that it was committed with.
+      together: the tables that are committed to together.
     """
 
     def __init__(self, name: str, expected: Mapping[Row, int] | None = None) -> None:
         self.name = name
         self.visible: Counter[Row] = Counter()
         self.committed: dict[str, tuple[str, ...]] = {}
+        self.together: Sequence[SimulatedTable] = ()
         self._expected = expected
         self._prepared: set[str] = set()
         self._aborted: set[str] = set()
@@ -54,6 +58,9 @@ class SimulatedTable:
     def prepare(self, transaction: str) -> None:
         """A transaction begins."""
         self._require(transaction not in self.committed, f"{transaction} was committed, and is prepared again")
+        for other in self.together:
+            apart = sorted(self.committed.keys() ^ other.committed.keys())
+            self._require(not apart, f"{apart} were committed here or in {other.name}, and not in both")
         self._prepared.add(transaction)
 
     def opened(self, transaction: str) -> None:

@@ -146,6 +146,8 @@ class _Run:
         self.world = SimulatedWorld(seed, None if misfortunes is None else attrs.evolve(misfortunes))
         self.disk = DiskOfWorld(self.world)
         self.tables = {label: SimulatedTable(label, rows if is_monotone else None) for label, rows in expected.items()}
+        for table in self.tables.values():
+            table.together = list(self.tables.values())
         sinks = {label: SimulatedSink(self.world, table) for label, table in self.tables.items()}
         self.plan = fuse(with_sinks(graph, sinks), _never)
         random = self.world.random

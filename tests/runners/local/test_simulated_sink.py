@@ -77,6 +77,16 @@ def test_a_rule_that_is_broken_is_named(deeds: list[str], what: str) -> None:
         do(*deeds[-1].split())
 
 
+def test_tables_that_were_not_committed_to_together_are_named() -> None:
+    """One sink shows what came before a barrier, and the other one doesn't."""
+    one, other = table_with(("a", 1)), SimulatedTable("other")
+    other.together = [one, other]
+    one.commit("one", ["token"])
+
+    with pytest.raises(BrokenPromise, match=r"other: \['one'\] were committed here or in table, and not in both"):
+        other.prepare("two")
+
+
 def test_rows_that_are_too_many_at_any_moment_are_named() -> None:
     """More than there are in the end, where results are final; or fewer than none."""
     with pytest.raises(BrokenPromise, match="a is there 2 times, and 1 times in the end"):
