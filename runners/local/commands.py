@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from ...sdk.metrics import MetricsContainer
-from ..execution.counters import Counts
 from ..execution.manifest import PartReference
 from ..execution.remote_error import RemoteError
 from .messages import Barrier
 from .subtask import Completed, Played, Settled, SubtaskId
+from .tally import Tally
 
 
 class Inject(NamedTuple):
@@ -59,12 +58,14 @@ class Acknowledged(NamedTuple):
       part: where it is; None if the run keeps no snapshots.
       staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
       labels: the steps that something is kept of.
+      tally: what was counted before the snapshot.
     """
 
     epoch: int
     part: PartReference | None
     staged: dict[str, list[tuple[str, Any]]]
     labels: tuple[str, ...] = ()
+    tally: Tally | None = None
 
 
 class Declined(NamedTuple):
@@ -77,8 +78,7 @@ class Declined(NamedTuple):
 class Stopped(NamedTuple):
     """A slot has torn down all that it had."""
 
-    metrics: MetricsContainer
-    counts: Counts
+    tally: Tally
 
 
 class Failed(NamedTuple):
@@ -90,8 +90,7 @@ class Failed(NamedTuple):
 class Counted(NamedTuple):
     """What a slot has counted so far, and how it is getting on: for people to look at."""
 
-    counts: Counts
-    metrics: MetricsContainer
+    tally: Tally
     held_up: tuple[str, ...]
     backlog: int | None
     watermarks: dict[str, int]

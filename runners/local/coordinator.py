@@ -39,13 +39,17 @@ class Coordinator:
 
     Args:
       subtasks: who has to acknowledge.
+
+    Attributes:
+      epoch: that of the checkpoint under way; None if there is none.
+      began: when the last one began.
     """
 
     def __init__(self, subtasks: Collection[Hashable], settings: CheckpointSettings, now: int) -> None:
         self._subtasks = frozenset(subtasks)
         self._settings = settings
         self._next = None if settings.interval is None else now + settings.interval
-        self._began = 0
+        self.began = 0
         self._acknowledged: dict[Hashable, Any] = {}
         self.epoch: int | None = None
 
@@ -56,7 +60,7 @@ class Coordinator:
     def begin(self, epoch: int, now: int) -> None:
         """A checkpoint begins."""
         assert self.epoch is None
-        self.epoch, self._began, self._acknowledged = epoch, now, {}
+        self.epoch, self.began, self._acknowledged = epoch, now, {}
 
     def acknowledge(self, subtask: Hashable, epoch: int, part: Any) -> dict[Any, Any] | None:
         """A subtask has done its part; all parts, if it was the last one.  Of an epoch that is over, nothing."""
@@ -68,7 +72,7 @@ class Coordinator:
 
     def is_late(self, now: int) -> bool:
         """Whether the checkpoint under way has taken too long."""
-        return self.epoch is not None and now - self._began > self._settings.timeout
+        return self.epoch is not None and now - self.began > self._settings.timeout
 
     @property
     def missing(self) -> list[Any]:
@@ -79,4 +83,4 @@ class Coordinator:
         """The checkpoint under way is complete, or has failed."""
         self.epoch = None
         if self._settings.interval is not None:
-            self._next = max(self._began + self._settings.interval, now + self._settings.min_pause)
+            self._next = max(self.began + self._settings.interval, now + self._settings.min_pause)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..execution.execution_graph import EdgeKind, ExecutionGraph
 from .channel import ChannelId
-from .commands import Command, Report, Stopped
+from .commands import Command, Counted, Report, Stopped
 from .heartbeats import SILENCE, Heartbeats
 from .slot import Start
 from .slot_process import SlotProcess
@@ -43,6 +43,7 @@ class ForkedWorkers(Workers):
         self._beats: Heartbeats | None = None
         self._silent: set[int] = set()
         self._stopped: set[int] = set()
+        self._counted: dict[int, Counted] = {}
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
         context = multiprocessing.get_context("fork")
@@ -52,6 +53,7 @@ class ForkedWorkers(Workers):
             own[id.index % self.slots].append(id)
         controls = [context.Pipe() for _ in range(self.slots)]
         self._controls = [ours for ours, _ in controls]
+        self._counted = {}
         beats = self._beats = Heartbeats(self.slots)
         self._silent = set()
         self._stopped = set()
@@ -95,8 +97,12 @@ class ForkedWorkers(Workers):
             number = self._controls.index(ready)  # type: ignore[arg-type]
             try:
                 while number not in self._stopped and self._controls[number].poll():
-                    reports.append(self._controls[number].recv())
-                    if isinstance(reports[-1][1], Stopped):
+                    id, report = self._controls[number].recv()
+                    if isinstance(report, Counted):
+                        self._counted[number] = report
+                        continue
+                    reports.append((id, report))
+                    if isinstance(report, Stopped):
                         # It ends now.
                         self._stopped.add(number)
             except (EOFError, OSError):
@@ -124,6 +130,9 @@ class ForkedWorkers(Workers):
             elif silence < SILENCE and number in self._silent:
                 self._silent.remove(number)
                 _logger.warning("%s is alive again", name)
+
+    def counted(self) -> list[Counted]:
+        return list(self._counted.values())
 
     def _died(self, number: int) -> WorkerDied:
         process = self._processes[number]

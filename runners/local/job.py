@@ -19,10 +19,8 @@ import attrs
 
 from ...sdk import graph
 from ...sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
-from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
 from ...sdk.script import Script
-from ..execution.counters import Counts
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint, CheckpointKind
@@ -31,7 +29,6 @@ from ..execution.snapshot_store import SnapshotStore, fresh_token
 from .commands import (
     Acknowledged,
     Commit,
-    Counted,
     Declined,
     Drain,
     Failed,
@@ -48,7 +45,9 @@ from .requests import Answer, Inbox, Wish
 from .restarts import Restarts
 from .slot import SINKS, Start, part_name
 from .subtask import Completed, Played, Settled, SubtaskId
+from .tally import Tally
 from .transactions import Staged, Transactions
+from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of
 
 _logger = logging.getLogger(__name__)
@@ -58,6 +57,9 @@ Listener = Callable[[Answer], None]
 
 # How long, in microseconds, from one look at what is in loops to the next.
 _ROUND = 20_000
+
+# How long, in microseconds, from one look at how the slots are getting on to the next.
+_LOOK = 250_000
 
 # After so many changes a checkpoint is whole again, so that chains stay short.
 LONGEST_CHAIN = 10
@@ -101,7 +103,6 @@ class Job:
 
     Attributes:
       state: one of `PipelineState`.
-      metrics, counts: of the attempt that succeeded, or else of the last one, as far as known.
     """
 
     def __init__(
@@ -116,9 +117,6 @@ class Job:
         inbox: Inbox | None = None,
     ) -> None:
         self.state = PipelineState.RUNNING
-        self.metrics = MetricsContainer()
-        self.counts = Counts()
-        self.counted: dict[int, Counted] = {}
         self._graph = execution_graph
         self._workers = workers
         self._settings = settings
@@ -127,6 +125,7 @@ class Job:
         self._sleep = sleep
         self._token = token
         self._subtasks = ids_of(execution_graph)
+        self._observations = Observations([task.label for task in execution_graph.tasks], clock())
         self._transactions = Transactions(
             execution_graph.plan,
             None if store is None else store.disk,
@@ -146,6 +145,11 @@ class Job:
         self.last_checkpoint: Checkpoint | None = None
 
     # What others may ask for; from any thread
+
+    @property
+    def vitals(self) -> Vitals:
+        """How it is getting on, as of a moment ago."""
+        return self._observations.vitals
 
     def drain(self) -> None:
         """Have the sources stop, and everything that is under way be done."""
@@ -226,6 +230,7 @@ class Job:
                         raise PenstockError(str(error)) from error
                     raise
                 _logger.warning("the pipeline failed, and starts again in %.1f seconds: %s", wait, error)
+                self._observations.restarted(str(error))
             finally:
                 self._workers.end()
             if self._is_cancelled_within(wait):
@@ -309,6 +314,7 @@ class _Attempt:
         self._is_behind = False
         self._last_settled: int | None = None
         self._next_round = 0
+        self._next_look = 0
         self._has_to_settle = False
         self._is_playing = job._has_script
         self._is_final = False
@@ -317,7 +323,8 @@ class _Attempt:
         self._is_whole = True
         self._listeners: list[Listener] = []
         self._chain = LONGEST_CHAIN
-        self._stopped = 0
+        # What the slots had counted when they stopped.
+        self._tallies: list[Tally] = []
         self._drained = False
         self.progressed = False
 
@@ -343,6 +350,7 @@ class _Attempt:
             job._settings.aligns,
             job._settings.logs,
         )
+        job._observations.restored(None if self._checkpoint is None else self._checkpoint.epoch)
         job._workers.start(job._graph, start)
         if job._has_script:
             self._settle()
@@ -363,6 +371,9 @@ class _Attempt:
         """Begin what is due; whether the run is cancelled."""
         job, now = self._job, self._job._clock()
         job.look_at_requests()
+        if now >= self._next_look and not self._is_final:
+            self._next_look = now + _LOOK
+            job._observations.looked(now, job._workers.counted())
         if Wish.CANCEL in job._wishes:
             job._transactions.abort()
             return True
@@ -452,8 +463,6 @@ class _Attempt:
         """Take in a report; the state of the run, if it is over."""
         if isinstance(report, Failed):
             raise local(report.error)
-        if isinstance(report, Counted):
-            return None
         if isinstance(report, Stopped):
             return self._has_stopped(report)
         assert subtask is not None
@@ -490,6 +499,7 @@ class _Attempt:
         _logger.warning("%s: checkpoint %d failed: %s", job._store.directory, epoch, why)
         job._store.abort(epoch)
         coordinator.over(job._clock())
+        job._observations.checkpoint_failed()
         self._tell(Answer(False, f"the savepoint failed: {why}"))
         # What had changed is in the parts that are gone.
         self._chain = LONGEST_CHAIN
@@ -527,6 +537,9 @@ class _Attempt:
         self._coordinator.over(job._clock())
         self.progressed = True
         job.checkpoints_completed += 1
+        checkpoint = None if job._store is None else job.last_checkpoint
+        tallies = [report.tally for report in parts.values() if report.tally is not None]
+        job._observations.checkpointed(job._clock(), epoch, self._coordinator.began, checkpoint, tallies)
         if not self._is_final:
             job._workers.send(Commit(epoch, transactions))
         if self._kind is CheckpointKind.SAVEPOINT:
@@ -557,17 +570,11 @@ class _Attempt:
 
     def _has_stopped(self, report: Stopped) -> str | None:
         job = self._job
-        if self._stopped == 0:
-            job.metrics, job.counts = MetricsContainer(), Counts()
-        self._stopped += 1
-        job.metrics.merge(report.metrics)
-        for label, count in report.counts.steps.items():
-            own = job.counts.of(label)
-            own.read += count.read
-            own.written += count.written
-        if self._stopped < job._workers.slots:
+        self._tallies.append(report.tally)
+        if len(self._tallies) < job._workers.slots:
             return None
         self._publish(*self._final)
+        job._observations.ended(job._clock(), self._tallies)
         job._transactions.abort()
         if self._kind is CheckpointKind.SAVEPOINT:
             return PipelineState.CANCELLED

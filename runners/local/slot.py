@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import attrs
 
 from ...sdk.errors import SnapshotError
-from ...sdk.metrics import MetricsContainer, scoped
+from ...sdk.metrics import scoped
 from ..execution.clock import Clock
-from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.snapshot_store import SnapshotStore
@@ -32,6 +32,7 @@ from .commands import (
 )
 from .subtask import Report as SubtaskNews
 from .subtask import Snapshot, Subtask, SubtaskId
+from .tally import Tally, sum_of
 
 # A subtask's part of a checkpoint, and what belongs to the whole run.
 SINKS = "sinks"
@@ -90,8 +91,7 @@ class Slot:
         report: Callable[[Report], None],
         clock: Callable[[], int],
     ) -> None:
-        self.metrics = MetricsContainer()
-        self.counts = Counts()
+        self._tallies: dict[SubtaskId, Tally] = {}
         self._start = start
         self._report = report
         self._clock = clock
@@ -105,14 +105,14 @@ class Slot:
         self._labels: dict[SubtaskId, dict[str, None]] = {}
         for id in ids:
             own = self._clocks[id] = Clock(0 if start.has_script else clock())
+            tally = self._tallies[id] = Tally()
             self.subtasks[id] = Subtask(
                 execution_graph,
                 id,
                 own,
                 channels,
                 self._reporter(id),
-                self.metrics,
-                self.counts,
+                tally,
                 start.transaction,
                 f"{start.attempt}-{id.task}-{id.index}",
                 start.aligns,
@@ -127,13 +127,17 @@ class Slot:
 
     def start(self) -> None:
         """Start all subtasks: at the beginning, or where the checkpoint says."""
-        with scoped(self.metrics):
-            for id, subtask in self.subtasks.items():
-                restored = None
-                if self._start.checkpoint is not None:
-                    assert self._start.store is not None
-                    restored = restored_from(self._start.store, self._start.checkpoint, id, self._graph.parallelism)
+        for id, subtask in self.subtasks.items():
+            restored = None
+            if self._start.checkpoint is not None:
+                assert self._start.store is not None
+                restored = restored_from(self._start.store, self._start.checkpoint, id, self._graph.parallelism)
+            with self._counting(id):
                 subtask.start(restored)
+
+    def _counting(self, id: SubtaskId) -> AbstractContextManager[None]:
+        """Have what user code reports be this subtask's."""
+        return scoped(self._tallies[id].metrics)
 
     # Work
 
@@ -141,9 +145,9 @@ class Slot:
         """Let each subtask do a few things; whether any did."""
         self._tick()
         done = False
-        with scoped(self.metrics):
-            # The last tasks first: what is on its way out makes room for what comes in.
-            for subtask in reversed(self.subtasks.values()):
+        # The last tasks first: what is on its way out makes room for what comes in.
+        for subtask in reversed(self.subtasks.values()):
+            with self._counting(subtask.id):
                 for _ in range(_TURN):
                     if not subtask.step():
                         break
@@ -153,7 +157,7 @@ class Slot:
     def step(self, id: SubtaskId) -> bool:
         """Let one subtask do one thing; whether it did."""
         self._tick()
-        with scoped(self.metrics):
+        with self._counting(id):
             return self.subtasks[id].step()
 
     def _tick(self) -> None:
@@ -166,9 +170,9 @@ class Slot:
     def tick(self) -> None:
         """Time has passed: look at timers, and at the sources' watermarks."""
         self._tick()
-        with scoped(self.metrics):
-            for subtask in self.subtasks.values():
-                if subtask.injectors or self._is_due(subtask):
+        for subtask in self.subtasks.values():
+            if subtask.injectors or self._is_due(subtask):
+                with self._counting(subtask.id):
                     subtask.tick()
 
     def _is_due(self, subtask: Subtask) -> bool:
@@ -182,11 +186,11 @@ class Slot:
 
     def obey(self, command: Command) -> None:
         """Do what the process that runs the pipeline says."""
-        with scoped(self.metrics):
-            for id, subtask in self.subtasks.items():
+        for id, subtask in self.subtasks.items():
+            with self._counting(id):
                 self._obey(id, subtask, command)
         if isinstance(command, Stop):
-            self._report((None, Stopped(self.metrics, self.counts)))
+            self._report((None, Stopped(sum_of(self._tallies.values()))))
 
     def _obey(self, id: SubtaskId, subtask: Subtask, command: Command) -> None:
         if isinstance(command, Inject):
@@ -214,7 +218,7 @@ class Slot:
             for label, micros in subtask.execution.watermarks().items():
                 watermarks[label] = min(micros, watermarks.get(label, micros))
         held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_held_up)
-        return Counted(self.counts, self.metrics, held_up, sum(known) if known else None, watermarks)
+        return Counted(sum_of(self._tallies.values()), held_up, sum(known) if known else None, watermarks)
 
     # Snapshots
 
@@ -222,7 +226,7 @@ class Slot:
         """Write a subtask's snapshot."""
         store = self._start.store
         if store is None:
-            return Acknowledged(snapshot.epoch, None, snapshot.staged)
+            return Acknowledged(snapshot.epoch, None, snapshot.staged, tally=snapshot.tally)
         base = None if snapshot.is_whole else self._written[id]
         name = part_name(id, self._graph.parallelism)
         try:
@@ -234,7 +238,7 @@ class Slot:
             self._labels[id] = {}
         labels = self._labels[id]
         labels.update(dict.fromkeys(snapshot.labels))
-        return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels))
+        return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally)
 
     def abandon(self) -> None:
         """Close what is open: the attempt has failed."""

@@ -200,4 +200,5 @@ class StreamingResult(PipelineResult):
         return answer.epoch
 
     def metrics(self) -> MetricResults:
-        return MetricResults(self._job.metrics)
+        vitals = self._job.vitals
+        return MetricResults(vitals.committed.metrics, vitals.attempted.metrics)

@@ -16,11 +16,9 @@ import attrs
 
 from ...sdk import graph
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
-from ...sdk.metrics import MetricsContainer
 from ...sdk.script import Script
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.clock import Clock
-from ..execution.counters import Counts
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task
 from ..execution.fusion import Grouping
 from ..execution.percentiles import Percentiles
@@ -55,6 +53,7 @@ from .messages import (
 )
 from .overtaking import Overtaking
 from .script_injector import ScriptInjector, time_of_scripts
+from .tally import Tally, sum_of
 
 
 @attrs.frozen(order=True)
@@ -75,6 +74,7 @@ class Snapshot(NamedTuple):
       records: the chunks of it, serialised as they are asked for: at once, before anything else is done.
       labels: the steps that something is kept of.
       staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
+      tally: what was counted before the barrier.
     """
 
     epoch: int
@@ -82,6 +82,7 @@ class Snapshot(NamedTuple):
     labels: tuple[str, ...]
     staged: dict[str, list[tuple[str, Any]]]
     is_whole: bool
+    tally: Tally
 
 
 class Settled(NamedTuple):
@@ -135,8 +136,7 @@ class Subtask:
         clock: Clock,
         channels: Callable[[ChannelId], Channel],
         report: Callable[[Report], None],
-        metrics: MetricsContainer,
-        counts: Counts,
+        tally: Tally,
         transaction: str,
         unit: str,
         aligns: bool = True,
@@ -145,10 +145,11 @@ class Subtask:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
         self.execution = TaskExecution(
-            execution_graph.plan, self.task, clock, metrics, counts, transaction, unit, folds=False
+            execution_graph.plan, self.task, clock, tally.metrics, tally.counts, transaction, unit, folds=False
         )
         self._clock = clock
-        self._counts = counts
+        self._tally = tally
+        self._counts = tally.counts
         self._report = report
         self._transaction = transaction
         n = execution_graph.parallelism
@@ -499,7 +500,7 @@ class Subtask:
         self._snapshots.append((barrier.epoch, positions))
         staged = {label: list(tokens) for label, tokens in self._staged.items() if tokens}
         labels = tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
-        return Snapshot(barrier.epoch, records_of(chunks), labels, staged, barrier.is_whole)
+        return Snapshot(barrier.epoch, records_of(chunks), labels, staged, barrier.is_whole, sum_of([self._tally]))
 
     def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
         """A checkpoint is durable, and these transactions of the sinks are committed."""

@@ -7,11 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from ...sdk.metrics import MetricsContainer
-from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
 from .channel import Channel, ChannelId
-from .commands import Command, Report
+from .commands import Command, Counted, Report
 from .slot import Slot, Start
 from .subtask import SubtaskId
 
@@ -46,6 +44,10 @@ class Workers(ABC):
 
         Raises `WorkerDied`.
         """
+
+    def counted(self) -> list[Counted]:
+        """How the slots are getting on, as far as that is known; to be asked a few times a second."""
+        return []
 
     @abstractmethod
     def end(self) -> None:
@@ -111,12 +113,5 @@ class WorkersInThisProcess(Workers):
             self._slot.abandon()
             self._slot = None
 
-    @property
-    def metrics(self) -> MetricsContainer:
-        """What has been reported so far."""
-        return self.slot.metrics
-
-    @property
-    def counts(self) -> Counts:
-        """What has been counted so far."""
-        return self.slot.counts
+    def counted(self) -> list[Counted]:
+        return [] if self._slot is None else [self._slot.counted()]
