@@ -27,7 +27,7 @@ written before: a local one is.
 [b'whole', b'a change']
 >>> zombie.append(b"too late")
 Traceback (most recent call last):
-penstock.sdk.errors.StaleWriterError: dir: 00000002-bb has taken over from 00000001-aa ...
+penstock.sdk.errors.StaleWriterError: dir: 00000002-bb has taken over from 00000001-aa
 """
 
 from __future__ import annotations
