@@ -13,6 +13,7 @@ A crash in phase 2 is completed by committing again.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, ClassVar
@@ -44,7 +45,7 @@ class FileSink(Sink[Any]):
       compression_type: see `CompressionTypes`; 'auto' goes by the suffix.
       max_records_per_shard: begin another file after so many values.
       name_by_transaction: make the transaction part of the names, as an unbounded input
-        needs it: every epoch commits files of its own.
+        needs it: every epoch commits files of its own, whose names begin with its number.
       skip_if_empty: write no file at all when there are no elements.  Otherwise there
         is one, with its header.
       transform: what errors call whatever writes into this sink.
@@ -163,6 +164,12 @@ class FileSink(Sink[Any]):
             fs.create(join_path(directory, "prepared")).close()
             fs.sync_directory(directory)
             fs.sync_directory(split_path(directory)[0])
+
+    def for_many_transactions(self) -> FileSink:
+        sink = copy.copy(self)
+        # Nor is there a file for each transaction in which nothing came.
+        sink.name_by_transaction = sink.skip_if_empty = True
+        return sink
 
     def open_writer(self, transaction: str, unit: str) -> FileSinkWriter:
         return FileSinkWriter(self, self.staging_directory(transaction), unit)

@@ -43,8 +43,7 @@ class Write(WriteAsIs):
         if not sink.transform_is_given:
             sink.transform = pcoll.pipeline.full_label
         if not pcoll.is_bounded:
-            # Every epoch commits, and must neither replace what earlier ones wrote nor write nothing.
-            sink.name_by_transaction = sink.skip_if_empty = True
+            sink = sink.for_many_transactions()
         if sink.num_shards and not sink.sharded:
             sink.sharded = True
             if pcoll.is_bounded:

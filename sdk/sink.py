@@ -54,6 +54,10 @@ class Sink(ABC, Generic[T]):
     def open_writer(self, transaction: str, unit: str) -> SinkWriter[T]:
         """A writer for one worker; `unit` is unique to this worker and attempt."""
 
+    def for_many_transactions(self) -> Sink[T]:
+        """The same sink for a run that commits again and again: what one transaction publishes, no other replaces."""
+        return self
+
     @abstractmethod
     def commit(self, transaction: str, staged: Sequence[Any]) -> None:
         """Publish what was staged.  Idempotent: a second call changes nothing."""

@@ -30,6 +30,7 @@ class OutputRun:
         self._sink: Sink[Any] = primitive.sink
         self._transaction = transaction
         self._unit = unit
+        self._writers = 0
         self._count = counts.of(self.label)
         self._writer: SinkWriter[Any] | None = None
 
@@ -43,7 +44,9 @@ class OutputRun:
 
     def _write(self, bundle: Bundle) -> None:
         if self._writer is None:
-            self._writer = self._sink.open_writer(self._transaction, self._unit)
+            # The next one may write in the same transaction.
+            self._writers += 1
+            self._writer = self._sink.open_writer(self._transaction, f"{self._unit}-{self._writers}")
         self._writer.write(bundle)
 
     def stage(self) -> None:

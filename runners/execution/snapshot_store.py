@@ -277,6 +277,10 @@ class SnapshotStore:
             _logger.warning("%s: old checkpoints can't be removed, and stay for now: %s", self.directory, error)
         return checkpoint
 
+    def is_open(self, epoch: int) -> bool:
+        """Whether a checkpoint has begun, and is neither committed nor aborted."""
+        return epoch in self._open
+
     def abort(self, epoch: int) -> None:
         """Give up a checkpoint that was begun, and remove what was written of it.
 

@@ -43,10 +43,15 @@ class Found:
 
 @attrs.frozen
 class Skipped:
-    """An epoch that can't be restored, and why."""
+    """An epoch that can't be restored, and why.
+
+    Attributes:
+      was_committed: whether its manifest is there; without one it can't be told.
+    """
 
     epoch: int
     reason: str
+    was_committed: bool = True
 
 
 @attrs.frozen
@@ -144,7 +149,7 @@ def newest_complete(disk: Disk, directory: str) -> Recovery:
         reasons = "; ".join(f"epoch {skip.epoch}: {skip.reason}" for skip in skipped)
         raise CorruptSnapshotError(directory, f"no checkpoint that is whole ({reasons})", "one that can be restored")
     skipped[:0] = [
-        Skipped(epoch, "no manifest: it was never committed, or its manifest was removed")
+        Skipped(epoch, "no manifest: it was never committed, or its manifest was removed", was_committed=False)
         for epoch in _without_manifest(disk, directory, found, whole)
     ]
     for skip in skipped:

@@ -131,6 +131,12 @@ class Job:
             None if store is None else store.disk,
             "" if store is None else store.directory,
         )
+        # What ends is published at its end, all at once, in one transaction.
+        self._commits_at_end = execution_graph.plan.graph.is_bounded
+        # The transaction that the newest checkpoint goes on with, and what others have staged in it until then.
+        self._unfinished: str | None = None
+        self._carried: Staged = {}
+        self._is_in_doubt = False
         self._has_script = any(_has_script(step) for step in execution_graph.plan.steps)
         self._has_loops = any(edge.kind is EdgeKind.BACK for task in execution_graph.tasks for edge in task.inputs)
         self._epoch = 0
@@ -204,27 +210,37 @@ class Job:
         except BaseException:
             self.state = PipelineState.FAILED
             with suppress(Exception):
-                self._settle_sinks(None if self._store is None else self._store.newest_complete().checkpoint)
+                self._settle(None if self._store is None else self._store.newest_complete().checkpoint)
             raise
         finally:
             self._answer_at_end()
 
     def _run_attempts(self) -> None:
         restarts = self._settings.restarts.fresh()
+        has_begun = False
         while True:
-            checkpoint = self._recover()
-            attempt = _Attempt(self, checkpoint)
-            # A sink that can't be written to won't get better by waiting.
-            attempt.prepare()
+            attempt = None
             try:
+                checkpoint = self._recover()
+                if checkpoint is not None and (ended := checkpoint.metadata.get("ended")) is not None:
+                    self._has_ended(checkpoint, ended)
+                    return
+                attempt = _Attempt(self, checkpoint)
+                attempt.prepare()
+                has_begun = True
                 self.state = attempt.run()
                 return
             except StaleWriterError:
                 raise
             except (PenstockError, WorkerDied) as error:
+                # What is wrong before anything has begun won't get better by waiting.
+                if not has_begun:
+                    raise
                 if isinstance(error, WorkerDied) and self._store is None:
                     raise PenstockError(f"{error}; without --checkpoint_dir there is nothing to go on from") from error
-                wait = None if self._store is None else restarts.after_failure(attempt.progressed)
+                self._is_in_doubt |= isinstance(error, UncertainCommitError)
+                progressed = attempt is not None and attempt.progressed
+                wait = None if self._store is None else restarts.after_failure(progressed)
                 if wait is None:
                     if isinstance(error, WorkerDied):
                         raise PenstockError(str(error)) from error
@@ -233,10 +249,24 @@ class Job:
                 self._observations.restarted(str(error))
             finally:
                 self._workers.end()
+            if attempt is not None:
+                attempt.abandon()
             if self._is_cancelled_within(wait):
                 self._recover()
                 self.state = PipelineState.CANCELLED
                 return
+
+    def _has_ended(self, checkpoint: Checkpoint, ended: str) -> None:
+        assert self._store is not None
+        _logger.warning(
+            "%s: the run that these checkpoints are of has ended (%s, epoch %d), and there is nothing left to do; to "
+            "run the pipeline anew, give another --checkpoint_dir",
+            self._store.directory,
+            ended,
+            checkpoint.epoch,
+        )
+        self.last_checkpoint = checkpoint
+        self.state = ended
 
     def _is_cancelled_within(self, seconds: float) -> bool:
         """Wait before the next start, but no longer than until somebody wants the job to end."""
@@ -250,19 +280,40 @@ class Job:
         """The checkpoint to start from; what it staged is committed, and all else that was staged removed."""
         if self._store is None:
             return None
+        if self._is_in_doubt:
+            # If nobody else has taken over: the manifest that may be there yet, or come, must count now or never.
+            self._store.sweep()
+            self._store.take_over()
+            self._is_in_doubt = False
         recovery = self._store.newest_complete()
         checkpoint = recovery.checkpoint
         if checkpoint is not None:
             self._check_labels(checkpoint)
             self._epoch = max(self._epoch, checkpoint.epoch)
-        self._settle_sinks(checkpoint)
-        self._store.sweep()
+            skipped = [skip.epoch for skip in recovery.skipped if skip.was_committed]
+            if skipped and self._transactions.has_sinks:
+                _logger.warning(
+                    "%s: goes on from epoch %d; what sinks have published of epoch %s stays, and comes again",
+                    self._store.directory,
+                    checkpoint.epoch,
+                    ", ".join(map(str, reversed(skipped))),
+                )
+        self._settle(checkpoint)
         return checkpoint
 
-    def _settle_sinks(self, checkpoint: Checkpoint | None) -> None:
+    def _settle(self, checkpoint: Checkpoint | None) -> None:
         """Commit what the newest checkpoint has staged, and remove all else that was staged."""
+        if self._store is not None:
+            # If somebody else has taken over, this is theirs to do.
+            self._store.sweep()
         staged = {} if checkpoint is None else self._staged_in(checkpoint)
-        self._transactions.abort(but=self._transactions.commit(staged))
+        self._unfinished = None if checkpoint is None else checkpoint.metadata.get("transaction")
+        if self._unfinished is None:
+            self._carried = {}
+            self._transactions.abort(but=self._transactions.commit(staged))
+        else:
+            self._carried = staged
+            self._transactions.abort(but=[self._unfinished])
 
     def _staged_in(self, checkpoint: Checkpoint) -> Staged:
         assert self._store is not None
@@ -278,6 +329,7 @@ class Job:
         known = {label_of(step) for step in plan.steps} | {node.producer for node in plan.graph.pcollections.values()}
         known |= {f"{n.producer}[{n.tag}]" for n in plan.graph.pcollections.values()}
         kept = {label for part in checkpoint.metadata["parts"].values() for label in part["labels"]}
+        kept |= {label for label, tokens in self._staged_in(checkpoint).items() if tokens}
         unknown = sorted(kept - known)
         if unknown and not self._settings.allow_dropped_state:
             assert self._store is not None
@@ -305,7 +357,7 @@ class _Attempt:
         self._job = job
         self._checkpoint = checkpoint
         self._name = job._token()
-        self._count = 0
+        self._transaction = ""
         self._coordinator = Coordinator(job._subtasks, job._settings.checkpoints, job._clock())
         self._completed: set[SubtaskId] = set()
         self._settling: set[SubtaskId] | None = None
@@ -329,9 +381,14 @@ class _Attempt:
         self.progressed = False
 
     def _next_transaction(self) -> str:
-        self._count += 1
-        transaction = f"{self._name}-{self._count}"
-        self._job._transactions.begin(transaction)
+        """What sinks write to from the next barrier on; its name says in which epoch that is."""
+        job = self._job
+        if job._commits_at_end and self._transaction:
+            return self._transaction
+        transaction = f"{job._epoch + 1:08d}-{self._name}"
+        if job._commits_at_end and job._unfinished is not None:
+            transaction = job._unfinished
+        job._transactions.begin(transaction)
         return transaction
 
     def prepare(self) -> None:
@@ -375,7 +432,7 @@ class _Attempt:
             self._next_look = now + _LOOK
             job._observations.looked(now, job._workers.counted())
         if Wish.CANCEL in job._wishes:
-            job._transactions.abort()
+            self._abort_what_is_open()
             return True
         if Wish.DRAIN in job._wishes and not self._drained:
             self._drained = True
@@ -412,8 +469,6 @@ class _Attempt:
         """Begin a checkpoint."""
         job = self._job
         epoch = job.next_epoch()
-        if job._store is not None:
-            job._store.begin(epoch)
         self._coordinator.begin(epoch, now)
         if job._settings.stops_the_world or self._is_final:
             job._workers.send(Pause(True))
@@ -421,7 +476,11 @@ class _Attempt:
         self._listeners = list(job._savepoints) if is_savepoint else []
         self._is_whole = is_savepoint or self._chain >= LONGEST_CHAIN
         try:
+            if job._store is not None:
+                job._store.begin(epoch)
             transaction = "" if self._is_final else self._next_transaction()
+        except StaleWriterError:
+            raise
         except SnapshotError as error:
             self._give_up(str(error))
             return
@@ -497,7 +556,9 @@ class _Attempt:
         if self._is_final:
             raise PenstockError(f"{job._store.directory}: the last checkpoint, of epoch {epoch}, failed: {why}")
         _logger.warning("%s: checkpoint %d failed: %s", job._store.directory, epoch, why)
-        job._store.abort(epoch)
+        # That may be what has failed.
+        if job._store.is_open(epoch):
+            job._store.abort(epoch)
         coordinator.over(job._clock())
         job._observations.checkpoint_failed()
         self._tell(Answer(False, f"the savepoint failed: {why}"))
@@ -509,7 +570,10 @@ class _Attempt:
     def _complete(self, epoch: int, parts: dict[SubtaskId, Acknowledged]) -> None:
         """All parts of a checkpoint are durable: commit it, and then the sinks."""
         job = self._job
-        staged: dict[str, list[tuple[str, Any]]] = {}
+        staged: dict[str, list[tuple[str, Any]]] = {
+            label: [token for token in tokens if token[0] in job._transactions.open]
+            for label, tokens in job._carried.items()
+        }
         for subtask in sorted(parts):
             for label, tokens in parts[subtask].staged.items():
                 staged.setdefault(label, []).extend(job._transactions.still_open(tokens))
@@ -533,7 +597,9 @@ class _Attempt:
                 self._give_up(str(error))
                 return
             self._chain = 0 if self._is_whole else self._chain + 1
-        transactions = job._transactions.commit(staged)
+        transactions: tuple[str, ...] = ()
+        if not job._commits_at_end or self._ends is not None:
+            transactions = job._transactions.commit(staged)
         self._coordinator.over(job._clock())
         self.progressed = True
         job.checkpoints_completed += 1
@@ -566,7 +632,33 @@ class _Attempt:
             part_name(id, n): {"subtask": id.index, "of": n, "labels": list(report.labels)}
             for id, report in parts.items()
         }
-        job.last_checkpoint = store.commit(epoch, references, {"parts": described}, self._kind)
+        metadata: dict[str, Any] = {"parts": described}
+        if self._ends is not None:
+            metadata["ended"] = self._ends
+        elif job._commits_at_end:
+            metadata["transaction"] = self._transaction
+        job.last_checkpoint = store.commit(epoch, references, metadata, self._kind)
+        job._unfinished = metadata.get("transaction")
+
+    @property
+    def _ends(self) -> str | None:
+        """The state of the run behind the checkpoint under way, if there is nothing left to do."""
+        if not self._is_final or self._kind is CheckpointKind.SAVEPOINT:
+            return None
+        return PipelineState.DRAINED if self._drained else PipelineState.DONE
+
+    def abandon(self) -> None:
+        """Remove what was written of a checkpoint that nobody will complete."""
+        epoch, store = self._coordinator.epoch, self._job._store
+        if epoch is not None and store is not None and store.is_open(epoch):
+            # Whether it is there, if it is in doubt, is found out otherwise.
+            with suppress(UncertainCommitError):
+                store.abort(epoch)
+
+    def _abort_what_is_open(self) -> None:
+        """Remove what is staged, but for what the newest checkpoint goes on with."""
+        unfinished = self._job._unfinished
+        self._job._transactions.abort(but=() if unfinished is None else [unfinished])
 
     def _has_stopped(self, report: Stopped) -> str | None:
         job = self._job
@@ -575,10 +667,8 @@ class _Attempt:
             return None
         self._publish(*self._final)
         job._observations.ended(job._clock(), self._tallies)
-        job._transactions.abort()
-        if self._kind is CheckpointKind.SAVEPOINT:
-            return PipelineState.CANCELLED
-        return PipelineState.DRAINED if self._drained else PipelineState.DONE
+        self._abort_what_is_open()
+        return self._ends or PipelineState.CANCELLED
 
 
 def _has_script(step: Any) -> bool:

@@ -23,6 +23,7 @@ from .job import Job, JobSettings
 from .requests import Answer, Inbox
 from .restarts import Restarts
 from .signals import stopping_on_signals
+from .transactions import committing_often
 from .workers import Workers, WorkersInThisProcess
 
 # Seconds: how often a thread that waits looks up, and how long a cancelled job may take to end.
@@ -50,7 +51,8 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
             f"option --checkpoint_mode=unaligned: barriers don't overtake in a loop, and {loops[0].label} is one; "
             "use --checkpoint_mode=aligned"
         )
-    plan = fuse(graph, _never)
+    store = _store_of(graph, streaming)
+    plan = fuse(graph if graph.is_bounded or store is None else committing_often(graph), _never)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
     runs: Workers = (
@@ -67,7 +69,6 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         restarts=Restarts(streaming.max_restarts, streaming.restart_delay),
         allow_dropped_state=streaming.allow_dropped_state,
     )
-    store = _store_of(graph, streaming)
     return Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=_inbox_of(store, streaming))
 
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
 import msgspec
 
-from ...sdk import graph
 from ...sdk.errors import SnapshotError
+from ...sdk.graph import Graph, ParDo, Transform
 from ...sdk.sink import Sink
 from ..execution.disk import Disk
 from ..execution.fusion import Output, Plan
@@ -40,7 +41,7 @@ class Transactions:
         for step in plan.steps:
             if isinstance(step, Output):
                 primitive = step.transform.primitive
-                assert isinstance(primitive, graph.ParDo)
+                assert isinstance(primitive, ParDo)
                 assert primitive.sink is not None
                 self._sinks[step.transform.label] = primitive.sink
         self._disk = disk
@@ -61,6 +62,11 @@ class Transactions:
         """Those of what a subtask has staged that aren't committed: it may not have heard yet of those that are."""
         return [(transaction, token) for transaction, token in tokens if transaction in self._open]
 
+    @property
+    def has_sinks(self) -> bool:
+        """Whether anything is written at all."""
+        return bool(self._sinks)
+
     def recall(self) -> None:
         """Find the transactions that an earlier run has left open."""
         if self._disk is not None and self._disk.exists(self._path):
@@ -73,7 +79,8 @@ class Transactions:
         """
         if not self._sinks:
             return
-        self._open.append(transaction)
+        if transaction not in self._open:
+            self._open.append(transaction)
         self._write()
         for label, sink in self._sinks.items():
             _guarded(label, partial(sink.prepare, transaction))
@@ -113,6 +120,22 @@ class Transactions:
                 self._disk.write_atomically(self._path, msgspec.json.encode(self._open))
             except OSError as error:
                 raise SnapshotError(f"{self._path} can't be written: {error}") from error
+
+
+def committing_often(graph: Graph) -> Graph:
+    """The graph with sinks that many transactions may be committed to.
+
+    Those of bounded inputs too: where there are others without an end, nothing waits for one.
+    """
+
+    def with_sink(transform: Transform) -> Transform:
+        primitive = transform.primitive
+        if not isinstance(primitive, ParDo) or primitive.sink is None:
+            return transform
+        sink = primitive.sink.for_many_transactions()
+        return attrs.evolve(transform, primitive=attrs.evolve(primitive, sink=sink))
+
+    return attrs.evolve(graph, transforms=tuple(map(with_sink, graph.transforms)))
 
 
 def _guarded(label: str, action: Callable[[], Any]) -> Any:
