@@ -257,6 +257,8 @@ class TriggeredWindows:
         if not groups:
             return
         (_, first), *rest = groups
+        # What is kept in order by windows is out of it while a part lies within the whole.
+        self._merging.remove(state)
         for own, window in rest:
             end = window.max_micros
             part = WindowState(state.key, (window,), end, end, state.accumulator.taken(own), state.decision)
@@ -268,8 +270,8 @@ class TriggeredWindows:
                 self._stamp(part, 0)
         if first != state.windows[0]:
             end = first.max_micros
-            self._merging.move(state, first)
             self._place(state, [state], first, end, min(end + self._lateness, MAX_MICROS))
+        self._merging.put(state)
 
     def _place(
         self, state: WindowState, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int
@@ -424,6 +426,10 @@ class TriggeredWindows:
     def next_processing_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""
         return self._processing_times.next()
+
+    def next_event_time(self) -> int | None:
+        """The watermark, in microseconds, at which something may be due."""
+        return self._event_times.next()
 
     # The output watermark
 

@@ -287,3 +287,23 @@ def test_what_can_not_be_grouped_is_refused(element: Any, error: type[Exception]
     """By its class, as by any grouping."""
     with pytest.raises(error):
         Windows(FixedWindows(10), None, trigger=EACH).come((element, 1))
+
+
+def test_a_session_that_parts_in_three_leaves_them_in_order() -> None:
+    """The one that goes on in the place of the whole may be the last of them; the others were then out of order."""
+    windows = Windows(Sessions(4), retracted=True, trigger=EACH, accumulation_mode=RETRACTING)
+
+    def come(value: int, start: int, end: int, sign: int = 1) -> None:
+        window = IntervalWindow(start, end)
+        windows.process(Bundle([("k", value)], [window.max_micros], [(window,)], signs=sign))
+
+    # As they come out of sessions: of any length, and the longest is taken back.
+    for value, start, end in ((1, 0, 4), (2, 5, 9), (4, 10, 14), (8, 12, 16), (16, 0, 16)):
+        come(value, start, end)
+    come(16, 0, 16, sign=-1)
+    come(2, 5, 9, sign=-1)
+    come(32, 6, 8)
+    come(64, 15, 20)
+    standing = {state.window: state.pair[1] for state in windows.all() if state.pane}
+    spans = [IntervalWindow(0, 4), IntervalWindow(6, 8), IntervalWindow(10, 20)]
+    assert dict(zip(spans, (1, 32, 4 + 8 + 64), strict=True)) == standing
