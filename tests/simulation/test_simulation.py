@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 import subprocess
 import sys
@@ -101,10 +102,10 @@ def test_the_same_seed_gives_one_trace_in_every_process() -> None:
     """Also where strings have other hashes: a seed that failed there fails here."""
 
     def traces(hash_seed: str) -> str:
-        tests = pathlib.Path(__file__).parent.parent
+        paths = [str(pathlib.Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
         ran = subprocess.run(
             [sys.executable, "-c", TRACED],
-            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(tests)},
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             capture_output=True,
             text=True,
             check=True,
