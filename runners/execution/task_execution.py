@@ -82,6 +82,9 @@ class TaskExecution:
         }
         self._watermarks: dict[int, int] = dict.fromkeys(plan.graph.pcollections, MIN_MICROS)
         self._edge_watermarks: dict[int, int] = {edge.id: MIN_MICROS for edge in task.inputs}
+        # What holds nobody back for now: edges and sources that were declared to, and what comes of them.
+        self._idle_inputs: set[tuple[bool, int]] = set()
+        self._idle: set[int] = set()
         broadcast = {edge.pcollection: edge.id for edge in task.inputs if edge.kind is EdgeKind.BROADCAST}
         self._side_input_edges = broadcast
         self.dataflow = Dataflow(
@@ -172,6 +175,18 @@ class TaskExecution:
         if watermark > self._edge_watermarks[edge.id]:
             self._edge_watermarks[edge.id] = watermark
 
+    def rest(self, pcollection: int, is_idle: bool) -> None:
+        """Whether a source is idle, by the PCollection that it makes here."""
+        (self._idle_inputs.add if is_idle else self._idle_inputs.discard)((False, pcollection))
+
+    def rest_edge(self, edge: Edge, is_idle: bool) -> None:
+        """Whether nothing on an edge that ends here holds anybody back."""
+        (self._idle_inputs.add if is_idle else self._idle_inputs.discard)((True, edge.id))
+
+    def is_idle(self, pcollection: int) -> bool:
+        """Whether a PCollection that is made here holds nobody back for now."""
+        return pcollection in self._idle
+
     def watermark(self, pcollection: int) -> int:
         """The watermark of a PCollection that is made here."""
         return self._watermarks[pcollection]
@@ -219,6 +234,8 @@ class TaskExecution:
 
     def propagate(self) -> None:
         """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
+        if self._idle_inputs or self._idle:
+            self._propagate_idleness()
         self._propagate_once()
         while any(loop.waiting for loop in self._loops.values()):
             self._propagate_once()
@@ -240,13 +257,31 @@ class TaskExecution:
                 self._advance_loop(step)
             elif isinstance(step, Union):
                 (output,) = step.transform.outputs.values()
-                watermarks = [self._input_watermark(step, i) for i in inputs_of(step)]
-                self.move(output, min(watermarks, default=MAX_MICROS))
+                if output not in self._idle:
+                    inputs = [i for i in inputs_of(step) if not self._idle_inputs or not self._is_idle_input(step, i)]
+                    self.move(output, min((self._input_watermark(step, i) for i in inputs), default=MAX_MICROS))
             elif isinstance(step, Grouping):
                 watermark = self._input_watermark(step, step.transform.inputs[0])
                 moved = self.groupings[step.transform.label].advance(watermark)
                 for output in step.transform.outputs.values():
                     self.move(output, moved)
+
+    def _propagate_idleness(self) -> None:
+        """What comes of nothing but idle inputs is idle, once nothing that came before holds it back."""
+        self._idle = {pcollection for is_edge, pcollection in self._idle_inputs if not is_edge}
+        for step in self.task.steps:
+            inputs = inputs_of(step)
+            if not inputs or isinstance(step, Head) or not all(self._is_idle_input(step, i) for i in inputs):
+                continue
+            if not isinstance(step, Union):
+                watermark = self._input_watermark(step, inputs[0])
+                self._idle.update(output for output in outputs_of(step) if self._watermarks[output] >= watermark)
+            else:
+                self._idle.update(outputs_of(step))
+
+    def _is_idle_input(self, step: Step, pcollection: int) -> bool:
+        edge = self._by_arrival.get((id(step), pcollection))
+        return pcollection in self._idle if edge is None else (True, edge.id) in self._idle_inputs
 
     def _advance_loop(self, head: Head) -> None:
         """Take what has come back, and then let the watermark go as far as what is in the loop allows."""

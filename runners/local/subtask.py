@@ -298,6 +298,7 @@ class Subtask:
 
     def _move_edge(self, edge: int) -> None:
         known = [micros for id, micros in self._watermarks.items() if id.edge == edge and micros is not None]
+        self.execution.rest_edge(self._edges[edge], not known)
         if known:
             self.execution.move_edge(self._edges[edge], min(known))
 
@@ -381,6 +382,7 @@ class Subtask:
         execution, now = self.execution, self._clock.now
         for injector in self.injectors:
             micros = injector.watermark(now)
+            execution.rest(injector.output, micros is None)
             if micros is not None:
                 execution.move(injector.output, micros)
             if self._percentiles_used:
@@ -393,19 +395,13 @@ class Subtask:
                 self._percentiles.lets_go(script.label, script.is_finished)
             self._advance_percentiles()
         execution.propagate()
-        is_idle = self._is_idle()
         for exchange in self.exchanges:
-            watermark = execution.watermark(exchange.edge.pcollection)
-            exchange.move(None if is_idle and watermark < MAX_MICROS else watermark)
+            pcollection = exchange.edge.pcollection
+            watermark = execution.watermark(pcollection)
+            exchange.move(None if execution.is_idle(pcollection) and watermark < MAX_MICROS else watermark)
         if not self._has_completed and self.is_complete():
             self._has_completed = True
             self._report(Completed())
-
-    def _is_idle(self) -> bool:
-        """Whether nothing comes in that would hold anybody back."""
-        if self.injectors:
-            return all(injector.watermark(self._clock.now) is None for injector in self.injectors)
-        return bool(self._watermarks) and all(micros is None for micros in self._watermarks.values())
 
     def is_complete(self) -> bool:
         """Whether everything has come, and nothing more will come out."""

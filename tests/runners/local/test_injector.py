@@ -1,0 +1,149 @@
+"""A source's partitions, offsets and watermarks in one subtask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from recording import Recording
+from subtasks_by_hand import ByHand, graph_of
+
+import penstock as beam
+from penstock.runners.local.injector import Injector, number_of
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
+from penstock.windowing import GLOBAL_WINDOW, FixedWindows, Timestamp
+from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
+
+
+class Scripted(UnboundedSource[Any]):
+    """Partitions that are as a test has set them: their values, watermark, and whether they are idle or over."""
+
+    def __init__(self, **partitions: dict[str, Any]) -> None:
+        self.state = partitions
+
+    def __copy__(self) -> Scripted:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Scripted:
+        return self
+
+    def partitions(self) -> Sequence[str]:
+        return list(self.state)
+
+    def open(self, partition: str, offset: int | None) -> UnboundedReader[Any]:
+        return ScriptedReader(self.state[partition], offset or 0)
+
+
+class ScriptedReader(UnboundedReader[Any]):
+    def __init__(self, state: dict[str, Any], offset: int) -> None:
+        self.state = state
+        self.at = offset
+
+    def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
+        values = self.state.get("values", [])[self.at : self.at + max_elements]
+        self.at += len(values)
+        return Bundle(list(values), [0] * len(values), (GLOBAL_WINDOW,)) if values else None
+
+    def offset(self) -> int:
+        return self.at
+
+    def watermark(self, now: Timestamp) -> int:
+        return int(self.state.get("watermark", MIN_MICROS))
+
+    def is_idle(self, now: Timestamp) -> bool:
+        return bool(self.state.get("idle"))
+
+    def is_finished(self) -> bool:
+        return bool(self.state.get("over")) and self.at == len(self.state.get("values", []))
+
+
+def injector_of(source: Scripted, index: int = 0, parallelism: int = 1, positions: Any = None) -> Injector:
+    graph = graph_of(lambda p: p | beam.io.Read(source))
+    (step,) = graph.tasks[0].sources
+    injector = Injector(step, index, parallelism)
+    injector._source = source
+    injector.start(0, positions)
+    return injector
+
+
+def drained(injector: Injector) -> list[Any]:
+    values: list[Any] = []
+    while bundle := injector.poll(2, 0):
+        values += bundle.values
+    return values
+
+
+def test_partitions_are_read_in_turn() -> None:
+    """None waits for another's end."""
+    injector = injector_of(Scripted(a={"values": [1, 2, 3, 4]}, b={"values": [10, 20, 30]}))
+    assert [1, 2, 10, 20, 3, 4, 30] == drained(injector)
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
+def test_each_partition_is_one_subtasks(parallelism: int) -> None:
+    """Also after a restore, whatever the number was before."""
+    source = Scripted(**{name: {"values": [name] * 4} for name in "abcdefg"})
+    first = [injector_of(source, index, 2) for index in range(2)]
+    for injector in first:
+        injector.poll(3, 0)
+    read = sum(p.offset or 0 for injector in first for p in injector.positions())
+    positions = [position for injector in first for position in injector.positions()]
+    again = [injector_of(source, index, parallelism, positions) for index in range(parallelism)]
+    rest = [value for injector in again for value in drained(injector)]
+    assert 7 * 4 - read == len(rest)
+    assert 6 == read
+
+
+def test_the_watermark_is_the_least_of_those_that_are_neither_idle_nor_over() -> None:
+    """And never goes back."""
+    source = Scripted(a={"watermark": 5}, b={"watermark": 3}, c={"watermark": 1, "idle": True})
+    injector = injector_of(source)
+    assert 3 == injector.watermark(0)
+    source.state["b"]["idle"] = True
+    assert 5 == injector.watermark(0)
+    source.state["b"]["idle"] = False
+    assert 5 == injector.watermark(0)
+
+
+def test_where_all_are_idle_there_is_none_and_where_all_are_over_it_is_the_end_of_time() -> None:
+    """The former holds nobody back, for now."""
+    source = Scripted(a={"idle": True, "over": True})
+    injector = injector_of(source)
+    assert None is injector.watermark(0)
+    injector.poll(1, 0)
+    assert (True, MAX_MICROS) == (injector.is_finished, injector.watermark(0))
+
+
+def test_a_partition_has_one_number_in_every_process() -> None:
+    """Not its hash."""
+    assert [3, 3016282090] == [number_of(3), number_of("a")]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_an_idle_source_doesnt_hold_what_it_is_flattened_with(parallelism: int) -> None:
+    """It has declared that nobody is to wait for it."""
+    busy, idle = Scripted(a={"watermark": 7}), Scripted(b={"idle": True})
+
+    def build(p: Any) -> None:
+        both = (p | "busy" >> beam.io.Read(busy), p | "idle" >> beam.io.Read(idle)) | beam.Flatten()
+        both | beam.WindowInto(FixedWindows(10)) | beam.WithKeys("k") | beam.GroupByKey() | beam.io.Write(Recording())
+
+    found = ByHand(graph_of(build, parallelism))
+    found.run()
+    (edge,) = found.graph.tasks[1].inputs
+    assert {7} == {found[1, i].execution._edge_watermarks[edge.id] for i in range(parallelism)}
+
+
+def test_what_comes_of_an_idle_source_alone_is_idle_and_is_not_when_that_goes_on() -> None:
+    """Its own watermark counts again then."""
+    source = Scripted(b={"idle": True})
+    found = ByHand(graph_of(lambda p: p | beam.io.Read(source) | beam.Map(str) | beam.Reshuffle(), 1))
+    found.run()
+    (edge,) = found.graph.tasks[1].inputs
+    assert found[0, 0].execution.is_idle(edge.pcollection)
+    source.state["b"].update(idle=False, watermark=9)
+    found.run()
+    assert not found[0, 0].execution.is_idle(edge.pcollection)
+    assert 9 == found[1, 0].execution._edge_watermarks[edge.id]
