@@ -79,4 +79,5 @@ output_rows.py         elements gathered one by one
 garbage.py             when the garbage collector may run
 counters.py            elements, by step
 progress.py            the same, on a terminal
+forking.py             threads beside a job that forks
 """

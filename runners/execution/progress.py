@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.errors import missing_extra
 from ...sdk.options import PipelineOptions, ProgressOptions
 from .counters import Counts
+from .forking import not_while_forking
 from .fusion import Plan, Stage
 
 if TYPE_CHECKING:
@@ -92,8 +93,10 @@ class Progress(AbstractContextManager["Progress"]):
         redirect = sys.stdout.isatty()
         with Live(console=console, auto_refresh=False, redirect_stdout=redirect, redirect_stderr=True) as live:
             while not self._is_over.wait(_BETWEEN):
-                live.update(self.table(console.width), refresh=True)
-            live.update(self.table(console.width))
+                with not_while_forking():
+                    live.update(self.table(console.width), refresh=True)
+            with not_while_forking():
+                live.update(self.table(console.width))
 
     def table(self, width: int) -> Table:
         """The counts as they are now, for a terminal of this width."""

@@ -12,6 +12,10 @@ streaming.py         a job from the flags
 job.py               what is decided where the pipeline was started: checkpoints, recovery, the end
 coordinator.py       when a checkpoint begins, and who has acknowledged it
 transactions.py      sinks: prepared, committed, aborted
+tally.py             what was counted
+vitals.py            how a job is getting on
+metrics_port.py      the same for Prometheus
+job_progress.py      the same on a terminal
 restarts.py          how often a job starts again
 signals.py           SIGTERM and Ctrl-C
 requests.py          what other processes ask of a job: savepoints, to drain, to end

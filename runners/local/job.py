@@ -153,6 +153,11 @@ class Job:
     # What others may ask for; from any thread
 
     @property
+    def execution_graph(self) -> ExecutionGraph:
+        """What it runs."""
+        return self._graph
+
+    @property
     def vitals(self) -> Vitals:
         """How it is getting on, as of a moment ago."""
         return self._observations.vitals

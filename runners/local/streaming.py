@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import queue
 import tempfile
 import threading
 import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+import attrs
 
 from ...sdk.errors import OptionsError, PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults
-from ...sdk.options import PipelineOptions, StreamingOptions
+from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.runner import PipelineResult
 from ..execution.clock import time_of_day
 from ..execution.disk import disk_of
@@ -20,10 +25,13 @@ from ..execution.snapshot_store import SnapshotStore
 from .coordinator import CheckpointSettings
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
+from .job_progress import JobProgress
+from .metrics_port import MetricsPort
 from .requests import Answer, Inbox
 from .restarts import Restarts
 from .signals import stopping_on_signals
 from .transactions import committing_often
+from .vitals import Vitals
 from .workers import Workers, WorkersInThisProcess
 
 # Seconds: how often a thread that waits looks up, and how long a cancelled job may take to end.
@@ -99,11 +107,12 @@ def run_to_the_end(job: Job, options: PipelineOptions) -> None:
     With a checkpoint_dir a signal stops it with a savepoint.  Without one there is nothing to go on from, and half of
     a bounded input is no result: signals do what they do to any program.
     """
-    if options.view_as(StreamingOptions).checkpoint_dir is None:
-        job.run()
-        return
-    with stopping_on_signals(job.savepoint, _WITH_SAVEPOINT):
-        job.run()
+    with Observers(job, options):
+        if options.view_as(StreamingOptions).checkpoint_dir is None:
+            job.run()
+            return
+        with stopping_on_signals(job.savepoint, _WITH_SAVEPOINT):
+            job.run()
 
 
 def _micros(seconds: float) -> int:
@@ -114,11 +123,46 @@ def _never(grouping: GroupByKeyAndWindow) -> bool:
     return False
 
 
+class Observers(AbstractContextManager["Observers"]):
+    """Who looks at a job while it runs: Prometheus, and people at a terminal; as the flags say.
+
+    Attributes:
+      metrics_url: where metrics are served; None if they aren't.
+    """
+
+    def __init__(self, job: Job, options: PipelineOptions) -> None:
+        wanted = options.view_as(ProgressOptions).progress
+
+        def vitals() -> Vitals:
+            return attrs.evolve(job.vitals, now=time_of_day())
+
+        self._progress = JobProgress(vitals, job.execution_graph, wanted)
+        streaming = options.view_as(StreamingOptions)
+        self._port: MetricsPort | None = None
+        if streaming.metrics_port is not None:
+            self._port = MetricsPort(vitals, streaming.metrics_port, streaming.metrics_host)
+        self.metrics_url = None if self._port is None else self._port.url
+
+    def __enter__(self) -> Observers:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.__exit__(kind, error, traceback)
+        if self._port is not None:
+            self._port.close()
+
+
 class StreamingResult(PipelineResult):
     """A job that runs in a thread beside the one that started it.
 
     While the main thread waits for its end, SIGTERM and Ctrl-C stop it: with a savepoint, from which the next start
     with that checkpoint_dir goes on; drained, if there is none.  Once more ends the program at once.
+
+    Attributes:
+      metrics_url: where metrics are served; None without `--metrics_port`.
     """
 
     def __init__(self, job: Job, options: PipelineOptions) -> None:
@@ -126,14 +170,25 @@ class StreamingResult(PipelineResult):
         has_directory = options.view_as(StreamingOptions).checkpoint_dir is not None
         self._stop = (job.savepoint, _WITH_SAVEPOINT) if has_directory else (job.drain, _BY_DRAINING)
         self._error: BaseException | None = None
+        self._observers = Observers(job, options)
+        self.metrics_url = self._observers.metrics_url
         self._thread = threading.Thread(target=self._run, name="penstock job", daemon=True)
         self._thread.start()
+        # Else workers would be ended behind the job's back, which would start others.
+        atexit.register(self._leave)
+
+    def _leave(self) -> None:
+        self._job.cancel()
+        self._thread.join(_LAST_WORDS)
 
     def _run(self) -> None:
         try:
-            self._job.run()
+            with self._observers:
+                self._job.run()
         except BaseException as error:
             self._error = error
+        finally:
+            atexit.unregister(self._leave)
 
     @property
     def state(self) -> str:

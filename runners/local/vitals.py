@@ -116,7 +116,7 @@ class Observations:
         known = [slot.backlog for slot in slots if slot.backlog is not None]
         self._change(
             now=now,
-            attempted=sum_of([self._base, *(slot.tally for slot in slots)]),
+            attempted=_later(sum_of([self._base, *(slot.tally for slot in slots)]), self.vitals.committed),
             watermarks=watermarks,
             backpressure={label: sum(looks) / len(looks) for label, looks in self._held_up.items()},
             backlog=sum(known) if known else None,
@@ -133,6 +133,7 @@ class Observations:
         self._change(
             now=now,
             committed=tally,
+            attempted=_later(self.vitals.attempted, tally),
             checkpoints=self.vitals.checkpoints + 1,
             epoch=epoch,
             checkpoint_at=now,
@@ -148,3 +149,12 @@ class Observations:
         """All is done, and this is what the last attempt has counted."""
         total = sum_of([self._base, *tallies])
         self._change(now=now, committed=total, attempted=total)
+
+
+def _later(attempted: Tally, committed: Tally) -> Tally:
+    """What was attempted, unless that was heard before the checkpoint: news of the two come apart."""
+    steps = attempted.counts.steps
+    is_behind = any(
+        label not in steps or count.read > steps[label].read for label, count in committed.counts.steps.items()
+    )
+    return committed if is_behind else attempted

@@ -74,8 +74,7 @@ def test_a_worker_that_is_stopped_is_named_killed_and_recovered_from(
     name = re.escape(f"worker 1 (pid {pid})")
     expected = [
         rf"{name} gives no sign of life; it will be killed after 2 s \(--worker_timeout\)",
-        rf"the pipeline failed, and starts again in 0\.1 seconds: {name} hangs: no sign of life for "
-        r"2\.\d s \(--worker_timeout\)",
+        rf"the pipeline failed, and starts again in 0\.1 seconds: {name} hangs: no sign of life for 2\.\d s .*",
     ]
     # Behind them is what recovery has to say.
     messages = [record.getMessage() for record in caplog.records[:2]]
