@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli io runners sdk testing transf
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test lint format bench simulate servers types floors clean
+.PHONY: help demo test lint format bench kills simulate servers types floors clean
 
 help:
 	@echo 'make demo      install the core and run the example'
@@ -28,6 +28,7 @@ help:
 	@echo 'make format    rewrite the code as ruff would have it'
 	@echo 'make bench     run the benchmarks'
 	@echo 'make simulate  run six pipelines under SEEDS seeds each, with all that can go wrong'
+	@echo 'make kills   kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make clean     remove .venv and all caches'
 
 demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
@@ -48,6 +49,9 @@ format: $(FULL)
 
 bench: $(FULL)
 	@$(BIN)/python benchmarks
+
+kills: $(FULL)
+	@$(BIN)/python tests/kills
 
 # Some hundred runs in five seconds.
 SEEDS ?= 10000

@@ -22,6 +22,9 @@ from typing import Any
 import attrs
 from kills.killed_pipeline import COORDINATOR_POINTS, FIRST, KEYS, SECOND, WORKER_POINTS
 
+from penstock.runners.execution.disk import LocalDisk
+from penstock.runners.execution.snapshot_store import SnapshotStore
+
 PROGRAM = pathlib.Path(__file__).with_name("killed_pipeline.py")
 
 # Seconds: for a whole run, and for a worker to notice that it is alone.
@@ -235,10 +238,14 @@ class KilledRun:
         expected, found = self.expected(), self.found()
         for name, rows in expected.items():
             missing, surplus = Counter(rows) - Counter(found[name]), Counter(found[name]) - Counter(rows)
-            assert not missing and not surplus, f"{name}: {some(missing)} missing, {some(surplus)} too much\n{self.log}"
+            is_right = not missing and not surplus
+            assert is_right, f"{name}: {some(missing)} missing, {some(surplus)} too much\n{self.log}"
         tables = {name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
         assert {"numbers", "sums", "counts", "_penstock_transactions"} == tables
         assert [] == [path.name for path in self.directory.glob(".sums*")]
+        store = SnapshotStore(LocalDisk(), str(self.directory / "kept"))
+        of_checkpoints = {file.file for checkpoint in store.checkpoints() for file in checkpoint.files()}
+        assert of_checkpoints == {path.name for path in (self.directory / "kept" / "files").iterdir()}
 
 
 def window(micros: int, seconds: float) -> int:
@@ -289,6 +296,27 @@ def killed_once(directory: pathlib.Path, whom: str, seed: str, report: Callable[
             if again is not None:
                 run.kill(Kill("coordinator", point=again), choose)
         run.check_so_far()
+        run.finish()
+        run.check_end()
+    finally:
+        run.clean_up()
+    return run.kills
+
+
+def killed_often(directory: pathlib.Path, whom: str, seed: str, kills: int) -> int:
+    """One run in which so many are killed, one after the other, sometimes before all has recovered; how many were."""
+    choose = random.Random(seed)
+    run = KilledRun(directory, seconds=0.5 + 0.5 * kills)
+    try:
+        run.start()
+        after = 0.0
+        for _ in range(kills):
+            # A coordinator that was killed starts again, and the clock with it.
+            after = choose.uniform(0.4, 1.0) if whom == "coordinator" else after + choose.uniform(0.1, 0.7)
+            run.kill(Kill(whom, after=after), choose)
+            run.check_so_far()
+            if run.process.poll() is not None:
+                run.start()
         run.finish()
         run.check_end()
     finally:

@@ -1,0 +1,37 @@
+"""Processes that are killed while a pipeline runs: its results are those of a run without (see `kills`).
+
+`make kills` does it a hundred and twenty times.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import secrets
+
+import pytest
+from kills.killing import killed_often, killed_once
+
+
+@pytest.fixture
+def seed() -> str:
+    """Another one each time; a failed test prints it."""
+    seed = secrets.token_hex(4)
+    print(f"seed {seed}")
+    return seed
+
+
+@pytest.mark.parametrize("run", range(2))
+def test_workers_are_killed_again_and_again(tmp_path: pathlib.Path, seed: str, run: int) -> None:
+    """At random moments; nothing is lost, nothing comes twice, and nothing that was staged is left."""
+    assert killed_often(tmp_path, "worker", seed, 5) >= 4
+
+
+def test_whoever_runs_the_pipeline_is_killed_again_and_again(tmp_path: pathlib.Path, seed: str) -> None:
+    """And started again with the same checkpoints; its workers don't outlive it."""
+    assert killed_often(tmp_path, "coordinator", seed, 3) >= 2
+
+
+@pytest.mark.parametrize("whom", ["worker", "coordinator"])
+def test_somebody_is_killed_at_a_random_point(tmp_path: pathlib.Path, seed: str, whom: str) -> None:
+    """Such as before or after a manifest, within a part, or between the commits of two sinks."""
+    killed_once(tmp_path, whom, seed)
