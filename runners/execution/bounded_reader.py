@@ -8,16 +8,22 @@ from typing import Any
 import attrs
 
 from ...sdk.bundle import Bundle
-from ...sdk.source import BoundedSource
+from ...sdk.source import BoundedSource, ValuesSource
 from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 
 
 @attrs.frozen
 class SplitPartition:
-    """One split of a bounded source."""
+    """One split of a bounded source.
+
+    Attributes:
+      index, of: the how manieth of the splits it is when so many are desired.
+      split: None where it is elements that the pipeline has anyway.
+    """
 
     index: int
+    of: int = attrs.field(eq=False, repr=False)
     split: Any = attrs.field(eq=False, repr=False)
 
 
@@ -35,10 +41,26 @@ class BoundedPartitions(UnboundedSource[Any]):
         self._splits = splits
 
     def partitions(self) -> Sequence[Any]:
-        return [SplitPartition(i, split) for i, split in enumerate(self._source.split(self._splits))]
+        # A snapshot needn't hold what the pipeline has.
+        is_there = isinstance(self._source, ValuesSource)
+        splits = enumerate(self._source.split(self._splits))
+        return [SplitPartition(i, self._splits, None if is_there else split) for i, split in splits]
 
     def open(self, partition: Any, offset: Any | None) -> UnboundedReader[Any]:
-        return BoundedReader(self._source, partition.split, offset or 0)
+        split = partition.split
+        if isinstance(self._source, ValuesSource):
+            split = self._source.split(partition.of)[partition.index]
+        return BoundedReader(self._source, split, offset or 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Values are pickled with their splits, but not with their source.
+        if isinstance(self._source, ValuesSource):
+            return _of_values, (self._source.values, self._splits)
+        return BoundedPartitions, (self._source, self._splits)
+
+
+def _of_values(values: Sequence[Any], splits: int) -> BoundedPartitions:
+    return BoundedPartitions(ValuesSource(values), splits)
 
 
 class BoundedReader(UnboundedReader[Any]):

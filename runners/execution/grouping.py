@@ -81,18 +81,25 @@ class GroupingRun:
                     self._send(bundle)
             return watermark
         self._tick()
-        self._guarded(partial(self.windows.advance_watermark, watermark))
-        self._flush()
+        # Called after every message, and most of them move nothing.
+        if watermark > self.windows.watermark:
+            self._guarded(partial(self.windows.advance_watermark, watermark))
+            self._flush()
         return self.windows.output_watermark()
 
     def next_processing_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""
         return None if self.windows is None else self.windows.next_processing_time()
 
+    def next_event_time(self) -> int | None:
+        """The watermark, in microseconds, at which something may be due."""
+        return None if self.windows is None else self.windows.next_event_time()
+
     def _tick(self) -> None:
         assert self.windows is not None
-        self._guarded(partial(self.windows.advance_processing_time, self._clock.now))
-        self._flush()
+        if self._clock.now > self.windows.processing_time:
+            self._guarded(partial(self.windows.advance_processing_time, self._clock.now))
+            self._flush()
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Move a percentile watermark on."""

@@ -110,6 +110,8 @@ class TaskExecution:
                 run.is_ready = self._readiness(run.executor.stage)
         for pcollection in self.side_inputs - broadcast.keys():
             self.dataflow.attach(pcollection, partial(self.views.add, pcollection))
+        moves = [self._move_of(step) for step in steps]
+        self._moves = [move for move in moves if move is not None]
 
     def _connect_loops(self, steps: Iterable[Step]) -> Iterator[tuple[str, Receiver]]:
         """What takes the elements at the ends of loops."""
@@ -204,8 +206,8 @@ class TaskExecution:
     # Watermarks and side inputs
 
     def _input_watermark(self, step: Step, pcollection: int) -> int:
-        edge = self._by_arrival.get((id(step), pcollection))
-        return self._watermarks[pcollection] if edge is None else self._edge_watermarks[edge.id]
+        watermarks, at = self._known_at(step, pcollection)
+        return watermarks[at]
 
     def _side_watermark(self, pcollection: int) -> int:
         edge = self._side_input_edges.get(pcollection)
@@ -241,30 +243,69 @@ class TaskExecution:
             self._propagate_once()
 
     def _propagate_once(self) -> None:
-        for step in self.task.steps:
-            if isinstance(step, Stage):
-                watermark = self._input_watermark(step, step.input)
-                kept = self._let_through(step)
-                for output in step.operations[-1].outputs.values():
-                    self.move(output, watermark if kept is None else min(watermark, kept - 1))
-            elif isinstance(step, Keyed):
-                self._let_through(step)
-                watermark = self._input_watermark(step, step.transform.inputs[0])
-                moved = self.keyed[step.transform.label].advance(watermark)
-                for output in step.transform.outputs.values():
-                    self.move(output, moved)
-            elif isinstance(step, Head):
-                self._advance_loop(step)
-            elif isinstance(step, Union):
-                (output,) = step.transform.outputs.values()
-                if output not in self._idle:
-                    inputs = [i for i in inputs_of(step) if not self._idle_inputs or not self._is_idle_input(step, i)]
-                    self.move(output, min((self._input_watermark(step, i) for i in inputs), default=MAX_MICROS))
-            elif isinstance(step, Grouping):
-                watermark = self._input_watermark(step, step.transform.inputs[0])
-                moved = self.groupings[step.transform.label].advance(watermark)
-                for output in step.transform.outputs.values():
-                    self.move(output, moved)
+        for move_on in self._moves:
+            move_on()
+
+    # This is done after every message, and most of them move little: what can be known before is
+    # looked up once, and what hasn't moved isn't passed on.
+
+    def _move_of(self, step: Step) -> Callable[[], None] | None:
+        """What moves the watermarks behind a step on; None where there are none."""
+        move = self.move
+        # Of a stage that ends in a fold too: the grouping that it folds for has the same watermark.
+        outputs = tuple(step.operations[-1].outputs.values()) if isinstance(step, Stage) else outputs_of(step)
+        watermarks, at = self._known_at(step, inputs_of(step)[0]) if inputs_of(step) else (self._watermarks, -1)
+        last = MIN_MICROS
+
+        def through() -> None:
+            nonlocal last
+            watermark = watermarks[at]
+            if watermark > last:
+                last = watermark
+                for output in outputs:
+                    move(output, watermark)
+
+        if isinstance(step, Union):
+            return partial(self._advance_union, step, outputs[0])
+        if isinstance(step, Stage) and not step.side_inputs:
+            return through
+        if isinstance(step, Head):
+            return partial(self._advance_loop, step)
+        if not isinstance(step, (Stage, Keyed, Grouping)):
+            return None
+        advance = partial(self._advance_stage, step) if isinstance(step, Stage) else self._advanced(step)
+
+        def moved() -> None:
+            watermark = advance(watermarks[at])
+            for output in outputs:
+                move(output, watermark)
+
+        return moved
+
+    def _advance_union(self, union: Union, output: int) -> None:
+        if output not in self._idle:
+            inputs = [i for i in inputs_of(union) if not self._idle_inputs or not self._is_idle_input(union, i)]
+            self.move(output, min((self._input_watermark(union, i) for i in inputs), default=MAX_MICROS))
+
+    def _known_at(self, step: Step, pcollection: int) -> tuple[dict[int, int], int]:
+        """Where the watermark of a step's input is found."""
+        edge = self._by_arrival.get((id(step), pcollection))
+        return (self._watermarks, pcollection) if edge is None else (self._edge_watermarks, edge.id)
+
+    def _advance_stage(self, stage: Stage, watermark: int) -> int:
+        kept = self._let_through(stage)
+        return watermark if kept is None else min(watermark, kept - 1)
+
+    def _advanced(self, step: Keyed | Grouping) -> Callable[[int], int]:
+        run = self.groupings[step.transform.label] if isinstance(step, Grouping) else self.keyed[step.transform.label]
+        if not isinstance(step, Keyed) or not step.side_inputs:
+            return run.advance
+
+        def advance(watermark: int) -> int:
+            self._let_through(step)
+            return run.advance(watermark)
+
+        return advance
 
     def _propagate_idleness(self) -> None:
         """What comes of nothing but idle inputs is idle, once nothing that came before holds it back."""
@@ -299,8 +340,6 @@ class TaskExecution:
     def _let_through(self, step: Stage | Keyed) -> int | None:
         """Process what the side inputs are ready for; the earliest timestamp that is kept yet."""
         run = self.dataflow.stages[id(step)]
-        if not step.side_inputs:
-            return None
         if self.has_side_inputs(step):
             run.unblock()
         else:
@@ -311,6 +350,13 @@ class TaskExecution:
         """The processing time, in microseconds, at which something may be due."""
         times = [grouping.next_processing_time() for grouping in self.groupings.values()]
         times += [keyed.next_processing_time() for keyed in self.keyed.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def next_event_time(self) -> int | None:
+        """The watermark, in microseconds, at which something may be due; of what waits for side inputs, any."""
+        runs: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
+        times = [run.next_event_time() for run in runs]
+        times += [MIN_MICROS for run in self.dataflow.stages.values() if run.hold() is not None]
         return min((time for time in times if time is not None), default=None)
 
     def watermarks(self) -> dict[str, int]:

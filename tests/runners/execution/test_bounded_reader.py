@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from unbounded_reading import check_replay, polled
 
@@ -48,3 +50,22 @@ def test_its_watermark_is_at_the_beginning_of_time_and_then_at_its_end() -> None
     assert (MIN_MICROS, False) == (reader.watermark(NOW), reader.is_finished())
     assert None is reader.poll(10, NOW)
     assert (MAX_MICROS, True) == (reader.watermark(NOW), reader.is_finished())
+
+
+def test_a_split_that_is_elements_is_not_kept_with_its_partition() -> None:
+    """Every snapshot of a pipeline over a million values used to hold all of them."""
+    values = ["a long value " * 100] * 1_000
+    (partition,) = BoundedPartitions(ValuesSource(values), 1).partitions()
+    kept = pickle.dumps(partition)
+    reader = BoundedPartitions(ValuesSource([*values, "last"]), 1).open(pickle.loads(kept), 1_000)
+    bundle = reader.poll(10, Timestamp(0))
+    assert bundle is not None
+    assert (True, ["last"]) == (len(kept) < 1_000, bundle.values)
+
+
+def test_it_is_the_same_split_where_there_are_other_numbers_of_subtasks() -> None:
+    """The second of two halves, opened by one of three subtasks."""
+    _, second = BoundedPartitions(ValuesSource(list(range(6))), 2).partitions()
+    bundle = BoundedPartitions(ValuesSource(list(range(6))), 3).open(second, 1).poll(10, Timestamp(0))
+    assert bundle is not None
+    assert [4, 5] == bundle.values
