@@ -55,6 +55,11 @@ class OutputRun:
             self.staged.append(self._guarded(self._writer.stage))
             self._writer = None
 
+    @property
+    def has_written(self) -> bool:
+        """Whether something was written that isn't staged."""
+        return self._writer is not None
+
     def next(self, transaction: str) -> None:
         """What comes from here on belongs to another transaction."""
         assert self._writer is None

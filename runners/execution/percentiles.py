@@ -13,7 +13,7 @@ An input that is idle, or at its end, holds nobody back; of one that has said no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 
 from ...windowing.timestamp import MIN_MICROS
 
@@ -41,6 +41,16 @@ class Percentiles:
             self._holding.pop(input, None)
         else:
             self._holding.setdefault(input)
+
+    def kept(self) -> dict[float, dict[Hashable, int]]:
+        """What the inputs have said, as data."""
+        return {share: dict(own) for share, own in self._said.items()}
+
+    def restore(self, kept: Mapping[float, Mapping[Hashable, int]]) -> None:
+        """Know again what the inputs have said."""
+        for share, own in kept.items():
+            for input, micros in own.items():
+                self.said(input, share, micros)
 
     def moved(self) -> dict[float, int]:
         """What has moved on since the last time that somebody asked; it never goes back."""

@@ -47,7 +47,7 @@ class ForkedWorkers(Workers):
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
         context = multiprocessing.get_context("fork")
-        pipes = {id: socket.socketpair() for id in _between(execution_graph, self.slots)}
+        pipes = {id: socket.socketpair() for id in _between(execution_graph, start, self.slots)}
         own: list[list[SubtaskId]] = [[] for _ in range(self.slots)]
         for id in ids_of(execution_graph):
             own[id.index % self.slots].append(id)
@@ -156,10 +156,10 @@ class ForkedWorkers(Workers):
             self._beats = None
 
 
-def _between(execution_graph: ExecutionGraph, slots: int) -> list[ChannelId]:
+def _between(execution_graph: ExecutionGraph, start: Start, slots: int) -> list[ChannelId]:
     """The channels between subtasks of different slots."""
     n = execution_graph.parallelism
-    return [
+    there = [
         ChannelId(edge.id, source, target)
         for task in execution_graph.tasks
         for edge in task.outputs
@@ -168,3 +168,4 @@ def _between(execution_graph: ExecutionGraph, slots: int) -> list[ChannelId]:
         for target in range(n)
         if source % slots != target % slots
     ]
+    return [*there, *(back for id in there for back in start.channels_back(id))]

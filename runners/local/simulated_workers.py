@@ -179,7 +179,7 @@ class SimulatedWorkers(Workers):
             slot.reports.append(pickle.loads(pickle.dumps(news, protocol=5)))
             world.step(f"says {type(news[1]).__name__}")
 
-        slot.slot = Slot(execution_graph, ids, start, partial(self._channel, slot.number), report, world.clock)
+        slot.slot = start.slot(execution_graph, ids, partial(self._channel, slot.number), report, world.clock)
         for subtask in slot.slot.subtasks.values():
             subtask.choose = world.random.choice
         slot.slot.start()

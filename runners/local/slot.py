@@ -62,6 +62,25 @@ class Start:
     aligns: bool = True
     logs: bool = True
 
+    def slot(
+        self,
+        execution_graph: ExecutionGraph,
+        ids: Sequence[SubtaskId],
+        channels: Callable[[ChannelId], Channel],
+        report: Callable[[Report], None],
+        clock: Callable[[], int],
+    ) -> Slot:
+        """A slot that starts so."""
+        return Slot(execution_graph, ids, self, channels, report, clock)
+
+    def transaction_of(self, id: SubtaskId) -> str:
+        """What a subtask's sinks write to at first."""
+        return self.transaction
+
+    def channels_back(self, id: ChannelId) -> Sequence[ChannelId]:
+        """The channels that lead back from where this one leads to: none."""
+        return ()
+
 
 def part_name(id: SubtaskId, parallelism: int) -> str:
     """What a subtask's part of a checkpoint is called.
@@ -110,14 +129,18 @@ class Slot:
                 execution_graph,
                 id,
                 own,
-                channels,
+                self._ends_of(id, channels),
                 self._reporter(id),
                 tally,
-                start.transaction,
+                start.transaction_of(id),
                 f"{start.attempt}-{id.task}-{id.index}",
                 start.aligns,
                 start.logs,
             )
+
+    def _ends_of(self, id: SubtaskId, channels: Callable[[ChannelId], Channel]) -> Callable[[ChannelId], Channel]:
+        """A subtask's ends of its channels."""
+        return channels
 
     def _reporter(self, id: SubtaskId) -> Callable[[SubtaskNews], None]:
         def report(news: SubtaskNews) -> None:

@@ -68,7 +68,7 @@ class SlotProcess:
         # The unaligned barrier that is on its way.
         self._expected = -1
         self._slot: Slot | None = None
-        self._make = partial(Slot, execution_graph, ids, start, self._channel, self._tell, clock)
+        self._make = partial(start.slot, execution_graph, ids, self._channel, self._tell, clock)
 
     def _channel(self, id: ChannelId) -> Channel:
         found = self._channels.get(id)

@@ -85,6 +85,16 @@ class Snapshot(NamedTuple):
     tally: Tally
 
 
+class Heard(NamedTuple):
+    """What inputs have said, in microseconds: watermarks by channel, percentile watermarks; the number of the last
+    signal, and processing time."""
+
+    watermarks: dict[ChannelId, int | None]
+    percentiles: dict[float, dict[Any, int]]
+    signals: int
+    clock: int
+
+
 class Settled(NamedTuple):
     """Everything before a barrier has been done.
 
@@ -207,8 +217,30 @@ class Subtask:
             self.exchanges.append(exchange)
             self.execution.dataflow.attach(edge.pcollection, exchange.send)
 
-    def start(self, restored: Restored | None) -> None:
-        """Begin: at the beginning, or where a snapshot says."""
+    def heard(self) -> Heard:
+        """What its inputs have said that isn't in any of its steps."""
+        return Heard(dict(self._watermarks), self._percentiles.kept(), self._signals, self._clock.now)
+
+    def _hear_again(self, heard: Heard) -> None:
+        self._clock.now = max(self._clock.now, heard.clock)
+        self._signals = heard.signals
+        self._watermarks.update(heard.watermarks)
+        for edge in self._edges:
+            self._move_edge(edge)
+        self._percentiles.restore(heard.percentiles)
+        for id in self.inputs:
+            if id not in self._back and self._percentiles_used:
+                micros = self._watermarks[id]
+                self._percentiles.lets_go(id, micros is None or micros >= MAX_MICROS)
+
+    def start(self, restored: Restored | None, heard: Heard | None = None) -> None:
+        """Begin: at the beginning, or where a snapshot says.
+
+        Args:
+          heard: what the inputs have said, of which nobody will tell it again.
+        """
+        if heard is not None:
+            self._hear_again(heard)
         if restored is not None:
             self._clock.now = max(self._clock.now, time_of_scripts(self.execution.plan, restored))
             restored.into(self.execution)
@@ -489,14 +521,19 @@ class Subtask:
             self._staged[output.label] += [(self._transaction, token) for token in tokens]
             output.next(barrier.transaction)
         self._transaction = barrier.transaction
-        chunks = snapshot(self.execution, barrier.is_whole)
-        positions = {injector.label: injector.positions() for injector in self.injectors}
-        chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
-        chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self.scripts if script.is_player]
+        chunks, positions = self.chunks(barrier.is_whole)
         self._snapshots.append((barrier.epoch, positions))
         staged = {label: list(tokens) for label, tokens in self._staged.items() if tokens}
         labels = tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
         return Snapshot(barrier.epoch, records_of(chunks), labels, staged, barrier.is_whole, sum_of([self._tally]))
+
+    def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
+        """All that has to be remembered, or what has changed of it; and where the sources stand, by label."""
+        chunks = snapshot(self.execution, is_whole)
+        positions = {injector.label: injector.positions() for injector in self.injectors}
+        chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
+        chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self.scripts if script.is_player]
+        return chunks, positions
 
     def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
         """A checkpoint is durable, and these transactions of the sinks are committed."""

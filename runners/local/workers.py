@@ -81,7 +81,7 @@ class WorkersInThisProcess(Workers):
             return channels[id]
 
         self._reports = []
-        self._slot = Slot(execution_graph, ids_of(execution_graph), start, channel, self._reports.append, self._clock)
+        self._slot = start.slot(execution_graph, ids_of(execution_graph), channel, self._reports.append, self._clock)
         self._slot.start()
 
     @property
