@@ -15,7 +15,7 @@ from side_by_side import IN_THIS_PROCESS, runner_of
 STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS]
 
 # Of variants of a runner so many examples are tried of each: what an operator does is tried on the first.
-EXAMPLES_OF_VARIANTS = 25
+EXAMPLES_OF_VARIANTS = 15
 
 # Runs the pipeline that a function builds; what came to its end.
 Run = Callable[[Callable[[Any], Any]], Recording]
