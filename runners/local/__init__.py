@@ -22,6 +22,7 @@ requests.py          what other processes ask of a job: savepoints, to drain, to
 workers.py           who runs the subtasks; in this process
 forked_workers.py    the same in processes of their own
 heartbeats.py        telling a process that hangs from one that works for long
+spawned_workers.py   the same with interpreters of their own
 slot_process.py      the loop of such a process
 slot.py              subtasks that take turns
 commands.py          what is said between job and slots

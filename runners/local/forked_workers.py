@@ -9,8 +9,8 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, NamedTuple
 
 from ..execution.execution_graph import EdgeKind, ExecutionGraph
 from .channel import ChannelId
@@ -22,6 +22,24 @@ from .subtask import SubtaskId
 from .workers import WorkerDied, Workers, ids_of
 
 _logger = logging.getLogger(__name__)
+
+
+class Launch(NamedTuple):
+    """What a worker begins with.
+
+    Attributes:
+      number: its slot's.
+      pipes: both ends of the pipes between all slots.
+      controls: of each worker the job's end, and its own.
+    """
+
+    number: int
+    execution_graph: ExecutionGraph
+    ids: list[SubtaskId]
+    start: Start
+    pipes: dict[ChannelId, tuple[socket.socket, socket.socket]]
+    controls: list[tuple[Connection, Connection]]
+    beats: Heartbeats
 
 
 class ForkedWorkers(Workers):
@@ -46,38 +64,45 @@ class ForkedWorkers(Workers):
         self._counted: dict[int, Counted] = {}
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
-        context = multiprocessing.get_context("fork")
         pipes = {id: socket.socketpair() for id in _between(execution_graph, start, self.slots)}
         own: list[list[SubtaskId]] = [[] for _ in range(self.slots)]
         for id in ids_of(execution_graph):
             own[id.index % self.slots].append(id)
-        controls = [context.Pipe() for _ in range(self.slots)]
+        controls = [Pipe() for _ in range(self.slots)]
         self._controls = [ours for ours, _ in controls]
         self._counted = {}
         beats = self._beats = Heartbeats(self.slots)
         self._silent = set()
         self._stopped = set()
         for number in range(self.slots):
-
-            def run(number: int = number) -> None:
-                for i, (ours, theirs) in enumerate(controls):
-                    ours.close()
-                    if i != number:
-                        theirs.close()
-                beats.beat_on(number)
-                process = SlotProcess(
-                    execution_graph, own[number], start, pipes, controls[number][1], self._clock, number, self.slots
-                )
-                process.run()
-
-            process = context.Process(target=run, name=f"penstock worker {number}", daemon=True)
-            process.start()
-            self._processes.append(process)
+            launch = Launch(number, execution_graph, own[number], start, pipes, controls, beats)
+            self._processes.append(self._launch(launch))
         for _, theirs in controls:
             theirs.close()
         for pair in pipes.values():
             for end in pair:
                 end.close()
+
+    def _launch(self, launch: Launch) -> Any:
+        """Start a process."""
+
+        def run() -> None:
+            number = launch.number
+            for i, (ours, theirs) in enumerate(launch.controls):
+                ours.close()
+                if i != number:
+                    theirs.close()
+            launch.beats.beat_on(number)
+            control = launch.controls[number][1]
+            process = SlotProcess(
+                launch.execution_graph, launch.ids, launch.start, launch.pipes, control, self._clock, number, self.slots
+            )
+            process.run()
+
+        context = multiprocessing.get_context("fork")
+        process = context.Process(target=run, name=f"penstock worker {launch.number}", daemon=True)
+        process.start()
+        return process
 
     @property
     def pids(self) -> list[int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import os
 import queue
+import sys
 import tempfile
 import threading
 import time
@@ -30,6 +32,7 @@ from .metrics_port import MetricsPort
 from .requests import Answer, Inbox
 from .restarts import Restarts
 from .signals import stopping_on_signals
+from .spawned_workers import SpawnedWorkers
 from .transactions import committing_often
 from .vitals import Vitals
 from .workers import Workers, WorkersInThisProcess
@@ -64,7 +67,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
     runs: Workers = (
-        WorkersInThisProcess(time_of_day) if slots == 1 else ForkedWorkers(slots, time_of_day, streaming.worker_timeout)
+        WorkersInThisProcess(time_of_day) if slots == 1 else _processes(slots, streaming)
     )
     settings = JobSettings(
         CheckpointSettings(
@@ -78,6 +81,18 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         allow_dropped_state=streaming.allow_dropped_state,
     )
     return Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=_inbox_of(store, streaming))
+
+
+def _processes(slots: int, streaming: StreamingOptions) -> Workers:
+    """Workers in processes of their own, started as the platform can."""
+    if sys.platform == "win32":
+        raise OptionsError(
+            f"option --workers: {slots} processes were asked for, but on Windows pipes can't be handed on; "
+            "expected --workers=1, with any --parallelism"
+        )
+    how = streaming.worker_start or ("fork" if hasattr(os, "fork") else "spawn")
+    kind = ForkedWorkers if how == "fork" else SpawnedWorkers
+    return kind(slots, time_of_day, streaming.worker_timeout)
 
 
 def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None:

@@ -110,6 +110,8 @@ class StreamingOptions(PipelineOptions):
         add("--workers", type=int, help="How many processes they run in; as many as subtasks when not given.")
         add("--metrics_port", type=int, help="Serve metrics to Prometheus at this port; 0 for one that is free.")
         add("--metrics_host", default="127.0.0.1", help="The address to serve them at; else only to this machine.")
+        help = "How their processes begin; fork where there is one."
+        add("--worker_start", choices=["fork", "spawn"], help=help)
         add("--worker_timeout", type=float, default=10.0, help="Seconds until a worker that hangs is killed.")
         add("--checkpoint_dir", help="Where checkpoints are kept, and found again by the next start: a path or URL.")
         add("--checkpoint_interval", type=float, default=10.0, help="Seconds from one checkpoint to the next.")
