@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import AbstractContextManager
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -28,7 +29,6 @@ from .coordinator import CheckpointSettings
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
 from .job_progress import JobProgress
-from .metrics_port import MetricsPort
 from .requests import Answer, Inbox
 from .restarts import Restarts
 from .signals import stopping_on_signals
@@ -36,6 +36,9 @@ from .spawned_workers import SpawnedWorkers
 from .transactions import committing_often
 from .vitals import Vitals
 from .workers import Workers, WorkersInThisProcess
+
+if TYPE_CHECKING:
+    from .metrics_port import MetricsPort
 
 # Seconds: how often a thread that waits looks up, and how long a cancelled job may take to end.
 _SLICE = 0.2
@@ -66,9 +69,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     plan = fuse(graph if graph.is_bounded or store is None else committing_often(graph), _never)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
-    runs: Workers = (
-        WorkersInThisProcess(time_of_day) if slots == 1 else _processes(slots, streaming)
-    )
+    runs: Workers = WorkersInThisProcess(time_of_day) if slots == 1 else _processes(slots, streaming)
     settings = JobSettings(
         CheckpointSettings(
             interval=_micros(streaming.checkpoint_interval),
@@ -155,6 +156,9 @@ class Observers(AbstractContextManager["Observers"]):
         streaming = options.view_as(StreamingOptions)
         self._port: MetricsPort | None = None
         if streaming.metrics_port is not None:
+            # What serves takes long to import.
+            from .metrics_port import MetricsPort
+
             self._port = MetricsPort(vitals, streaming.metrics_port, streaming.metrics_host)
         self.metrics_url = None if self._port is None else self._port.url
 
