@@ -24,6 +24,7 @@ What has no end:
 Tables and changelogs, which take retractions; everything above only appends:
     sqlite_sink     WriteToSQLite: a table in a file, one row for each key
     sql_sink        WriteToSQL: the same in PostgreSQL, or by a connection of one's own
+    redis_sink      WriteToRedis: a text or a hash for each key
     changelog_sink  WriteToChangelog: what was added and what was taken back, line by line
 
 How it is done, in reading order:
@@ -64,6 +65,7 @@ from .parquetio import (
     WriteToParquet,
     WriteToParquetBatched,
 )
+from .redis_sink import WriteToRedis
 from .redis_source import ReadFromRedisStream, RedisStreamEntry
 from .socket_source import ReadFromSocket
 from .sql_sink import WriteToSQL
@@ -109,6 +111,7 @@ __all__ = [
     "RedisStreamEntry",
     "WriteToSQLite",
     "WriteToSQL",
+    "WriteToRedis",
     "WriteToChangelog",
     "CompressionTypes",
     "FileMetadata",
