@@ -24,6 +24,7 @@ forked_workers.py    the same in processes of their own
 heartbeats.py        telling a process that hangs from one that works for long
 spawned_workers.py   the same with interpreters of their own
 slot_process.py      the loop of such a process
+orphans.py           and that it ends with the one that started it
 slot.py              subtasks that take turns
 commands.py          what is said between job and slots
 

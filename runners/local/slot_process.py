@@ -16,6 +16,7 @@ from ..execution.remote_error import remote
 from .channel import Channel, ChannelId
 from .commands import Failed, Inject, Report, Stop
 from .messages import BarrierKind
+from .orphans import end_with_parent
 from .pipe_channel import ReceivingEnd, SendingEnd
 from .slot import Slot, Start
 from .subtask import SubtaskId
@@ -78,6 +79,7 @@ class SlotProcess:
 
     def run(self) -> None:
         """Run until it is told to stop, or nobody is there any more who could."""
+        end_with_parent()
         # Ctrl-C is for the process that the user started.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

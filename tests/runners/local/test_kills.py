@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import pathlib
 import secrets
+import signal
 
 import pytest
-from kills.killing import killed_often, killed_once
+from kills.killing import is_running, killed_often, killed_once
+from running_program import RunningProgram, wait_until
 
 
 @pytest.fixture
@@ -35,3 +37,28 @@ def test_whoever_runs_the_pipeline_is_killed_again_and_again(tmp_path: pathlib.P
 def test_somebody_is_killed_at_a_random_point(tmp_path: pathlib.Path, seed: str, whom: str) -> None:
     """Such as before or after a manifest, within a part, or between the commits of two sinks."""
     killed_once(tmp_path, whom, seed)
+
+
+STUCK = """
+import os, time
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+
+def stay(n):
+    print("stuck", os.getpid(), flush=True)
+    time.sleep(1000)
+
+if __name__ == "__main__":
+    with beam.Pipeline(options=PipelineOptions()) as p:
+        _ = p | beam.io.GenerateSequence(0, None, 100, 1, partitions=2) | beam.Map(stay)
+"""
+
+
+def test_a_worker_that_is_busy_does_not_outlive_whoever_started_it(tmp_path: pathlib.Path) -> None:
+    """It was in a function of the user's, and used to go on until that returned."""
+    with RunningProgram(tmp_path, STUCK, "--parallelism=2") as program:
+        program.wait_until(lambda: program.log.count("stuck") == 2, "two workers")
+        workers = [int(line.split()[1]) for line in program.log.splitlines() if line.startswith("stuck")]
+        program.signal(signal.SIGKILL)
+        program.ended()
+        wait_until(lambda: not any(map(is_running, workers)), "the end of the workers")
