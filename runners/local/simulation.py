@@ -30,13 +30,16 @@ from ...sdk.errors import PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.runner import PipelineState
-from ..execution.execution_graph import cut, whole
+from ..execution.execution_graph import ExecutionGraph, cut, whole
 from ..execution.fusion import fuse
 from ..execution.simulated_disk import SimulatedCrash
 from ..execution.snapshot_store import SnapshotStore
 from .coordinator import CheckpointSettings
 from .execution import LocalExecution
 from .job import Job, JobSettings
+from .productions.delivery import weak_tasks
+from .productions.job import ProductionJob, Productions
+from .productions.producer import GroupCommit
 from .restarts import Restarts
 from .simulated_graph import in_batch, is_monotone, sinks_of, with_sinks
 from .simulated_sink import BrokenPromise, CollectingSink, Row, SimulatedSink, SimulatedTable
@@ -57,6 +60,8 @@ class SimulationSettings:
       mode: of checkpoints; None for any, drawn by the seed.
       aligns, logs: False switches alignment, or the log of back-edges, off, to show that the results are wrong then.
       parallelism: how many subtasks each task has; None for any, which may change when everything starts again.
+      delivery: what its guarantees rest on: "barriers", or productions that are "strong" or "weak".
+      drops_duplicates: False takes duplicates for new, to show that the results are wrong then.
       misfortunes: None for those that the seed draws.
     """
 
@@ -65,6 +70,8 @@ class SimulationSettings:
     logs: bool = True
     parallelism: int | None = None
     misfortunes: Misfortunes | None = None
+    delivery: str = "barriers"
+    drops_duplicates: bool = True
 
 
 @attrs.frozen
@@ -146,14 +153,17 @@ class _Run:
         self.world = SimulatedWorld(seed, None if misfortunes is None else attrs.evolve(misfortunes))
         self.disk = DiskOfWorld(self.world)
         self.tables = {label: SimulatedTable(label, rows if is_monotone else None) for label, rows in expected.items()}
-        for table in self.tables.values():
-            table.together = list(self.tables.values())
+        if settings.delivery == "barriers":
+            for table in self.tables.values():
+                table.together = list(self.tables.values())
         sinks = {label: SimulatedSink(self.world, table) for label, table in self.tables.items()}
         self.plan = fuse(with_sinks(graph, sinks), _never)
         random = self.world.random
         # In a loop barriers don't overtake.
         modes = [mode for mode in MODES if mode != "unaligned" or not graph.loops()]
         self.mode = settings.mode or random.choice(modes)
+        if settings.delivery != "barriers":
+            self.mode = settings.delivery
         self.parallelism = settings.parallelism or random.choice([1, 2, 2, 3])
         # Microseconds.
         self.interval = random.choice([2_000, 10_000, 50_000])
@@ -210,7 +220,8 @@ class _Run:
 
     def _job(self, is_impatient: bool) -> Job:
         world, random = self.world, self.world.random
-        if self.starts > 1 and self.settings.parallelism is None and random.random() < 0.3:
+        is_by_barriers = self.settings.delivery == "barriers"
+        if is_by_barriers and self.starts > 1 and self.settings.parallelism is None and random.random() < 0.3:
             self.parallelism = random.choice([1, 2, 3])
         n = self.parallelism
         world.note(f"start {self.starts}: {self.mode}, parallelism {n}")
@@ -230,8 +241,28 @@ class _Run:
         visitor = _Visitor(random if self.starts <= 5 else None)
         workers = SimulatedWorkers(random.randint(1, n), world, visitor)
         execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
-        visitor.job = Job(execution_graph, workers, settings, store, world.clock, world.sleep, world.token)
+        if is_by_barriers:
+            visitor.job = Job(execution_graph, workers, settings, store, world.clock, world.sleep, world.token)
+        else:
+            productions = self._productions(execution_graph)
+            visitor.job = ProductionJob(
+                execution_graph, workers, settings, productions, world.clock, world.sleep, world.token
+            )
         return visitor.job
+
+    def _productions(self, execution_graph: ExecutionGraph) -> Productions:
+        random = self.world.random
+        return Productions(
+            self.disk,
+            DIRECTORY,
+            weak=weak_tasks(execution_graph, self.settings.delivery),
+            drops_duplicates=self.settings.drops_duplicates,
+            group_commit=GroupCommit(
+                steps=random.choice([1, 4, 64]),
+                stragglers=random.choice([10_000, 1_000_000]),
+                shortest=random.choice([0, 5_000, 1 << 20]),
+            ),
+        )
 
 
 class _Visitor:

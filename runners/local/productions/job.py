@@ -1,0 +1,324 @@
+"""A job of producers: there are no barriers, since each subtask is durable by itself.
+
+What is left to decide is when sinks commit, and when it is over.  What was staged is committed when the
+production that knows of it is in its log, which the subtask reports then; a subtask that goes on reports all that it
+doesn't know to be committed, so nothing is forgotten, and committing is idempotent.  Each transaction
+belongs to one subtask, which is allotted a few in advance; but what ends is published at its end, all at once, in one.
+
+After a failure all workers start again, each from its own log: nobody goes back, and nothing that was
+acknowledged is done again.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import attrs
+import msgspec
+
+from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StaleWriterError
+from ....sdk.runner import PipelineState
+from ...execution.disk import Disk
+from ...execution.execution_graph import ExecutionGraph
+from ...execution.fusion import Output
+from ...execution.snapshot_store import fresh_token
+from ..commands import Drain, Stop, Stopped
+from ..job import Job, JobSettings, _Attempt
+from ..requests import Answer, Inbox, Wish
+from ..subtask import SubtaskId
+from ..transactions import Staged, Transactions, _guarded
+from ..workers import WorkerDied, Workers
+from .producer import GroupCommit, Produced, Recovered
+from .production import StagedToken
+from .slot import Allot, ProductionStart
+
+_logger = logging.getLogger(__name__)
+
+# How many transactions a subtask with sinks has in advance.
+ALLOTTED = 3
+
+
+@attrs.frozen
+class Productions:
+    """Where logs are, and which guarantees they give.
+
+    Attributes:
+      is_kept: whether somebody may start again from that directory.
+      weak: the tasks whose productions are weak.
+      drops_duplicates: False to show that the results are wrong then.
+    """
+
+    disk: Disk
+    directory: str
+    is_kept: bool = True
+    weak: frozenset[int] = frozenset()
+    drops_duplicates: bool = True
+    group_commit: GroupCommit = attrs.field(factory=GroupCommit)
+
+
+class _ManyTransactions(Transactions):
+    """Transactions that begin several at a time."""
+
+    def begin_all(self, transactions: Iterable[str]) -> None:
+        """Begin them; they are written down once."""
+        new = list(transactions)
+        if not self._sinks or not new:
+            return
+        self._open += [each for each in new if each not in self._open]
+        self._write()
+        for label, sink in self._sinks.items():
+            for transaction in new:
+                _guarded(label, partial(sink.prepare, transaction))
+
+
+class ProductionJob(Job):
+    """One pipeline's run, exactly once by productions."""
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph,
+        workers: Workers,
+        settings: JobSettings,
+        productions: Productions,
+        clock: Callable[[], int],
+        sleep: Callable[[float], Any],
+        token: Callable[[], str] = fresh_token,
+        inbox: Inbox | None = None,
+    ) -> None:
+        super().__init__(execution_graph, workers, settings, None, clock, sleep, token, inbox)
+        self._productions = productions
+        self._transactions: _ManyTransactions = _ManyTransactions(
+            execution_graph.plan, productions.disk, productions.directory
+        )
+
+    @property
+    def _ended_path(self) -> str:
+        return f"{self._productions.directory}/ended"
+
+    def _run_attempts(self) -> None:
+        self._check_directory()
+        disk = self._productions.disk
+        if disk.exists(self._ended_path):
+            state, staged = pickle.loads(disk.read(self._ended_path))
+            self._end(state, staged)
+            return
+        restarts = self._settings.restarts.fresh()
+        while True:
+            attempt = _ProductionAttempt(self)
+            try:
+                self.state = attempt.run()
+                return
+            except StaleWriterError:
+                raise
+            except (PenstockError, WorkerDied) as error:
+                wait = restarts.after_failure(attempt.progressed)
+                if wait is None:
+                    if isinstance(error, WorkerDied):
+                        raise PenstockError(str(error)) from error
+                    raise
+                _logger.warning("the pipeline failed, and goes on in %.1f seconds: %s", wait, error)
+                self._observations.restarted(str(error))
+            finally:
+                self._workers.end()
+            if self._is_cancelled_within(wait):
+                self.state = PipelineState.CANCELLED
+                return
+
+    def _settle(self, checkpoint: object) -> None:
+        """It has failed for good: what is staged and in a log is the next start's to commit."""
+        if not self._productions.is_kept:
+            self._transactions.abort()
+
+    def _check_directory(self) -> None:
+        """Raises `CheckpointMismatchError` if what is there is of another pipeline."""
+        disk, directory = self._productions.disk, self._productions.directory
+        path = f"{directory}/{OWNER}"
+        ours = {"parallelism": self._graph.parallelism, "tasks": [task.label for task in self._graph.tasks]}
+        if disk.exists(path):
+            found = msgspec.json.decode(disk.read(path))
+            for what in ours:
+                if found.get(what) != ours[what]:
+                    raise CheckpointMismatchError(
+                        f"{directory}: the productions there are of {what} {found.get(what)!r}, and the pipeline has "
+                        f"{ours[what]!r}. With --delivery=strong or weak it can only go on as it was"
+                    )
+            return
+        if any(name.startswith("manifest-") for name in disk.list(directory)):
+            raise CheckpointMismatchError(
+                f"{directory} has checkpoints, which were taken with --delivery=barriers; go on with that, or give "
+                "another --checkpoint_dir"
+            )
+        try:
+            disk.make_directory(directory)
+            disk.write_atomically(path, msgspec.json.encode(ours))
+        except OSError as error:
+            raise SnapshotError(f"{path} can't be written: {error}") from error
+
+    def _end(self, state: str, staged: Staged) -> None:
+        """Everything has been done: publish what is published at the end."""
+        self._transactions.commit(staged)
+        self._transactions.abort()
+        self.state = state
+
+
+# Says whose logs are in a directory.
+OWNER = "productions.json"
+
+
+class _ProductionAttempt(_Attempt):
+    """From one start of the workers to their end."""
+
+    _job: ProductionJob
+
+    def __init__(self, job: ProductionJob) -> None:
+        super().__init__(job, None)
+        self._is_published_at_end = job._commits_at_end
+        tasks = job._graph.tasks
+        with_sinks = {task.id for task in tasks if any(isinstance(step, Output) for step in task.steps)}
+        self._writing = [id for id in job._subtasks if id.task in with_sinks]
+        self._count = 0
+        self._recovering = set(job._subtasks)
+        # What was reported and isn't committed: by subtask, in order.
+        self._produced: dict[SubtaskId, list[StagedToken]] = defaultdict(list)
+
+    def run(self) -> str:
+        job, productions = self._job, self._job._productions
+        allotted = self._first_transactions()
+        start = ProductionStart(
+            store=None,
+            checkpoint=None,
+            transaction="",
+            attempt=self._name,
+            has_script=job._has_script or job._graph.plan.graph.is_bounded,
+            disk=productions.disk,
+            directory=productions.directory,
+            allotted=dict.fromkeys(job._subtasks, ("",)) | allotted,
+            keeps_transaction=self._is_published_at_end,
+            weak=productions.weak,
+            drops_duplicates=productions.drops_duplicates,
+            group_commit=productions.group_commit,
+        )
+        job._observations.restored(None)
+        job._workers.start(job._graph, start)
+        if job._has_script:
+            self._settle()
+        while True:
+            for subtask, report in job._workers.poll(self._patience()):
+                done = self._hear(subtask, report)
+                if done is not None:
+                    return done
+            if self._look():
+                return PipelineState.CANCELLED
+
+    def _new_transaction(self) -> str:
+        self._count += 1
+        return f"{self._name}-{self._count:06d}"
+
+    def _first_transactions(self) -> dict[SubtaskId, tuple[str, ...]]:
+        transactions = self._job._transactions
+        self._left_open = list(transactions.open)
+        allotted: dict[SubtaskId, tuple[str, ...]]
+        if self._is_published_at_end:
+            # The one that was begun before, if there is one.
+            transaction = next(iter(transactions.open), None) or self._new_transaction()
+            allotted = dict.fromkeys(self._writing, (transaction,))
+        else:
+            allotted = {id: tuple(self._new_transaction() for _ in range(ALLOTTED)) for id in self._writing}
+        new = list(dict.fromkeys(each for own in allotted.values() for each in own))
+        transactions.begin_all(new)
+        self._left_open = [each for each in self._left_open if each not in new]
+        return allotted
+
+    # What is due
+
+    def _look(self) -> bool:
+        job, now = self._job, self._job._clock()
+        job.look_at_requests()
+        if now >= self._next_look and not self._is_final:
+            self._next_look = now + 250_000
+            job._observations.looked(now, job._workers.counted())
+        if job._wishes & {Wish.CANCEL, Wish.STOP}:
+            return True
+        if Wish.DRAIN in job._wishes and not self._drained:
+            self._drained = True
+            job._workers.send(Drain())
+        while job._savepoints:
+            listener = job._savepoints.popleft()
+            listener(Answer(False, "with --delivery=strong or weak there are no savepoints: everything is durable"))
+        if not self._recovering:
+            self._publish_produced()
+        if self._is_final or (job._has_loops and self._look_at_loops(now)):
+            return False
+        if len(self._completed) == len(job._subtasks) and not self._recovering:
+            # User code has a last chance to fail before what is published at the end is.
+            self._is_final = True
+            job._workers.send(Stop())
+        return False
+
+    # What is reported
+
+    def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
+        if isinstance(report, Recovered):
+            assert subtask is not None
+            self._produced[subtask] = [*report.staged, *self._produced[subtask]]
+            self._recovering.discard(subtask)
+            if not self._recovering:
+                self._clear_up()
+            return None
+        if isinstance(report, Produced):
+            assert subtask is not None
+            self.progressed = True
+            self._produced[subtask] += report.staged
+            return None
+        return super()._hear(subtask, report)
+
+    def _clear_up(self) -> None:
+        """All logs are known: what earlier attempts have staged and isn't in one never happened."""
+        transactions = self._job._transactions
+        known = {transaction for own in self._produced.values() for _, transaction, _ in own}
+        gone = {each for each in self._left_open if each not in known}
+        transactions.abort(but=[each for each in transactions.open if each not in gone])
+
+    def _staged(self) -> dict[str, list[tuple[str, Any]]]:
+        staged: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+        for subtask in sorted(self._produced):
+            for label, transaction, token in self._produced[subtask]:
+                staged[label].append((transaction, token))
+        return dict(staged)
+
+    def _publish_produced(self) -> None:
+        """Commit what is in the logs, and allot as many transactions again."""
+        if self._is_published_at_end or not any(self._produced.values()):
+            return
+        job = self._job
+        committed = job._transactions.commit(self._staged())
+        # Before anybody writes down that these are committed, they are no longer written down as open.
+        allotted: dict[SubtaskId, tuple[str, ...]] = {}
+        for subtask, own in self._produced.items():
+            count = len({transaction for _, transaction, _ in own})
+            allotted[subtask] = tuple(self._new_transaction() for _ in range(count))
+        job._transactions.begin_all(each for own in allotted.values() for each in own)
+        self._produced.clear()
+        job.checkpoints_completed += 1
+        job._workers.send(Allot(committed, allotted))  # type: ignore[arg-type]
+
+    def _has_stopped(self, report: Stopped) -> str | None:
+        job = self._job
+        self._tallies.append(report.tally)
+        if len(self._tallies) < job._workers.slots:
+            return None
+        state = PipelineState.DRAINED if self._drained else PipelineState.DONE
+        staged = self._staged()
+        disk = job._productions.disk
+        try:
+            disk.write_atomically(job._ended_path, pickle.dumps((state, staged), protocol=5))
+        except OSError as error:
+            raise SnapshotError(f"{job._ended_path} can't be written: {error}") from error
+        job._end(state, staged)
+        job._observations.ended(job._clock(), self._tallies)
+        return state

@@ -1,0 +1,80 @@
+"""A log, read again: what a subtask has to know, to go on where its last production ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...execution.seen_ids import KeptIds, SeenIds
+from ...execution.task_snapshot import Chunk, Restored, chunks_of
+from ..channel import ChannelId
+from ..subtask import Heard
+from ..tally import Tally
+from .differences import CHAINED
+from .production import ChunkKey, Production, Sent, StagedToken, production_of
+
+
+class Replay:
+    """The sum of productions, the oldest first.
+
+    Attributes:
+      productions: how many there were.
+      heard: what inputs had said.
+      acknowledged: by output, the number up to which the receiver has everything.
+      staged: what sinks have staged and isn't known to be committed.
+      tally: what was counted.
+    """
+
+    def __init__(self, records: Iterable[bytes]) -> None:
+        self.productions = 0
+        self.heard: Heard | None = None
+        self.acknowledged: dict[ChannelId, int] = {}
+        self.staged: list[StagedToken] = []
+        self.tally = Tally()
+        self._chained: list[Chunk] = []
+        self._newest: dict[ChunkKey, Chunk] = {}
+        self._seen: dict[ChannelId, SeenIds] = {}
+        self._outputs: dict[ChannelId, list[Sent]] = {}
+        for record in records:
+            self._add(production_of(record))
+
+    def _add(self, production: Production) -> None:
+        self.productions += 1
+        if production.is_whole:
+            self._chained, self._newest, self._seen, self._outputs, self.staged = [], {}, {}, {}, []
+        for key in production.gone:
+            del self._newest[key]
+        for chunk in chunks_of([production.chunks]):
+            if chunk.kind in CHAINED:
+                self._chained.append(chunk)
+            else:
+                self._newest[chunk.label, chunk.kind, chunk.group] = chunk
+        self.heard = production.heard
+        for id, kept in production.seen.items():
+            seen = self._seen.setdefault(id, SeenIds())
+            for number in kept.ids:
+                seen.add(number)
+            seen.collect(kept.collected)
+        for id, outputs in production.outputs.items():
+            self._outputs.setdefault(id, []).extend(outputs)
+        self.acknowledged.update(production.acknowledged)
+        committed = set(production.committed)
+        self.staged = [token for token in self.staged if token[1] not in committed]
+        self.staged += production.staged
+        self.tally = production.tally
+
+    def restored(self, index: int, parallelism: int) -> Restored | None:
+        """The state; None if there were no productions."""
+        if not self.productions:
+            return None
+        restored = Restored(index, parallelism)
+        restored.add([self._chained, list(self._newest.values())], index, parallelism)
+        return restored
+
+    def seen(self, id: ChannelId) -> KeptIds:
+        """What was taken on an input."""
+        return self._seen[id].kept() if id in self._seen else KeptIds(0, ())
+
+    def kept(self, id: ChannelId) -> list[Sent]:
+        """What is to be sent again on an output."""
+        acknowledged = self.acknowledged.get(id, 0)
+        return [sent for sent in self._outputs.get(id, ()) if sent.number > acknowledged]

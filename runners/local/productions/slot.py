@@ -1,0 +1,220 @@
+"""A slot of producers: subtasks in one process that take turns, each with a log of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from ...execution.disk import Disk
+from ...execution.execution_graph import EdgeKind, ExecutionGraph
+from ...execution.production_log import ProductionLog
+from ..channel import Channel, ChannelId
+from ..commands import Command, Report
+from ..slot import Slot, Start
+from ..subtask import SubtaskId
+from .inbox import Inbox
+from .outbox import Outbox
+from .producer import GroupCommit, Producer
+from .production import Taken, back
+from .replay import Replay
+
+# Before the numbers that a generation gives to messages, that of the generation.
+_GENERATION = 1 << 40
+
+
+class Allot(NamedTuple):
+    """These transactions are committed; and this subtask's sinks may write in so many more."""
+
+    committed: tuple[str, ...]
+    transactions: Mapping[SubtaskId, tuple[str, ...]]
+
+
+@attrs.frozen(kw_only=True)
+class ProductionStart(Start):
+    """What producers start with; the rest is in their logs.
+
+    Attributes:
+      disk, directory: where the logs are.
+      allotted: by subtask, transactions that its sinks may write in.
+      keeps_transaction: whether that is one, for all, to the end.
+      weak: the tasks whose productions are weak.
+      drops_duplicates: False takes them for new, to show that the results are wrong then.
+    """
+
+    disk: Disk
+    directory: str
+    allotted: Mapping[SubtaskId, tuple[str, ...]] = attrs.field(factory=dict)
+    keeps_transaction: bool = False
+    weak: frozenset[int] = frozenset()
+    drops_duplicates: bool = True
+    group_commit: GroupCommit = attrs.field(factory=GroupCommit)
+
+    def slot(
+        self,
+        execution_graph: ExecutionGraph,
+        ids: Sequence[SubtaskId],
+        channels: Callable[[ChannelId], Channel],
+        report: Callable[[Report], None],
+        clock: Callable[[], int],
+    ) -> Slot:
+        return ProductionSlot(execution_graph, ids, self, channels, report, clock)
+
+    def transaction_of(self, id: SubtaskId) -> str:
+        return self.allotted[id][0]
+
+    def channels_back(self, id: ChannelId) -> Sequence[ChannelId]:
+        return (back(id),)
+
+
+def log_directory(directory: str, id: SubtaskId) -> str:
+    """Where a subtask's log is.
+
+    >>> log_directory("dir", SubtaskId(2, 0))
+    'dir/productions/2-0'
+    """
+    return f"{directory}/productions/{id.task}-{id.index}"
+
+
+class _Ends:
+    """One subtask's ends of its channels.
+
+    Attributes:
+      inboxes, outboxes: by channel; and the wires that deliveries, and acknowledgements, come by.
+    """
+
+    def __init__(self) -> None:
+        self.inboxes: dict[ChannelId, Inbox] = {}
+        self.outboxes: dict[ChannelId, Outbox] = {}
+        self.wires: list[tuple[Channel, Inbox]] = []
+        self.wires_back: list[tuple[Channel, Outbox]] = []
+
+    def pump(self) -> bool:
+        """Take what has come; whether there was anything that matters."""
+        done = False
+        for wire, outbox in self.wires_back:
+            queue: Any = wire.queue
+            while queue:
+                taken = queue.popleft()
+                assert isinstance(taken, Taken)
+                done |= outbox.acknowledge(taken.number)
+        for wire, inbox in self.wires:
+            queue = wire.queue
+            while queue:
+                inbox.deliver(queue.popleft())
+                done = True
+            inbox.answer()
+        return done
+
+
+class ProductionSlot(Slot):
+    """Some of a run's subtasks, as producers."""
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph,
+        ids: Sequence[SubtaskId],
+        start: ProductionStart,
+        channels: Callable[[ChannelId], Channel],
+        report: Callable[[Report], None],
+        clock: Callable[[], int],
+    ) -> None:
+        self._productions = start
+        self._ends: dict[SubtaskId, _Ends] = {}
+        self._logs: dict[SubtaskId, ProductionLog] = {}
+        self._replays: dict[SubtaskId, Replay] = {}
+        for id in ids:
+            # Nothing is done, not even by user code that is set up, before it is certain that nobody else writes.
+            log = self._logs[id] = ProductionLog(start.disk, log_directory(start.directory, id))
+            self._replays[id] = Replay(log.take_over(start.attempt))
+        super().__init__(execution_graph, ids, start, channels, report, clock)
+        self.producers = {id: self._producer(id) for id in ids}
+
+    def _producer(self, id: SubtaskId) -> Producer:
+        start, ends = self._productions, self._ends[id]
+
+        def release(report: Any) -> None:
+            self._report((id, report))
+
+        return Producer(
+            self.subtasks[id],
+            self._graph.parallelism,
+            ends.inboxes,
+            ends.outboxes,
+            self._logs[id],
+            self._tallies[id],
+            self._clock,
+            release,
+            start.allotted[id],
+            start.keeps_transaction,
+            id.task in start.weak,
+            start.group_commit,
+        )
+
+    def _ends_of(self, id: SubtaskId, channels: Callable[[ChannelId], Channel]) -> Callable[[ChannelId], Channel]:
+        task = self._graph.tasks[id.task]
+        ends = self._ends[id] = _Ends()
+        kinds = {edge.id: edge.kind for edge in (*task.inputs, *task.outputs)}
+        incoming = {edge.id for edge in task.inputs}
+        first = self._logs[id].number * _GENERATION + 1
+
+        def end(channel: ChannelId) -> Channel:
+            wire, wire_back = channels(channel), channels(back(channel))
+            if channel.edge in incoming:
+                inbox = ends.inboxes[channel] = Inbox(channel, wire_back, self._productions.drops_duplicates)
+                ends.wires.append((wire, inbox))
+                return inbox
+            is_bounded = kinds[channel.edge] is not EdgeKind.BACK
+            outbox = ends.outboxes[channel] = Outbox(channel, wire, first, is_bounded)
+            ends.wires_back.append((wire_back, outbox))
+            return outbox
+
+        return end
+
+    def _reporter(self, id: SubtaskId) -> Callable[[Any], None]:
+        def report(news: Any) -> None:
+            self.producers[id].report(news)
+
+        return report
+
+    def start(self) -> None:
+        for id, producer in self.producers.items():
+            with self._counting(id):
+                producer.start(self._replays.pop(id))
+
+    # Work
+
+    def work(self) -> bool:
+        self._tick()
+        done = False
+        for id in self._last_first():
+            done |= self._ends[id].pump()
+            with self._counting(id):
+                for _ in range(self._productions.group_commit.steps):
+                    if not self.producers[id].step():
+                        break
+                    done = True
+        return done
+
+    def _last_first(self) -> Iterable[SubtaskId]:
+        return reversed(self.producers)
+
+    def step(self, id: SubtaskId) -> bool:
+        self._tick()
+        done = self._ends[id].pump()
+        with self._counting(id):
+            return self.producers[id].step() or done
+
+    def next_time(self) -> int | None:
+        times = [super().next_time(), *(producer.next_time() for producer in self.producers.values())]
+        return min((time for time in times if time is not None), default=None)
+
+    def obey(self, command: Command | Allot) -> None:
+        if not isinstance(command, Allot):
+            super().obey(command)
+            return
+        for id, producer in self.producers.items():
+            producer.committed(command.committed)
+            for transaction in command.transactions.get(id, ()):
+                producer.allot(transaction)

@@ -1,0 +1,98 @@
+"""Productions under seeds: what strong ones promise, what weak ones do, and that neither comes by itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from simulation.six_pipelines import PIPELINES, script
+
+import penstock as beam
+from penstock.runners.local.simulation import Simulation, SimulationError, SimulationSettings
+from penstock.windowing import FixedWindows
+
+
+def simulation_of(build: Callable[[beam.Pipeline], None], **settings: Any) -> Simulation:
+    """Of a pipeline that a function puts together."""
+    pipeline = beam.Pipeline()
+    build(pipeline)
+    return Simulation(pipeline.graph(), SimulationSettings(**settings))
+
+
+def errors_of(simulation: Simulation, seeds: range) -> list[str]:
+    """What is wrong, until something is."""
+    for seed in seeds:
+        try:
+            simulation.run(seed)
+        except SimulationError as error:
+            return [str(error)]
+    return []
+
+
+def scattered(p: beam.Pipeline) -> None:
+    """Sums of elements that go wherever chance has it each time; together they are always the same."""
+    _ = (
+        p
+        | beam.io.Read(script(8))
+        | beam.WindowInto(FixedWindows(10))
+        | beam.Map(lambda pair: (random.choice("abcdefgh"), pair[1]))
+        | "Parts" >> beam.CombinePerKey(sum)
+        | beam.Map(lambda pair: ("all", pair[1]))
+        | "Whole" >> beam.CombinePerKey(sum)
+    )
+
+
+def greatest(p: beam.Pipeline) -> None:
+    """The greatest by key: who gets an element twice doesn't notice."""
+    _ = p | beam.io.Read(script(9)) | beam.WindowInto(FixedWindows(10)) | beam.CombinePerKey(max)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_strong_productions_lose_nothing_and_give_nothing_twice(name: str) -> None:
+    """Whatever dies and fails; with nothing but a log for each subtask."""
+    simulation = simulation_of(PIPELINES[name], delivery="strong")
+
+    runs = [simulation.run(seed) for seed in range(12)]
+
+    assert sum(run.harm for run in runs) > 12
+    assert sum(run.starts for run in runs) > 12
+
+
+def test_strong_productions_bear_code_that_never_does_the_same_twice() -> None:
+    """What was delivered is in the log, and is delivered again as it was."""
+    simulation = simulation_of(scattered, delivery="strong", parallelism=3)
+
+    assert [] == errors_of(simulation, range(60))
+
+
+def test_without_the_log_before_delivery_such_code_gives_wrong_results() -> None:
+    """A negative control: weak productions send first, and after a failure another receiver gets the same."""
+    simulation = simulation_of(scattered, delivery="weak", parallelism=3)
+
+    (error,) = errors_of(simulation, range(200))
+
+    assert "what comes of Whole" in error
+
+
+def test_without_dropping_duplicates_results_are_wrong() -> None:
+    """A negative control: what was delivered and not acknowledged is taken twice."""
+    simulation = simulation_of(PIPELINES["windowed_sums"], delivery="strong", drops_duplicates=False)
+
+    (error,) = errors_of(simulation, range(200))
+
+    assert "in the end" in error or "too much" in error
+
+
+def test_weak_productions_lose_nothing_and_do_where_twice_is_as_good_as_once() -> None:
+    """A maximum; a sum would be wrong."""
+    assert [] == errors_of(simulation_of(greatest, delivery="weak"), range(60))
+    assert [] != errors_of(simulation_of(PIPELINES["windowed_sums"], delivery="weak"), range(60))
+
+
+def test_productions_under_the_same_seed_leave_the_same_trace() -> None:
+    """Logs, acknowledgements and all."""
+    simulation = simulation_of(PIPELINES["join"], delivery="strong")
+
+    assert 1 == len({simulation.run(5).trace for _ in range(3)})
