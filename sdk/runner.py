@@ -114,6 +114,7 @@ _ALIASES = {
 OURS = {
     "local": "penstock.runners.local:LocalStreamingRunner",
     "spark-batch": "penstock.runners.spark:SparkBatchRunner",
+    "spark-microbatch": "penstock.runners.spark:SparkMicroBatchRunner",
 }
 
 

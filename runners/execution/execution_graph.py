@@ -95,11 +95,15 @@ def whole(plan: Plan) -> ExecutionGraph:
     return ExecutionGraph(plan, (Task(0, plan.steps),))
 
 
-def cut(plan: Plan, parallelism: int = 1) -> ExecutionGraph:
-    """The tasks of a plan, whose stages may not fold for a shuffle."""
+def cut(plan: Plan, parallelism: int = 1, by_level: bool = False) -> ExecutionGraph:
+    """The tasks of a plan, whose stages may not fold for a shuffle.
+
+    `by_level` makes one task of all steps that have one level, whether or not they hand elements to
+    each other: then an edge from one task leads to the next, or passes some by.
+    """
     levels = _levels(plan)
     # One without steps, where there is nothing to do: somebody has to say that it is done.
-    members = _members(plan, levels) or [[]]
+    members = (_by_level(plan, levels) if by_level else _members(plan, levels)) or [[]]
     task_of = {id(step): number for number, steps in enumerate(members) for step in steps}
     producers = {i: step for step in plan.steps for i in outputs_of(step)}
     inputs: list[list[Edge]] = [[] for _ in members]
@@ -165,6 +169,14 @@ def _members(plan: Plan, levels: dict[int, int]) -> list[list[Step]]:
     for step in plan.steps:
         groups.setdefault(leader(id(step)), []).append(step)
     return sorted(groups.values(), key=lambda steps: levels[id(steps[0])])
+
+
+def _by_level(plan: Plan, levels: dict[int, int]) -> list[list[Step]]:
+    """The steps of each level.  No level is empty: what makes a step's is one below it."""
+    members: dict[int, list[Step]] = {}
+    for step in plan.steps:
+        members.setdefault(levels[id(step)], []).append(step)
+    return [members[level] for level in sorted(members)]
 
 
 def inputs_of(step: Step) -> tuple[int, ...]:

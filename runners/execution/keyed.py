@@ -37,6 +37,10 @@ class KeyedRun:
         """The processing time, in microseconds, at which a timer will fire."""
         return self._executor.next_processing_time()
 
+    def next_event_time(self) -> int | None:
+        """The watermark, in microseconds, at which a timer will fire or a window expire."""
+        return self._executor.next_event_time()
+
     def advance(self, watermark: int) -> int:
         """Move the input watermark and the clock on; the output watermark."""
         kept = self._run.hold()

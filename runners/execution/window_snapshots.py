@@ -67,7 +67,12 @@ def changes(windows: TriggeredWindows) -> list[WindowRecord]:
 
 
 def restore(windows: TriggeredWindows, records: Iterable[WindowRecord]) -> None:
-    """Take over what the records say; of records of one key and window the last counts."""
+    """Take over what the records say; of records of one key and window the last counts.
+
+    What changes from here on is the next `changes`.
+    """
+    if windows.changed is None:
+        windows.changed = {}
     last = {(record.key, record.window): record.states for record in records}
     for (key, _), states in last.items():
         for trigger_state, is_finished, event_time, processing_time, *slots in states:

@@ -1,16 +1,33 @@
 """Running on Spark.
 
-batch_runner.py   SparkBatchRunner: what `--runner=spark-batch` starts
-session.py        the SparkSession that it runs in
-java.py           a Java to start Spark with
-segments.py       the plan cut at its shuffles
-batch.py          the segments as one graph of RDDs, on the driver
-task.py           one segment on one partition, in an executor
-block_spool.py    a partition's blocks by key group, on disk if they are many
-jobs.py           the run's Spark jobs: described, watched, cancelled
-task_reports.py   what tasks report besides their results
+session.py             the SparkSession that runners run in
+java.py                a Java to start Spark with
+jobs.py                a run's Spark jobs: described, watched, cancelled
+failures.py            what made one fail
+
+Batch:
+
+batch_runner.py        SparkBatchRunner: what `--runner=spark-batch` starts
+segments.py            the plan cut at its shuffles
+batch.py               the segments as one graph of RDDs, on the driver
+task.py                one segment on one partition, in an executor
+block_spool.py         a partition's blocks by key group, on disk if they are many
+task_reports.py        what tasks report besides their results
+
+Micro-batches:
+
+micro_batch_runner.py  SparkMicroBatchRunner: what `--runner=spark-microbatch` starts
+micro_batch_query.py   batch after batch: planned, run, committed, published
+write_ahead.py         the plan of a batch, written down before it runs
+planned_batch.py       what a batch is given
+driver_sources.py      the sources, as the driver sees them
+micro_batch.py         the batch: one Spark job, level by level
+level_task.py          one level on one shard, in an executor, and what its worker keeps
+shard.py               that task's state and steps at work
+parcels.py             what tasks hand to each other, and tell the driver
 """
 
 from .batch_runner import SparkBatchRunner
+from .micro_batch_runner import SparkMicroBatchRunner
 
-__all__ = ["SparkBatchRunner"]
+__all__ = ["SparkBatchRunner", "SparkMicroBatchRunner"]

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...sdk import graph
 from ...sdk.coders.key_encoding import KEY_GROUPS
-from ...sdk.errors import PenstockError, RunnerError
 from ...sdk.serialization import dumps, local_modules_by_value
 from ...sdk.source import BoundedSource
 from ..execution.counters import Counts
 from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
 from ..execution.output import OutputRun
-from ..execution.remote_error import original
 from ..execution.user_code import Attribution, attributed, reraise
+from .failures import raise_original
 from .jobs import Jobs
 from .segments import Segment, Stored, cut
 from .task import SegmentTask
@@ -81,7 +80,7 @@ class SparkBatchExecution:
             for output in uncommitted.values():
                 output.abort()
             if isinstance(error, Exception):
-                _raise_original(error)
+                raise_original(error)
             raise
         finally:
             self._release()
@@ -157,19 +156,3 @@ class SparkBatchExecution:
 
 def _comes_back(row: Any) -> bool:
     return row[0][0] in ("sink", "side")
-
-
-def _raise_original(error: Exception) -> None:
-    """Raise what was raised in an executor, or say that Spark failed; return if it is neither."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    if isinstance(error, PenstockError):
-        return
-    text = str(error)
-    found = original(text)
-    if found is not None:
-        raise found from found.__cause__
-    if isinstance(error, (Py4JError, PySparkException)):
-        said = next((line for line in text.splitlines() if "Exception: " in line or "Error: " in line), text)
-        raise RunnerError(f"Spark failed: {said.strip()[:500]}") from error

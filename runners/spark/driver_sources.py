@@ -1,0 +1,162 @@
+"""The sources of micro-batches, as the driver sees them: what the next batch reads, and what time it is then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from ...sdk import graph
+from ...sdk.script import Script
+from ...sdk.unbounded_source import UnboundedSource
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ..execution.fusion import Grouping, Plan, Source
+from ..execution.user_code import guarded
+from .gathered import Gathered
+from .planned_batch import WholeSplit
+from .script_on_driver import ScriptOnDriver
+from .unbounded_on_driver import Admission, UnboundedOnDriver
+
+
+class BoundedOnDriver:
+    """A bounded source: all of its splits are in the first batch."""
+
+    def __init__(self, step: Source, shards: int) -> None:
+        self.label = step.transform.label
+        primitive = step.transform.primitive
+        assert isinstance(primitive, graph.Read)
+        self._source: Any = primitive.source
+        self._shards = shards
+        (self._output,) = step.transform.outputs.values()
+        self.is_finished = False
+
+    def gather(self, into: Gathered) -> None:
+        """Add what is to be read, once."""
+        if self.is_finished:
+            return
+        self.is_finished = True
+        for split in guarded(self.label, lambda: list(self._source.split(self._shards))):
+            into.readings.append(WholeSplit(self.label, split))
+        into.watermarks[self._output] = MAX_MICROS
+
+    def position(self) -> Any:
+        """Where it stands."""
+        return self.is_finished
+
+    def restore(self, position: Any) -> None:
+        """Go on from there."""
+        self.is_finished = position
+
+
+OnDriver: TypeAlias = BoundedOnDriver | ScriptOnDriver | UnboundedOnDriver
+
+
+class DriverSources:
+    """All sources of a plan.
+
+    Args:
+      shards: into how many splits a bounded source is cut, about.
+      admission: how much a batch may read of the unbounded ones.
+    """
+
+    def __init__(self, plan: Plan, shards: int, admission: Admission) -> None:
+        self._sources: list[OnDriver] = []
+        self._admission = admission
+        # A worker that hasn't seen the earlier batches has to be told of these, too.
+        self._watermarks: dict[int, int] = {}
+        self._percentiles: dict[float, int] = {}
+        for step in plan.steps:
+            if not isinstance(step, Source):
+                continue
+            primitive = step.transform.primitive
+            assert isinstance(primitive, graph.Read)
+            if isinstance(primitive.source, Script):
+                self._sources.append(ScriptOnDriver(step, plan))
+            elif isinstance(primitive.source, UnboundedSource):
+                self._sources.append(UnboundedOnDriver(step))
+            else:
+                self._sources.append(BoundedOnDriver(step, shards))
+        self._shares = {
+            share
+            for s in plan.steps
+            if isinstance(s, Grouping)
+            for share in s.primitive.windowing.trigger.percentiles()
+        }
+
+    @property
+    def has_script(self) -> bool:
+        """Whether a script has the clock."""
+        return any(isinstance(source, ScriptOnDriver) for source in self._sources)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will come."""
+        return all(source.is_finished for source in self._sources)
+
+    def drain(self) -> None:
+        """Have the unbounded sources stop, as if the input had ended."""
+        for source in self._sources:
+            if isinstance(source, UnboundedOnDriver):
+                source.is_drained = True
+
+    def gather(self, now: int) -> Gathered:
+        """What the next batch is given: first what is bounded, and then one script after the other, and streams."""
+        gathered = Gathered(now)
+        self._gather(gathered)
+        before = dict(self._watermarks)
+        for pcollection, micros in gathered.watermarks.items():
+            self._watermarks[pcollection] = max(micros, self._watermarks.get(pcollection, MIN_MICROS))
+        gathered.watermarks = {i: micros for i, micros in self._watermarks.items() if before.get(i) != micros}
+        gathered.all_watermarks = dict(self._watermarks)
+        moved = {
+            share: micros
+            for share, micros in gathered.percentiles.items()
+            if share in self._shares and micros > self._percentiles.get(share, MIN_MICROS)
+        }
+        self._percentiles |= moved
+        gathered.percentiles = moved
+        return gathered
+
+    def _gather(self, gathered: Gathered) -> None:
+        bounded = [source for source in self._sources if isinstance(source, BoundedOnDriver) and not source.is_finished]
+        for source in bounded:
+            source.gather(gathered)
+        if bounded:
+            return
+        for script in self._sources:
+            if isinstance(script, ScriptOnDriver) and not script.is_finished:
+                script.gather(gathered)
+                break
+        streams = [source for source in self._sources if isinstance(source, UnboundedOnDriver)]
+        for stream in streams:
+            records = -(-self._admission.records // len(streams))
+            stream.gather(gathered, attrs.evolve(self._admission, records=records))
+
+    def positions(self) -> Mapping[str, Any]:
+        """Where each stands."""
+        return {
+            "sources": {source.label: source.position() for source in self._sources},
+            "watermarks": dict(self._watermarks),
+            "percentiles": dict(self._percentiles),
+        }
+
+    def restore(self, positions: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._watermarks = dict(positions["watermarks"])
+        self._percentiles = dict(positions["percentiles"])
+        for source in self._sources:
+            if source.label in positions["sources"]:
+                source.restore(positions["sources"][source.label])
+
+    def acknowledge(self, positions: Mapping[str, Any]) -> None:
+        """A batch with these positions is committed."""
+        for source in self._sources:
+            if isinstance(source, UnboundedOnDriver):
+                source.acknowledge(positions["sources"][source.label])
+
+    def close(self) -> None:
+        """Close what is open."""
+        for source in self._sources:
+            if isinstance(source, UnboundedOnDriver):
+                source.close()

@@ -1,0 +1,115 @@
+"""The function that Spark calls with each shard of a level, and what its worker keeps for the next call."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from ...sdk.coders import registry
+from ..execution.garbage import rarely_collected
+from ..execution.manifest import PartReference
+from ..execution.remote_error import wrapped
+from .parcels import Row, TaskId
+from .planned_batch import PlannedBatch
+from .shard import Program, Shard, StatePart
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+
+# Of how many runs a worker keeps something; a session may have several at the same time.
+_RUNS = 4
+
+
+class ResidentRun:
+    """What a worker keeps of a run."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.shards: dict[TaskId, Shard] = {}
+
+    def shard(self, id: TaskId, batch: PlannedBatch, parts: Sequence[StatePart]) -> Shard:
+        """The task as the batch has to find it; it is taken out, and has to be put back when all went well."""
+        shard = self.shards.pop(id, None)
+        own = own_part(parts, id, self.program.shards)
+        version = None if own is None else own.files[-1].file
+        if shard is not None and shard.version == version and (own is not None or not parts):
+            return shard
+        if shard is not None:
+            # It is of a batch that failed, or another worker has done some since.
+            with suppress(Exception):
+                shard.execution.teardown()
+        shard = Shard(self.program, id, batch)
+        shard.load(parts)
+        return shard
+
+
+_residents: OrderedDict[str, ResidentRun] = OrderedDict()
+
+
+def _resident(run: str, payload: Broadcast[bytes]) -> ResidentRun:
+    found = _residents.get(run)
+    if found is None:
+        program, coders = cloudpickle.loads(payload.value)
+        registry.register_all(coders)
+        found = _residents[run] = ResidentRun(program)
+        while len(_residents) > _RUNS:
+            _residents.popitem(last=False)
+    _residents.move_to_end(run)
+    return found
+
+
+class LevelTask:
+    """A level's part of a batch.
+
+    Args:
+      run: the run's name.
+      payload: a broadcast of its program and coders, pickled.
+      parts: of each shard, what its state is in.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        payload: Broadcast[bytes],
+        level: int,
+        batch: PlannedBatch,
+        parts: Mapping[int, Sequence[StatePart]],
+    ) -> None:
+        self._run = run
+        self._payload = payload
+        self._level = level
+        self._batch = batch
+        self._parts = parts
+
+    def __call__(self, index: int, rows: Iterable[Any]) -> Iterator[Row]:
+        """What one shard makes of what it was sent; what isn't for it is passed on."""
+        try:
+            with rarely_collected():
+                yield from self._run_shard(index, rows)
+        except Exception as error:
+            raise wrapped(error) from None
+
+    def _run_shard(self, index: int, rows: Iterable[Any]) -> Iterator[Row]:
+        own: list[bytes] = []
+        for row in rows:
+            _, (level, data) = row
+            if level == self._level:
+                own.append(data)
+            else:
+                yield row
+        resident = _resident(self._run, self._payload)
+        id, parts = TaskId(self._level, index), self._parts.get(index, ())
+        shard = resident.shard(id, self._batch, parts)
+        yield from shard.run(self._batch, own, own_part(parts, id, resident.program.shards))
+        resident.shards[id] = shard
+
+
+def own_part(parts: Sequence[StatePart], id: TaskId, shards: int) -> PartReference | None:
+    """The part that a task has written itself, in another batch; None if there is none, or it was cut otherwise."""
+    if len(parts) == 1 and (parts[0].shard, parts[0].of) == (id.shard, shards):
+        return parts[0].part
+    return None

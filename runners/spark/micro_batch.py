@@ -1,0 +1,103 @@
+"""A micro-batch: one Spark job over the whole graph.
+
+The graph is cut into levels, each as far as one goes without a shuffle, and the job is a chain of them.
+What drives the batches, and when, is known elsewhere (micro_batch_query.py); so is what becomes of the results.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import attrs
+
+from ...sdk.coders import registry
+from ...sdk.errors import RunnerError
+from ...sdk.serialization import dumps, local_modules_by_value
+from .failures import raise_original
+from .jobs import Jobs
+from .level_task import LevelTask
+from .parcels import TaskId, TaskResult
+from .planned_batch import PlannedBatch
+from .shard import Program, StatePart
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# How often a batch is run again whose tasks were given parcels of different attempts.
+_ATTEMPTS = 3
+
+# Of each task, what its state is in.
+StateParts = Mapping[TaskId, Sequence[StatePart]]
+
+
+class MicroBatches:
+    """Runs batches of one program.
+
+    Attributes:
+      jobs: its Spark jobs.
+    """
+
+    def __init__(self, program: Program, session: SparkSession) -> None:
+        self.program = program
+        self.run_name = uuid4().hex[:12]
+        self._context = session.sparkContext
+        self.jobs = Jobs(self._context, f"penstock-{self.run_name}")
+        with local_modules_by_value():
+            payload = dumps((program, registry.registered()), "the pipeline")
+        self._payload = self._context.broadcast(payload)
+
+    def close(self) -> None:
+        """Have the workers forget the program."""
+        self._payload.destroy()
+
+    def run(self, batch: PlannedBatch, parts: StateParts) -> list[TaskResult]:
+        """Run a batch that goes on from these parts.  Nothing of it counts before its results are committed.
+
+        Raises what made it fail, as one process would have raised it.
+        """
+        for _ in range(_ATTEMPTS):
+            results = self._run_once(batch, parts)
+            if is_of_one_attempt(results):
+                return results
+        raise RunnerError(
+            f"batch {batch.number}: in each of {_ATTEMPTS} runs Spark computed a task again whose first results others "
+            "had already been given. Are executors being lost?"
+        )
+
+    def _run_once(self, batch: PlannedBatch, parts: StateParts) -> list[TaskResult]:
+        shards, tasks = self.program.shards, self.program.execution_graph.tasks
+        with local_modules_by_value():
+            rows = [(i, (0, dumps(batch.of_shard(i, shards), "the batch's input"))) for i in range(shards)]
+        rdd: Any = self._context.parallelize(rows, shards)
+        # What is read has been sent, and where sources will stand is the driver's business.
+        header = attrs.evolve(batch, readings=(), positions=None)
+        for task in tasks:
+            own = {id.shard: found for id, found in parts.items() if id.level == task.id}
+            if task.id > 0:
+                rdd = rdd.partitionBy(shards, _same)
+            level = LevelTask(self.run_name, self._payload, task.id, header, own)
+            rdd = rdd.mapPartitionsWithIndex(level).setName(task.label[:200])
+        try:
+            rows = self.jobs.run(f"batch {batch.number}", rdd.collect)
+        except Exception as error:
+            self.jobs.cancel()
+            raise_original(error)
+            raise
+        return sorted((pickle.loads(data) for _, (_, data) in rows), key=lambda result: result.id)
+
+
+def is_of_one_attempt(results: Sequence[TaskResult]) -> bool:
+    """Whether all that was given to a task's consumers, and to the driver, is of one attempt of it.
+
+    Spark may compute a task again when what it made is lost, while others have been given some of it
+    already.  A function that isn't deterministic may have made something else then.
+    """
+    attempts = {result.id: result.attempt for result in results}
+    return all(attempts.get(id) == attempt for result in results for id, attempt in result.consumed.items())
+
+
+def _same(shard: int) -> int:
+    return shard

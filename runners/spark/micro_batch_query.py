@@ -1,0 +1,385 @@
+"""A run of micro-batches: planned, written ahead, run, committed, published; and begun again where it stood.
+
+The steps of a batch, and what a restart finds after each of them:
+
+1. The batch is planned: what it reads, how far the watermark is and what time it is.  Its plan is
+   written down (`planned`, among the checkpoints).
+2. Its job runs.  A restart runs the batch again as it was planned.
+3. Its manifest is written: that commits it.  A restart only publishes it again.
+4. Its sinks publish, by the name of its transaction, which can be repeated.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import cloudpickle
+
+from ...sdk import graph
+from ...sdk.errors import RunnerError
+from ...sdk.metrics import MetricsContainer
+from ...sdk.runner import PipelineState
+from ...sdk.sink import Sink
+from ...windowing.timestamp import MIN_MICROS
+from ..execution.counters import Counts
+from ..execution.execution_graph import ExecutionGraph
+from ..execution.fusion import Output
+from ..execution.manifest import Checkpoint
+from ..execution.snapshot_store import SnapshotStore
+from ..execution.user_code import Attribution, attributed, reraise
+from .driver_sources import DriverSources
+from .gathered import Gathered
+from .micro_batch import MicroBatches
+from .parcels import TaskId, TaskResult
+from .planned_batch import PlannedBatch
+from .shard import Program, StatePart, part_name
+from .unbounded_on_driver import Admission
+from .write_ahead import WriteAhead
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The part of a checkpoint that the driver writes.
+DRIVER = "driver"
+
+# Seconds: how often an idle query looks whether something has come.
+_LOOK = 0.02
+
+
+@attrs.frozen
+class Committed:
+    """What the driver has to know of the newest batch that is committed.
+
+    Attributes:
+      staged: by sink label, the tokens of what it has staged, pickled.
+      watermarks: of sources' PCollections, in microseconds.
+      next_time, next_event_time: when something will be due, in microseconds.
+    """
+
+    number: int
+    now: int
+    transaction: str
+    staged: Mapping[str, Sequence[bytes]]
+    positions: Any
+    watermarks: Mapping[int, int] = attrs.field(factory=dict)
+    next_time: int | None = None
+    next_event_time: int | None = None
+    is_last: bool = False
+    is_complete: bool = False
+
+
+@attrs.frozen
+class QuerySettings:
+    """How a query is driven.
+
+    Attributes:
+      interval: microseconds from the beginning of a batch to that of the next, at least.
+      available_now: whether it ends when all has been read that was there when it began.
+      admission: how much a batch may read.
+      allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
+    """
+
+    interval: int = 0
+    available_now: bool = False
+    admission: Admission = attrs.field(factory=Admission)
+    allow_dropped_state: bool = False
+
+
+class MicroBatchQuery:
+    """Drives the batches of a pipeline, in the thread that calls `run`.
+
+    Args:
+      store: where state and manifests go.
+      clock: microseconds since 1970; not looked at where a script has the clock, or the input is bounded.
+
+    Attributes:
+      state: one of `PipelineState`.
+      metrics, counts: of what has been committed since the start.
+      batches: how many have been committed since the start.
+    """
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph,
+        session: SparkSession,
+        store: SnapshotStore,
+        clock: Callable[[], int],
+        settings: QuerySettings,
+        sleep: Callable[[float], Any] = time.sleep,
+    ) -> None:
+        self.state = PipelineState.RUNNING
+        self.metrics = MetricsContainer()
+        self.counts = Counts()
+        self.batches = 0
+        self._graph = execution_graph
+        self.plan = execution_graph.plan
+        self._session = session
+        self._store = store
+        self._clock = clock
+        self._sleep = sleep
+        self._sources = DriverSources(self.plan, execution_graph.parallelism, settings.admission)
+        self._sinks = dict(_sinks(self.plan))
+        self._ahead = WriteAhead(store)
+        self._committed = Committed(0, 0, "", {}, {})
+        self._parts: dict[TaskId, list[StatePart]] = {}
+        self._prepared: str | None = None
+        self._is_cancelled = threading.Event()
+        self._is_draining = False
+        self._settings = settings
+        self._began: int | None = None
+        self._next_batch = 0
+        self._batches: MicroBatches | None = None
+
+    # What others may ask for; from any thread
+
+    def cancel(self) -> None:
+        """Stop at once; a batch that runs is given up."""
+        self._is_cancelled.set()
+        if self._batches is not None:
+            self._batches.jobs.cancel()
+
+    def drain(self) -> None:
+        """Read nothing more, and do everything that is under way."""
+        self._is_draining = True
+
+    @property
+    def activity(self) -> str:
+        """What is going on, for people."""
+        jobs = "" if self._batches is None else self._batches.jobs.activity()
+        return f"batch {self._committed.number + 1}{jobs and ', '}{jobs}"
+
+    # The whole run
+
+    def run(self) -> None:
+        """Run to the end.  Raises what made it fail."""
+        try:
+            self._store.take_over()
+            again = self._recover()
+            self._batches = MicroBatches(Program(self._graph, self._store), self._session)
+            try:
+                self.state = self._loop(again)
+            finally:
+                self._batches.close()
+                self._sources.close()
+            if self._prepared is not None:
+                self._abort(self._prepared)
+        except BaseException as error:
+            if self._is_cancelled.is_set() and isinstance(error, Exception):
+                self.state = PipelineState.CANCELLED
+                return
+            self.state = PipelineState.FAILED
+            if self._prepared is not None:
+                self._abort(self._prepared)
+            raise
+
+    def _loop(self, again: PlannedBatch | None) -> str:
+        batch = again
+        while not self._is_cancelled.is_set():
+            if batch is None:
+                if self._committed.is_complete:
+                    return PipelineState.DRAINED if self._is_draining else PipelineState.DONE
+                batch = self._planned()
+            if batch is None and self._settings.available_now and not self._sources.has_script:
+                return PipelineState.DONE
+            if batch is None and self._committed.is_last and self._committed.next_time is None:
+                raise RunnerError(
+                    f"after batch {self._committed.number} nothing more can come, and yet it isn't over; "
+                    "this is a fault of the runner's"
+                )
+            if batch is None:
+                self._sleep(_LOOK)
+                continue
+            self._run(batch)
+            batch = None
+        return PipelineState.CANCELLED
+
+    # Planning
+
+    def _now(self) -> int:
+        """Processing time; in a bounded input none goes by, and a script says itself."""
+        if self._sources.has_script or self.plan.graph.is_bounded:
+            return self._committed.now
+        now = max(self._clock(), self._committed.now)
+        if self._settings.available_now:
+            # What comes while it runs is for the next run.
+            self._began = now = self._began or now
+        return now
+
+    def _planned(self) -> PlannedBatch | None:
+        """The next batch, written down; None if there is nothing to do yet."""
+        if self._is_draining:
+            self._sources.drain()
+        now = self._now()
+        if now < self._next_batch and not self._is_draining and not self._settings.available_now:
+            return None
+        gathered = self._sources.gather(now)
+        if not self._is_wanted(gathered):
+            return None
+        self._next_batch = now + self._settings.interval
+        number = self._committed.number + 1
+        batch = PlannedBatch(
+            number,
+            gathered.now,
+            self._prepared or f"batch-{number}-{self._ahead.name}",
+            tuple(gathered.readings),
+            gathered.all_watermarks,
+            gathered.percentiles,
+            tuple(gathered.signals),
+            self._sources.positions(),
+            self._sources.is_finished,
+        )
+        self._ahead.write(batch)
+        return batch
+
+    def _is_wanted(self, gathered: Gathered) -> bool:
+        """Whether something has come, or something is due though nothing has."""
+        committed = self._committed
+        if self._sources.is_finished and not committed.is_last:
+            return True
+        if self._sources.has_script or self.plan.graph.is_bounded:
+            return not gathered.is_empty or gathered.now > committed.now
+        if gathered.readings or gathered.percentiles:
+            return True
+        if committed.next_time is not None and committed.next_time <= gathered.now:
+            return True
+        if committed.next_event_time is None or gathered.all_watermarks == committed.watermarks:
+            return False
+        return committed.next_event_time <= max(gathered.all_watermarks.values(), default=MIN_MICROS)
+
+    # A batch
+
+    def _run(self, batch: PlannedBatch) -> None:
+        assert self._batches is not None
+        if self._prepared is None:
+            self._prepared = batch.transaction
+            for label, sink in self._sinks.items():
+                _guarded(label, partial(sink.prepare, batch.transaction))
+        self._store.begin(batch.number)
+        results = self._batches.run(batch, self._parts)
+        self._commit(batch, results)
+        self._publish()
+
+    def _commit(self, batch: PlannedBatch, results: Sequence[TaskResult]) -> None:
+        staged: dict[str, list[bytes]] = {}
+        for result in results:
+            for label, tokens in result.staged.items():
+                staged.setdefault(label, []).extend(tokens)
+        committed = Committed(
+            batch.number,
+            batch.now,
+            batch.transaction,
+            staged,
+            batch.positions,
+            batch.watermarks,
+            _least(result.next_time for result in results),
+            _least(result.next_event_time for result in results),
+            batch.is_last,
+            all(result.is_complete for result in results),
+        )
+        shards = self._graph.parallelism
+        references = [result.part for result in results if result.part is not None]
+        own = cloudpickle.dumps(committed, protocol=5)
+        references.append(self._store.write_part(batch.number, DRIVER, [own]))
+        described = {
+            part_name(result.id, shards): {
+                "level": result.id.level,
+                "shard": result.id.shard,
+                "of": shards,
+                "labels": list(result.labels),
+            }
+            for result in results
+        }
+        self._store.commit(batch.number, references, {"parts": described})
+        self._committed = committed
+        self._sources.acknowledge(batch.positions)
+        self._parts = {
+            result.id: [StatePart(result.part, result.id.shard, shards)]
+            for result in results
+            if result.part is not None
+        }
+        self.batches += 1
+        for result in results:
+            self.metrics.merge(result.metrics)
+            for label, count in result.counts.steps.items():
+                total = self.counts.of(label)
+                total.read += count.read
+                total.written += count.written
+
+    def _publish(self) -> None:
+        """Publish what the newest batch has staged; a transaction in which nothing was staged goes on."""
+        committed = self._committed
+        if not any(committed.staged.values()):
+            return
+        for label, sink in self._sinks.items():
+            tokens = [cloudpickle.loads(token) for token in committed.staged.get(label, ())]
+            _guarded(label, partial(sink.commit, committed.transaction, tokens))
+        self._prepared = None
+
+    def _abort(self, transaction: str) -> None:
+        for sink in self._sinks.values():
+            try:
+                sink.abort(transaction)
+            except Exception:
+                continue
+
+    # Recovery
+
+    def _recover(self) -> PlannedBatch | None:
+        """Go on from the newest batch that is committed; the batch that was planned after it, if there was one."""
+        checkpoint = self._store.newest_complete().checkpoint
+        if checkpoint is not None:
+            self._restore(checkpoint)
+            self._publish()
+        planned = self._ahead.read()
+        self._store.sweep()
+        if planned is None or planned.number != self._committed.number + 1:
+            return None
+        # Nobody knows what of it was staged.
+        self._abort(planned.transaction)
+        self._sources.restore(planned.positions)
+        return planned
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        ((_, records),) = self._store.read_part(checkpoint.part(DRIVER))
+        self._committed = cloudpickle.loads(b"".join(records))
+        self._sources.restore(self._committed.positions)
+        parts = {
+            TaskId(d["level"], d["shard"]): StatePart(checkpoint.part(name), d["shard"], d["of"])
+            for name, d in checkpoint.metadata["parts"].items()
+            if any(part.name == name for part in checkpoint.parts)
+        }
+        shards = self._graph.parallelism
+        if all(part.of == shards for part in parts.values()):
+            self._parts = {id: [part] for id, part in parts.items()}
+            return
+        # Each task finds in all of them what is its own.
+        everything = list(parts.values())
+        ids = [TaskId(task.id, shard) for task in self._graph.tasks for shard in range(shards)]
+        self._parts = dict.fromkeys(ids, everything)
+
+
+def _sinks(plan: Any) -> list[tuple[str, Sink[Any]]]:
+    found = []
+    for step in plan.steps:
+        if isinstance(step, Output):
+            primitive = step.transform.primitive
+            assert isinstance(primitive, graph.ParDo)
+            assert primitive.sink is not None
+            found.append((step.transform.label, primitive.sink))
+    return found
+
+
+def _least(times: Any) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _guarded(label: str, action: Callable[[], Any]) -> Any:
+    try:
+        return action()
+    except Exception as error:
+        reraise(attributed(error, Attribution(label, None)))

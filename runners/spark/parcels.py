@@ -1,0 +1,162 @@
+"""What travels through the shuffles of a micro-batch.
+
+Level by level the tasks of a batch hand *parcels* to each other: elements on the edges between two levels,
+and how far the watermark is on each.  A parcel for a later level is passed on as it is, and so is what each
+task has to tell the driver; in the end all of that comes out of the last level, and a batch is one job in
+which nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import attrs
+
+from ...sdk.bundle import Bundle
+from ...sdk.metrics import MetricsContainer
+from ..execution.counters import Counts
+from ..execution.execution_graph import Edge, EdgeKind
+from ..execution.manifest import PartReference
+from ..execution.partitioning import Partitioner
+from ..execution.shuffle_blocks import encode_bundle
+from ..execution.user_code import guarded
+
+# How many bytes of blocks make a parcel full.
+FULL = 8 << 20
+
+# What Spark shuffles by: a shard; then the level that a parcel is for, and the parcel, pickled.
+Row = tuple[int, tuple[int, bytes]]
+
+
+class TaskId(NamedTuple):
+    """Which level's task, on which shard."""
+
+    level: int
+    shard: int
+
+
+class Parcel(NamedTuple):
+    """Elements from one task to another.
+
+    Attributes:
+      number: which of the parcels between these two.
+      attempt: what tells two attempts of a task apart.
+      blocks: bundles in the order in which they were made, each with the number of its edge.
+      watermarks: by edge, in microseconds; in the last parcel only.
+    """
+
+    source: TaskId
+    attempt: str
+    number: int
+    blocks: list[tuple[int, int, bytes]]
+    watermarks: Mapping[int, int] | None
+
+
+@attrs.frozen
+class TaskResult:
+    """What a task tells the driver.
+
+    Attributes:
+      consumed: which attempts' parcels it was given.
+      part: its state as it is now; None if it keeps none.
+      labels: the steps that something is kept of.
+      staged: the tokens of its sinks, pickled, by label.
+      next_time, next_event_time: when something will be due, in microseconds: by the clock, by the watermark.
+      is_complete: whether nothing more will come out of it.
+      loaded: whether it had to read its state.
+    """
+
+    id: TaskId
+    attempt: str
+    consumed: Mapping[TaskId, str]
+    part: PartReference | None
+    labels: tuple[str, ...]
+    staged: Mapping[str, list[bytes]]
+    metrics: MetricsContainer
+    counts: Counts
+    next_time: int | None
+    next_event_time: int | None
+    is_complete: bool
+    loaded: bool = False
+
+
+class Outbox:
+    """The parcels that a task makes.
+
+    Args:
+      edges: those that begin in it.
+      shards: how many there are.
+      labels: by edge, what an error is attributed to.
+    """
+
+    def __init__(self, id: TaskId, edges: Iterable[Edge], shards: int, labels: Mapping[int, str]) -> None:
+        self._id = id
+        self._edges = list(edges)
+        self._labels = labels
+        self._shards = shards
+        self._partitioners = {
+            edge.id: Partitioner(shards, labels[edge.id]) for edge in self._edges if edge.kind is EdgeKind.SHUFFLE
+        }
+        self._levels = sorted({edge.consumer for edge in self._edges})
+        self.begin("")
+
+    def begin(self, attempt: str) -> None:
+        """Begin a batch."""
+        self._attempt = attempt
+        self._made = 0
+        self._held: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
+        self._sizes: dict[tuple[int, int], int] = {}
+        self._numbers: dict[tuple[int, int], int] = {}
+        self.full: list[Row] = []
+
+    def send(self, edge: Edge, bundle: Bundle) -> None:
+        """Put elements on an edge."""
+        if not len(bundle):
+            return
+        if edge.kind is EdgeKind.SHUFFLE:
+            parts = enumerate(self._partitioners[edge.id].parts(bundle))
+        else:
+            targets = [self._id.shard] if edge.kind is EdgeKind.FORWARD else list(range(self._shards))
+            blocks = self._encoded(edge, bundle)
+            for target in targets:
+                self._put(edge, target, blocks)
+            return
+        for target, part in parts:
+            if len(part):
+                self._put(edge, target, self._encoded(edge, part))
+
+    def _encoded(self, edge: Edge, bundle: Bundle) -> list[bytes]:
+        return guarded(self._labels[edge.id], lambda: list(encode_bundle(bundle)))
+
+    def _put(self, edge: Edge, target: int, blocks: Iterable[bytes]) -> None:
+        to = edge.consumer, target
+        held = self._held.setdefault(to, [])
+        for block in blocks:
+            self._made += 1
+            held.append((self._made, edge.id, block))
+            self._sizes[to] = self._sizes.get(to, 0) + len(block)
+        if self._sizes.get(to, 0) >= FULL:
+            self.full.append(self._closed(to, None))
+
+    def _closed(self, to: tuple[int, int], watermarks: Mapping[int, int] | None) -> Row:
+        level, target = to
+        number = self._numbers[to] = self._numbers.get(to, 0) + 1
+        blocks = self._held.pop(to, [])
+        self._sizes.pop(to, None)
+        parcel = Parcel(self._id, self._attempt, number, blocks, watermarks)
+        return target, (level, pickle.dumps(parcel, protocol=5))
+
+    def taken(self) -> list[Row]:
+        """The parcels that are full."""
+        full, self.full = self.full, []
+        return full
+
+    def finish(self, watermarks: Mapping[int, int]) -> Iterator[Row]:
+        """The last parcels of the batch: one to every task that an edge leads to, with the watermarks by edge."""
+        yield from self.taken()
+        for level in self._levels:
+            own = {edge.id: watermarks[edge.id] for edge in self._edges if edge.consumer == level}
+            for target in range(self._shards):
+                yield self._closed((level, target), own)

@@ -1,0 +1,304 @@
+"""One level's task on one shard: what its Python worker keeps of it from batch to batch, and one batch of it.
+
+The state is resident in the worker.  A batch says which part of the snapshot store it goes on from; a
+worker that holds just that goes on, any other one reads it first.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import attrs
+
+from ...sdk import graph
+from ...sdk.metrics import MetricsContainer, scoped
+from ...sdk.serialization import dumps
+from ...sdk.unbounded_source import UnboundedSource
+from ...windowing.timestamp import Timestamp
+from ..execution.clock import Clock
+from ..execution.counters import Counts
+from ..execution.execution_graph import Edge, EdgeKind, ExecutionGraph
+from ..execution.fusion import Source
+from ..execution.manifest import PartReference
+from ..execution.shuffle_blocks import decode_bundle
+from ..execution.snapshot_store import SnapshotStore
+from ..execution.task_execution import TaskExecution
+from ..execution.task_snapshot import CLOCKS, Restored, chunks_of, records_of, snapshot
+from ..execution.user_code import guarded
+from .parcels import Outbox, Parcel, Row, TaskId, TaskResult
+from .planned_batch import Arriving, OffsetRange, PlannedBatch, Reading
+
+# A part is written whole again when there are so many changes on it, or they are larger than it.
+LONGEST_CHAIN = 16
+
+
+@attrs.frozen
+class Program:
+    """What a run's workers know from the beginning.
+
+    Attributes:
+      execution_graph: its tasks are levels.
+      store: where state is kept.
+    """
+
+    execution_graph: ExecutionGraph
+    store: SnapshotStore
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are."""
+        return len(self.execution_graph.tasks)
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return self.execution_graph.parallelism
+
+
+@attrs.frozen
+class StatePart:
+    """A part that a task's state is in, and which shard of how many wrote it."""
+
+    part: PartReference
+    shard: int
+    of: int
+
+
+def part_name(id: TaskId, shards: int) -> str:
+    """What a task's part of a checkpoint is called.
+
+    >>> part_name(TaskId(1, 0), 4)
+    'level 1, shard 0 of 4'
+    """
+    return f"level {id.level}, shard {id.shard} of {shards}"
+
+
+class Shard:
+    """A task at work, from batch to batch.
+
+    Attributes:
+      version: the last file of its state as it is in the store; None if nothing is there.
+    """
+
+    def __init__(self, program: Program, id: TaskId, batch: PlannedBatch) -> None:
+        self.id = id
+        self.program = program
+        self.version: str | None = None
+        self.was_loaded = False
+        self._task = program.execution_graph.tasks[id.level]
+        self._metrics = MetricsContainer()
+        self._counts = Counts()
+        self._clock = Clock(0)
+        plan = program.execution_graph.plan
+        self.execution = TaskExecution(
+            plan,
+            self._task,
+            self._clock,
+            self._metrics,
+            self._counts,
+            batch.transaction,
+            f"{id.level}-{id.shard}-{uuid4().hex[:8]}",
+        )
+        nodes = plan.graph.pcollections
+        labels = {
+            edge.id: edge.step.transform.label  # type: ignore[union-attr]
+            if edge.step is not None and edge.kind is EdgeKind.SHUFFLE
+            else nodes[edge.pcollection].producer
+            for edge in self._task.outputs
+        }
+        self._outbox = Outbox(id, self._task.outputs, program.shards, labels)
+        for edge in self._task.outputs:
+            self.execution.dataflow.attach(edge.pcollection, partial(self._outbox.send, edge))
+        self._edges = {edge.id: edge for edge in self._task.inputs}
+        self._receivers = {edge.id: self.execution.receiver(edge) for edge in self._task.inputs}
+        self._sources = {step.transform.label: step for step in self._task.sources}
+
+    def load(self, parts: Sequence[StatePart]) -> None:
+        """Take over what is in the store."""
+        restored = Restored(self.id.shard, self.program.shards)
+        for part, shard, of in ((p.part, p.shard, p.of) for p in parts):
+            chain = [list(chunks_of(records)) for _, records in self.program.store.read_part(part)]
+            restored.add(chain, shard, of)
+        restored.into(self.execution)
+        self.was_loaded = bool(parts)
+
+    # A batch
+
+    def run(self, batch: PlannedBatch, rows: Iterable[Any], base: PartReference | None) -> Iterator[Row]:
+        """One batch: its parcels, and what it has to tell the driver."""
+        attempt = uuid4().hex[:12]
+        execution, outbox = self.execution, self._outbox
+        outbox.begin(attempt)
+        for output in execution.outputs:
+            output.next(batch.transaction)
+        try:
+            with scoped(self._metrics):
+                self._hear(batch)
+                if self.id.level == 0:
+                    consumed: dict[TaskId, str] = {}
+                    for row in rows:
+                        self._read(batch, pickle.loads(row))
+                        yield from outbox.taken()
+                    for pcollection, micros in batch.watermarks.items():
+                        execution.move(pcollection, micros)
+                else:
+                    parcels = sorted(map(pickle.loads, rows), key=_order)
+                    consumed = {parcel.source: parcel.attempt for parcel in parcels}
+                    for _ in self._take(parcels):
+                        yield from outbox.taken()
+                execution.propagate()
+                is_complete = batch.is_last and execution.is_complete()
+                for output in execution.outputs:
+                    output.stage()
+                if is_complete:
+                    execution.teardown()
+            yield from outbox.finish({e.id: execution.watermark(e.pcollection) for e in self._task.outputs})
+            result = self._result(batch, attempt, consumed, base, is_complete)
+        except BaseException:
+            for output in execution.outputs:
+                output.discard()
+            with suppress(Exception):
+                execution.teardown()
+            raise
+        self.version = None if result.part is None else result.part.files[-1].file
+        self.was_loaded = False
+        yield self.id.shard, (self.program.levels, pickle.dumps(result, protocol=5))
+
+    def _hear(self, batch: PlannedBatch) -> None:
+        """Everybody is told what time it is before anything comes of it."""
+        execution = self.execution
+        if batch.now > self._clock.now:
+            self._clock.now = batch.now
+            execution.propagate()
+        for share, micros in batch.percentiles.items():
+            execution.advance_percentile(share, micros)
+        for name in batch.signals:
+            execution.signal(name)
+
+    def _take(self, parcels: Sequence[Parcel]) -> Iterator[None]:
+        """Side inputs first: so that what looks at them needn't wait for the next batch."""
+        for is_side in (True, False):
+            edges = {id: edge for id, edge in self._edges.items() if (edge.kind is EdgeKind.BROADCAST) is is_side}
+            for parcel in parcels:
+                for _, id, block in parcel.blocks:
+                    if id in edges:
+                        self._receivers[id](decode_bundle(block))
+                        yield
+            self._move(edges, parcels)
+            if is_side and edges:
+                self.execution.propagate()
+
+    def _move(self, edges: dict[int, Edge], parcels: Sequence[Parcel]) -> None:
+        """The watermark of an edge is the least of those at its beginnings."""
+        said: dict[int, list[int]] = {id: [] for id in edges}
+        for parcel in parcels:
+            for id, micros in (parcel.watermarks or {}).items():
+                if id in said:
+                    said[id].append(micros)
+        for id, watermarks in said.items():
+            self.execution.move_edge(edges[id], min(watermarks))
+
+    # Sources
+
+    def _read(self, batch: PlannedBatch, readings: Sequence[Reading]) -> None:
+        for reading in readings:
+            step = self._sources[reading.label]
+            count = self._counts.of(reading.label)
+            pcollection, bundles = self._bundles(batch, reading, step)
+            send = self.execution.dataflow.send_to(pcollection)
+            while (bundle := guarded(reading.label, partial(next, bundles, None))) is not None:
+                count.read += len(bundle)
+                count.written += len(bundle)
+                send(bundle)
+
+    def _bundles(self, batch: PlannedBatch, reading: Reading, step: Source) -> tuple[int, Iterator[Any]]:
+        if isinstance(reading, Arriving):
+            return reading.pcollection, map(decode_bundle, reading.blocks)
+        primitive = step.transform.primitive
+        assert isinstance(primitive, graph.Read)
+        (output,) = step.transform.outputs.values()
+        source: Any = primitive.source
+        if isinstance(reading, OffsetRange):
+            return output, _between(source, reading, batch.now)
+        return output, guarded(reading.label, lambda: iter(source.read_bundles(reading.split)))
+
+    # What is left
+
+    def _result(
+        self,
+        batch: PlannedBatch,
+        attempt: str,
+        consumed: dict[TaskId, str],
+        base: PartReference | None,
+        is_complete: bool,
+    ) -> TaskResult:
+        execution = self.execution
+        staged: dict[str, list[bytes]] = {}
+        for output in execution.outputs:
+            tokens, output.staged = output.staged, []
+            if tokens:
+                staged[output.label] = [dumps(token, output.label) for token in tokens]
+        whole = base is None or is_long(base)
+        chunks = snapshot(execution, whole)
+        part = None
+        if chunks:
+            name = part_name(self.id, self.program.shards)
+            part = self.program.store.write_part(batch.number, name, records_of(chunks), None if whole else base)
+        return TaskResult(
+            self.id,
+            attempt,
+            consumed,
+            part,
+            tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS)),
+            staged,
+            _taken(self._metrics),
+            _counted(self._counts),
+            execution.next_processing_time(),
+            execution.next_event_time(),
+            is_complete,
+            self.was_loaded,
+        )
+
+
+def is_long(part: PartReference) -> bool:
+    """Whether a part had better be written whole again."""
+    full, *deltas = part.files
+    return len(deltas) >= LONGEST_CHAIN and sum(delta.length for delta in deltas) > full.length
+
+
+def _order(parcel: Parcel) -> Any:
+    return parcel.source, parcel.number
+
+
+def _between(source: UnboundedSource[Any], reading: OffsetRange, now: int) -> Iterator[Any]:
+    reader = source.open(reading.partition, reading.start)
+    try:
+        yield from reader.read_to(reading.end, Timestamp.of_micros(now))
+    finally:
+        reader.close()
+
+
+def _taken(metrics: MetricsContainer) -> MetricsContainer:
+    """What has been reported in this batch; the dictionaries stay, for whoever holds them."""
+    taken = MetricsContainer()
+    taken.merge(metrics)
+    for step in metrics.steps.values():
+        step.counters.clear()
+        step.distributions.clear()
+        step.gauges.clear()
+    return taken
+
+
+def _counted(counts: Counts) -> Counts:
+    taken = Counts()
+    for label, step in counts.steps.items():
+        if step.read or step.written:
+            count = taken.of(label)
+            count.read, count.written = step.read, step.written
+            step.read = step.written = 0
+    return taken

@@ -1,0 +1,171 @@
+"""An unbounded source as the driver sees it: how far a batch may go, partition by partition.
+
+A reader on the driver is asked what may be admitted, and how far the watermark is then; another one, in an
+executor, reads exactly that much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+
+from ...sdk import graph
+from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
+from ..execution.fusion import Source
+from ..execution.user_code import guarded
+from .gathered import Gathered
+from .planned_batch import OffsetRange
+
+
+@attrs.frozen
+class Admission:
+    """How much one batch may read.
+
+    Attributes:
+      records: at most so many elements, of all sources together.
+      bytes: about so many bytes of each partition; None for no limit.
+    """
+
+    records: int = 1_000_000
+    bytes: int | None = None
+
+
+@attrs.define
+class _Partition:
+    partition: Any
+    reader: UnboundedReader[Any]
+    offset: Any
+    watermark: int = MIN_MICROS
+    is_finished: bool = False
+
+
+class UnboundedOnDriver:
+    """A source's partitions.
+
+    Attributes:
+      is_drained: whether it was told to stop as if the input had ended.
+    """
+
+    def __init__(self, step: Source) -> None:
+        self.label = step.transform.label
+        primitive = step.transform.primitive
+        assert isinstance(primitive, graph.Read)
+        assert isinstance(primitive.source, UnboundedSource)
+        self.is_drained = False
+        self._source = primitive.source
+        (self._output,) = step.transform.outputs.values()
+        self._partitions: dict[Any, _Partition] | None = None
+        self._watermark = MIN_MICROS
+        self._discover_at: int | None = None
+        self._turn = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will come."""
+        if self.is_drained:
+            return True
+        if self._partitions is None or self._source.discovery_interval is not None:
+            return False
+        return all(partition.is_finished for partition in self._partitions.values())
+
+    def gather(self, into: Gathered, admission: Admission) -> None:
+        """Add what is to be read."""
+        now = Timestamp.of_micros(into.now)
+        self._discover(into.now)
+        assert self._partitions is not None
+        active = [partition for partition in self._partitions.values() if not partition.is_finished]
+        if not self.is_drained:
+            left = admission.records
+            self._turn += 1
+            for i in range(len(active)):
+                partition = active[(self._turn + i) % len(active)]
+                share = -(-left // (len(active) - i))
+                if share <= 0:
+                    break
+                start = partition.offset
+                end = self._guarded(partial(partition.reader.admit, share, admission.bytes, now))
+                if end != start:
+                    into.readings.append(OffsetRange(self.label, partition.partition, start, end))
+                    partition.offset = end
+                    left -= share
+        self._move(into, now, active)
+
+    def _move(self, into: Gathered, now: Timestamp, active: Sequence[_Partition]) -> None:
+        holding = []
+        for partition in active:
+            if self._guarded(partition.reader.is_finished):
+                partition.is_finished = True
+                partition.watermark = MAX_MICROS
+                continue
+            partition.watermark = max(partition.watermark, self._guarded(partial(partition.reader.watermark, now)))
+            if self._guarded(partial(partition.reader.is_idle, now)):
+                continue
+            holding.append(partition.watermark)
+            for share, micros in self._guarded(partial(partition.reader.watermarks, now)).items():
+                known = into.percentiles.get(share)
+                into.percentiles[share] = micros if known is None else min(known, micros)
+        if self.is_finished:
+            self._watermark = MAX_MICROS
+        elif holding:
+            self._watermark = max(self._watermark, min(holding))
+        into.watermarks[self._output] = self._watermark
+
+    def _discover(self, now: int) -> None:
+        if self._partitions is None:
+            self._partitions = {}
+        elif self._discover_at is None or now < self._discover_at or self.is_drained:
+            return
+        for partition in self._guarded(self._source.partitions):
+            if partition not in self._partitions:
+                self._open(partition, None, MIN_MICROS, False)
+        interval = self._source.discovery_interval
+        self._discover_at = None if interval is None else now + int(interval * 1_000_000)
+
+    def _open(self, partition: Any, offset: Any, watermark: int, is_finished: bool) -> None:
+        assert self._partitions is not None
+        reader = self._guarded(partial(self._source.open, partition, offset))
+        start = self._guarded(reader.offset) if offset is None else offset
+        self._partitions[partition] = _Partition(partition, reader, start, watermark, is_finished)
+
+    # Where it stands
+
+    def position(self) -> Any:
+        """Where it stands."""
+        partitions = (self._partitions or {}).values()
+        return (
+            self._watermark,
+            self.is_drained,
+            [(p.partition, p.offset, p.watermark, p.is_finished) for p in partitions],
+        )
+
+    def restore(self, position: Any) -> None:
+        """Go on from there."""
+        self.close()
+        self._watermark, self.is_drained, partitions = position
+        if partitions:
+            self._partitions = {}
+            for partition in partitions:
+                self._open(*partition)
+            if self._source.discovery_interval is not None:
+                self._discover_at = MIN_MICROS
+
+    def acknowledge(self, position: Any) -> None:
+        """A batch with this position is committed."""
+        _, _, partitions = position
+        for partition, offset, _, _ in partitions:
+            own = (self._partitions or {}).get(partition)
+            if own is not None:
+                self._guarded(partial(own.reader.acknowledge, offset))
+
+    def close(self) -> None:
+        """Close every reader."""
+        for partition in (self._partitions or {}).values():
+            partition.reader.close()
+        self._partitions = None
+
+    def _guarded(self, read: Callable[[], Any]) -> Any:
+        return guarded(self.label, read)
