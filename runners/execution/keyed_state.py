@@ -165,6 +165,16 @@ class KeyedState:
             for key, name in cells
         ]
 
+    @property
+    def number_changed(self) -> int:
+        """How many cells have changed since the last snapshot."""
+        return sum(map(len, self._dirty.values()))
+
+    def forget_changes(self) -> list[dict[Any, None]]:
+        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        dirty, self._dirty = self._dirty, {}
+        return list(dirty.values())
+
     def _change(self, namespace: Any, key: Any, name: str, values: dict[Cell, Any]) -> Change:
         if (key, name) not in values:
             return Change(namespace, key, name, ChangeKind.REMOVE)

@@ -26,6 +26,10 @@ class MergingWindows:
         self._may_be_empty = may_be_empty
         self._by_key: dict[Any, list[WindowState]] = {}
 
+    def __len__(self) -> int:
+        """How many keys have windows."""
+        return len(self._by_key)
+
     def put(self, state: WindowState) -> None:
         """Add a window that merges with no other one."""
         self._by_key.setdefault(state.key, []).append(state)

@@ -11,7 +11,7 @@ import io
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
@@ -93,6 +93,35 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
     return chunks
 
 
+def weight(execution: TaskExecution, is_whole: bool) -> int:
+    """About how many entries a snapshot has."""
+    memories = [memory for run in execution.dataflow.stages.values() for memory in run.executor.memories.values()]
+    entries = sum(len(memory.snapshot()) for memory in memories)
+    for grouping in execution.groupings.values():
+        if grouping.windows is not None:
+            entries += len(grouping.windows) if is_whole else len(grouping.windows.changed or ())
+    for keyed in execution.keyed.values():
+        state = keyed.executor.state
+        entries += (len(state) if is_whole else state.number_changed) + len(keyed.executor.timers)
+    return entries
+
+
+def forget_changes(execution: TaskExecution) -> list[dict[Any, None]]:
+    """Somebody else writes the snapshot: what changes from here on is the next changes.
+
+    Returns what was remembered of those before.  Letting go of a million entries takes long, and
+    longer while a forked child shares the memory that they are in.
+    """
+    forgotten: list[dict[Any, None]] = []
+    for grouping in execution.groupings.values():
+        if grouping.windows is not None:
+            forgotten.append(cast(dict[Any, None], grouping.windows.changed or {}))
+            grouping.windows.changed = {}
+    for keyed in execution.keyed.values():
+        forgotten += keyed.executor.state.forget_changes()
+    return forgotten
+
+
 def _grouped(label: str, kind: str, records: Sequence[Any], key: Callable[[Any], Any]) -> list[Chunk]:
     by_group: dict[int, list[Any]] = {}
     for group, record in zip(key_groups([key(record) for record in records]), records, strict=True):
@@ -135,6 +164,11 @@ def in_flight_within(execution: TaskExecution, restored: Restored) -> Iterator[t
 def _name(execution: TaskExecution, pcollection: int) -> str:
     node = execution.plan.graph.pcollections[pcollection]
     return node.producer if node.tag is None else f"{node.producer}[{node.tag}]"
+
+
+def labels_of(chunks: Iterable[Chunk]) -> tuple[str, ...]:
+    """The steps that something is kept of."""
+    return tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
 
 
 def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:

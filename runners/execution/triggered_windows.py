@@ -336,6 +336,12 @@ class TriggeredWindows:
         """Whether windows merge."""
         return self._merging is not None
 
+    def __len__(self) -> int:
+        """How many windows there are of all keys; where they merge, of how many keys."""
+        if self._merging is not None:
+            return len(self._merging)
+        return sum(map(len, self._by_window.values()))
+
     def all(self) -> list[WindowState]:
         """Every key's windows."""
         if self._merging is not None:

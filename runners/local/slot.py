@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import attrs
 
@@ -13,7 +14,7 @@ from ..execution.clock import Clock
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.snapshot_store import SnapshotStore
-from ..execution.task_snapshot import Restored, chunks_of
+from ..execution.task_snapshot import Chunk, Restored, chunks_of, labels_of, records_of
 from .channel import Channel, ChannelId
 from .commands import (
     Acknowledged,
@@ -30,6 +31,7 @@ from .commands import (
     Stop,
     Stopped,
 )
+from .forked_snapshots import LARGE, ForkedSnapshots
 from .subtask import Report as SubtaskNews
 from .subtask import Snapshot, Subtask, SubtaskId
 from .tally import Tally, sum_of
@@ -39,6 +41,9 @@ SINKS = "sinks"
 
 # How many things a subtask does before the next one's turn.
 _TURN = 8
+
+# How many entries are let go at a time: a millisecond's worth.
+_LET_GO = 10_000
 
 
 @attrs.frozen
@@ -120,6 +125,9 @@ class Slot:
         # The part that each has written last.  A barrier asks for changes only if that is in a checkpoint
         # which was committed; it may come here before the news of that do.
         self._written: dict[SubtaskId, PartReference] = {}
+        self._forks = ForkedSnapshots()
+        # What had changed before the snapshots that children have taken.
+        self._forgotten: list[dict[Any, None]] = []
         # The steps that something is kept of in each subtask's part.
         self._labels: dict[SubtaskId, dict[str, None]] = {}
         for id in ids:
@@ -142,9 +150,20 @@ class Slot:
         """A subtask's ends of its channels."""
         return channels
 
+    def fork(self) -> None:
+        """Have large snapshots written by children from now on, if that is safe."""
+        if self._forks.may_fork():
+            for subtask in self.subtasks.values():
+                subtask.large = LARGE
+
     def _reporter(self, id: SubtaskId) -> Callable[[SubtaskNews], None]:
         def report(news: SubtaskNews) -> None:
-            self._report((id, self._acknowledgement(id, news) if isinstance(news, Snapshot) else news))
+            if not isinstance(news, Snapshot):
+                self._report((id, news))
+                return
+            snapshot = news if news.uncopied is None else self._forked(id, news, news.uncopied)
+            if snapshot is not None:
+                self._report((id, self._acknowledgement(id, snapshot)))
 
         return report
 
@@ -183,7 +202,16 @@ class Slot:
         with self._counting(id):
             return self.subtasks[id].step()
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a child is writing a snapshot, of which `work` and `tick` tell when it is done."""
+        return self._forks.is_busy
+
     def _tick(self) -> None:
+        if self._forks.is_busy:
+            self._forks.poll()
+        elif self._forgotten:
+            self._let_go()
         if self._start.has_script:
             return
         now = self._clock()
@@ -250,12 +278,20 @@ class Slot:
         store = self._start.store
         if store is None:
             return Acknowledged(snapshot.epoch, None, snapshot.staged, tally=snapshot.tally)
-        base = None if snapshot.is_whole else self._written[id]
-        name = part_name(id, self._graph.parallelism)
         try:
-            part = store.write_part(snapshot.epoch, name, snapshot.records, base)
+            part = self._write(id, snapshot)
         except SnapshotError as error:
             return Declined(snapshot.epoch, str(error))
+        return self._has_written(id, snapshot, part)
+
+    def _write(self, id: SubtaskId, snapshot: Snapshot) -> PartReference:
+        assert self._start.store is not None
+        base = None if snapshot.is_whole else self._written[id]
+        return self._start.store.write_part(
+            snapshot.epoch, part_name(id, self._graph.parallelism), snapshot.records, base
+        )
+
+    def _has_written(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
         self._written[id] = part
         if snapshot.is_whole:
             self._labels[id] = {}
@@ -263,10 +299,48 @@ class Slot:
         labels.update(dict.fromkeys(snapshot.labels))
         return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally)
 
+    def _forked(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:
+        """Have a child copy and write a snapshot; where there can't be one, the snapshot, copied."""
+
+        def work() -> tuple[PartReference, tuple[str, ...]]:
+            copied = _copied(snapshot, copy())
+            return self._write(id, copied), copied.labels
+
+        def done(written: tuple[PartReference, tuple[str, ...]] | None, why: str | None) -> None:
+            if written is None:
+                self._report((id, Declined(snapshot.epoch, str(why))))
+                return
+            part, labels = written
+            self._report((id, self._has_written(id, snapshot._replace(labels=labels), part)))
+
+        if self._start.store is not None and self._forks.may_fork():
+            try:
+                self._forks.begin(id, work, done)
+            except OSError:
+                # There is no memory, or no process number, for a child.
+                pass
+            else:
+                self._forgotten += self.subtasks[id].forget_changes()
+                return None
+        return _copied(snapshot, copy())
+
+    def _let_go(self) -> None:
+        """Let go of some of what had changed before a snapshot, now that no child shares the memory."""
+        last = self._forgotten[-1]
+        for _ in range(min(len(last), _LET_GO)):
+            last.popitem()
+        if not last:
+            self._forgotten.pop()
+
     def abandon(self) -> None:
         """Close what is open: the attempt has failed."""
+        self._forks.abandon()
         for subtask in self.subtasks.values():
             subtask.abandon()
+
+
+def _copied(snapshot: Snapshot, chunks: list[Chunk]) -> Snapshot:
+    return snapshot._replace(records=records_of(chunks), labels=labels_of(chunks), uncopied=None)
 
 
 def restored_from(store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int) -> Restored:

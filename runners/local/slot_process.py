@@ -85,6 +85,7 @@ class SlotProcess:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             self._slot = self._make()
+            self._slot.fork()
             self._slot.start()
             self._loop()
         except (BrokenPipeError, ConnectionResetError, EOFError):
@@ -116,7 +117,9 @@ class SlotProcess:
         """How long to wait, in seconds, when there is nothing to do."""
         slot = self._slot
         assert slot is not None
-        if any(not injector.is_finished for subtask in slot.subtasks.values() for injector in subtask.injectors):
+        if slot.is_writing or any(
+            not injector.is_finished for subtask in slot.subtasks.values() for injector in subtask.injectors
+        ):
             return IDLE
         due = slot.next_time()
         wait = _NEWS if due is None else max(0, min(_NEWS, due - self._clock()))

@@ -24,17 +24,19 @@ from ..execution.fusion import Grouping
 from ..execution.percentiles import Percentiles
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import (
-    CLOCKS,
     NEWS,
     POSITIONS,
     SCRIPT,
     Chunk,
     Restored,
+    forget_changes,
     in_flight,
     in_flight_name,
     in_flight_within,
+    labels_of,
     records_of,
     snapshot,
+    weight,
 )
 from .alignment import Alignment
 from .channel import Channel, ChannelId
@@ -75,6 +77,7 @@ class Snapshot(NamedTuple):
       labels: the steps that something is kept of.
       staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
       tally: what was counted before the barrier.
+      uncopied: None, or what makes the chunks, instead of records and labels: to be called by a forked child.
     """
 
     epoch: int
@@ -83,6 +86,7 @@ class Snapshot(NamedTuple):
     staged: dict[str, list[tuple[str, Any]]]
     is_whole: bool
     tally: Tally
+    uncopied: Callable[[], list[Chunk]] | None = None
 
 
 class Heard(NamedTuple):
@@ -137,6 +141,7 @@ class Subtask:
 
     Attributes:
       choose: which of the inputs that have something is next; in turn, unless somebody else decides.
+      large: how many entries make a snapshot that is left uncopied, for a child; None if there are no children.
     """
 
     def __init__(
@@ -193,6 +198,7 @@ class Subtask:
         self._signals = 0
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
+        self.large: int | None = None
         self._may_play = False
         self._is_paused = False
         self._has_completed = False
@@ -521,19 +527,31 @@ class Subtask:
             self._staged[output.label] += [(self._transaction, token) for token in tokens]
             output.next(barrier.transaction)
         self._transaction = barrier.transaction
+        staged = {label: list(tokens) for label, tokens in self._staged.items() if tokens}
+        copied = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]))
+        # What is in flight, or in a loop, joins the records here.
+        joined = self._back or (barrier.kind is BarrierKind.UNALIGNED and self.inputs)
+        if self.large is not None and not joined and weight(self.execution, barrier.is_whole) >= self.large:
+            self._snapshots.append((barrier.epoch, self._positions()))
+            return copied._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0])
         chunks, positions = self.chunks(barrier.is_whole)
         self._snapshots.append((barrier.epoch, positions))
-        staged = {label: list(tokens) for label, tokens in self._staged.items() if tokens}
-        labels = tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
-        return Snapshot(barrier.epoch, records_of(chunks), labels, staged, barrier.is_whole, sum_of([self._tally]))
+        return copied._replace(records=records_of(chunks), labels=labels_of(chunks))
+
+    def forget_changes(self) -> list[dict[Any, None]]:
+        """A child makes the snapshot; what had changed before it, to be let go."""
+        return forget_changes(self.execution)
 
     def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
         """All that has to be remembered, or what has changed of it; and where the sources stand, by label."""
         chunks = snapshot(self.execution, is_whole)
-        positions = {injector.label: injector.positions() for injector in self.injectors}
+        positions = self._positions()
         chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
         chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self.scripts if script.is_player]
         return chunks, positions
+
+    def _positions(self) -> dict[str, list[Any]]:
+        return {injector.label: injector.positions() for injector in self.injectors}
 
     def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
         """A checkpoint is durable, and these transactions of the sinks are committed."""

@@ -82,6 +82,7 @@ class WorkersInThisProcess(Workers):
 
         self._reports = []
         self._slot = start.slot(execution_graph, ids_of(execution_graph), channel, self._reports.append, self._clock)
+        self._slot.fork()
         self._slot.start()
 
     @property
