@@ -26,6 +26,7 @@ spawned_workers.py   the same with interpreters of their own
 slot_process.py      the loop of such a process
 orphans.py           and that it ends with the one that started it
 slot.py              subtasks that take turns
+forked_snapshots.py  large snapshots, written by children
 commands.py          what is said between job and slots
 
 A subtask, whose work is done by `runners/execution/task_execution.py`:
