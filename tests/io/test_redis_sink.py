@@ -222,7 +222,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
 def test_a_stream_with_retractions_ends_with_the_rows_of_a_batch_run(keys, flags):
     """Sums by key are put out early, and taken back; so is how many there are of each."""
     numbers = [[beam.window.TimestampedValue(n, n // 10) for n in range(start, 300, 2)] for start in range(2)]
-    options = beam.options.pipeline_options.PipelineOptions(checkpoint_interval=0.05, **flags)
+    options = beam.options.pipeline_options.PipelineOptions(checkpoint_interval=0.3, **flags)
     early = {"accumulation_mode": AccumulationMode.RETRACTING}
     with beam.Pipeline(options=options) as p:
         sums = (
