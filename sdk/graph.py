@@ -143,12 +143,14 @@ class Transform:
       label: the full label, composites first: "Count/Pair".
       inputs: ids of its main inputs, in order.
       outputs: the id of each output, by tag.
+      delivery: "strong" or "weak", where it was said (`with_delivery`).
     """
 
     label: str
     primitive: Primitive
     inputs: tuple[int, ...]
     outputs: Mapping[Tag, int]
+    delivery: str | None = None
 
     @property
     def side_inputs(self) -> tuple[SideInput, ...]:

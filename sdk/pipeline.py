@@ -68,6 +68,8 @@ class Pipeline:
         # In the order in which they came.
         self._labels: dict[str, None] = {}
         self._scope: list[str] = []
+        # What `with_delivery` says of the transforms that are being expanded.
+        self._delivery: str | None = None
         self._transforms: list[graph.Transform] = []
         self._pcollections: dict[int, PCollection[Any]] = {}
         self._checks: list[Callable[[], None]] = []
@@ -90,7 +92,11 @@ class Pipeline:
         transform, own_label = unnamed(transform)
         with self._scoped(label or own_label) as full_label:
             self._check_inputs(transform, pvalue, full_label)
-            result = transform.expand(pvalue)
+            around, self._delivery = self._delivery, transform.delivery or self._delivery
+            try:
+                result = transform.expand(pvalue)
+            finally:
+                self._delivery = around
             return self._checked_outputs(transform, result, full_label)
 
     def add(
@@ -122,7 +128,8 @@ class Pipeline:
             self._pcollections[pcoll.id] = pcoll
             outputs[tag] = pcoll
         ids = {tag: pcoll.id for tag, pcoll in outputs.items()}
-        self._transforms.append(graph.Transform(label, primitive, tuple(p.id for p in inputs), ids))
+        inputs_ids = tuple(pcoll.id for pcoll in inputs)
+        self._transforms.append(graph.Transform(label, primitive, inputs_ids, ids, self._delivery))
         return outputs
 
     def add_output(self, main: PCollection[Any], tag: str | None) -> PCollection[Any]:

@@ -27,6 +27,8 @@ class PTransform:
     _label: str | None = None
     _input_hint: Any = None
     _output_hint: Any = None
+    # Given by `with_delivery`.
+    delivery: str | None = None
     # Of a transform that was told its pipeline, for when there is no input to tell it.
     pipeline: Any = None
 
@@ -72,6 +74,26 @@ class PTransform:
 
     def with_resource_hints(self, **hints: Any) -> PTransform:
         """Beam's resource hints: accepted; these runners have nothing to do with them."""
+        return self
+
+    def with_delivery(self, delivery: str) -> PTransform:
+        """Say what its outputs are worth, where a pipeline runs with `--delivery=strong` or `weak`.
+
+        Args:
+          delivery: "strong", and they are durable before anybody gets them; or "weak", and they are sent
+            at once: after a failure somebody may get them twice, or others in their place.
+
+        Raises `ValueError` for anything else.  Holds for all that it is composed of, unless that says otherwise.
+
+        >>> import penstock as beam
+        >>> beam.Map(str.lower).with_delivery("weak").delivery
+        'weak'
+
+        Source: MillWheel, sections 5.3 and 5.4.
+        """
+        if delivery not in ("strong", "weak"):
+            raise ValueError(f'{self.label}: with_delivery expected "strong" or "weak", got {delivery!r}')
+        self.delivery = delivery
         return self
 
     def display_data(self) -> dict[str, Any]:
@@ -148,6 +170,9 @@ class _NamedPTransform(PTransform):
 
     def with_output_types(self, hint: Any) -> PTransform:
         return _NamedPTransform(self.transform.with_output_types(hint), self.label)
+
+    def with_delivery(self, delivery: str) -> PTransform:
+        return _NamedPTransform(self.transform.with_delivery(delivery), self.label)
 
     def expand(self, input_or_inputs: Any) -> Any:
         return self.transform.expand(input_or_inputs)

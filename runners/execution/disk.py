@@ -41,9 +41,11 @@ class Disk(ABC):
 
     Attributes:
       late_writes: whether a write that has failed here may still take effect later, as a request that timed out may.
+      can_append: whether files can be appended to; else they are only put whole.
     """
 
     late_writes = False
+    can_append = True
 
     @abstractmethod
     def write_atomically(self, path: str, content: Content) -> None:
@@ -194,6 +196,7 @@ class FsspecDisk(Disk):
     """
 
     late_writes = True
+    can_append = False
 
     def write_atomically(self, path: str, content: Content) -> None:
         fs, stripped = _fsspec(path)

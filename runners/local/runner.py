@@ -64,7 +64,13 @@ class LocalStreamingRunner(Runner):
 def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
     """Whether a pipeline needs a job: no end, more than one subtask, checkpoints, or somebody who looks on."""
     streaming = options.view_as(StreamingOptions)
-    return bool(graph.unbounded_reads() or streaming.parallelism > 1 or streaming.checkpoint_dir or streaming.metrics_port is not None)
+    return bool(
+        graph.unbounded_reads()
+        or streaming.parallelism > 1
+        or streaming.checkpoint_dir
+        or streaming.delivery != "barriers"
+        or streaming.metrics_port is not None
+    )
 
 
 def _never(grouping: GroupByKeyAndWindow) -> bool:

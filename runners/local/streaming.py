@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...sdk.errors import OptionsError, PenstockError
+from ...sdk.errors import CheckpointMismatchError, OptionsError, PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.runner import PipelineResult
 from ..execution.clock import time_of_day
-from ..execution.disk import disk_of
-from ..execution.execution_graph import cut, whole
+from ..execution.disk import Disk, disk_of
+from ..execution.execution_graph import ExecutionGraph, cut, whole
 from ..execution.fusion import fuse
 from ..execution.snapshot_store import SnapshotStore
 from .coordinator import CheckpointSettings
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
 from .job_progress import JobProgress
+from .productions.delivery import weak_tasks
+from .productions.job import OWNER, ProductionJob, Productions
 from .requests import Answer, Inbox
 from .restarts import Restarts
 from .signals import stopping_on_signals
@@ -65,8 +67,10 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
             f"option --checkpoint_mode=unaligned: barriers don't overtake in a loop, and {loops[0].label} is one; "
             "use --checkpoint_mode=aligned"
         )
-    store = _store_of(graph, streaming)
-    plan = fuse(graph if graph.is_bounded or store is None else committing_often(graph), _never)
+    is_by_barriers = streaming.delivery == "barriers"
+    store = _store_of(graph, streaming) if is_by_barriers else None
+    often = not graph.is_bounded and (store is not None or not is_by_barriers)
+    plan = fuse(committing_often(graph) if often else graph, _never)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
     runs: Workers = WorkersInThisProcess(time_of_day) if slots == 1 else _processes(slots, streaming)
@@ -81,7 +85,32 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         restarts=Restarts(streaming.max_restarts, streaming.restart_delay),
         allow_dropped_state=streaming.allow_dropped_state,
     )
-    return Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=_inbox_of(store, streaming))
+    if is_by_barriers:
+        inbox = _inbox_of(None if store is None else store.disk, streaming)
+        return Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=inbox)
+    productions = _productions_of(execution_graph, streaming)
+    inbox = _inbox_of(productions.disk, streaming)
+    return ProductionJob(execution_graph, runs, settings, productions, time_of_day, time.sleep, inbox=inbox)
+
+
+def _productions_of(execution_graph: ExecutionGraph, streaming: StreamingOptions) -> Productions:
+    """Where productions are logged.  Without a directory they don't outlive the program, but whichever worker dies."""
+    if streaming.checkpoint_mode != "aligned":
+        raise OptionsError(
+            f"option --checkpoint_mode={streaming.checkpoint_mode}: with --delivery={streaming.delivery} there are no "
+            "barriers; leave it out, or use --delivery=barriers"
+        )
+    directory = streaming.checkpoint_dir
+    is_kept = directory is not None
+    directory = str(directory or tempfile.mkdtemp(prefix="penstock-productions-")).rstrip("/")
+    disk = disk_of(directory)
+    if not disk.can_append:
+        raise OptionsError(
+            f"option --delivery={streaming.delivery}: files can't be appended to in {directory}; expected a directory "
+            "of a local disk as --checkpoint_dir, or --delivery=barriers"
+        )
+    weak = weak_tasks(execution_graph, streaming.delivery)
+    return Productions(disk, directory, is_kept, weak, allow_untrusted=streaming.allow_untrusted_checkpoints)
 
 
 def _processes(slots: int, streaming: StreamingOptions) -> Workers:
@@ -103,18 +132,24 @@ def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None
             return None
         # Sinks publish with checkpoints, and a stream has no end to publish at.
         directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
+    disk = disk_of(directory)
+    if disk.exists(f"{str(directory).rstrip('/')}/{OWNER}"):
+        raise CheckpointMismatchError(
+            f"{directory} has logs of productions, of --delivery=strong or weak; go on with that, or give another "
+            "--checkpoint_dir"
+        )
     return SnapshotStore(
-        disk_of(directory),
+        disk,
         str(directory).rstrip("/"),
         retain=streaming.checkpoint_retention,
         allow_untrusted=streaming.allow_untrusted_checkpoints,
     )
 
 
-def _inbox_of(store: SnapshotStore | None, streaming: StreamingOptions) -> Inbox | None:
-    if store is None or streaming.checkpoint_dir is None:
+def _inbox_of(disk: Disk | None, streaming: StreamingOptions) -> Inbox | None:
+    if disk is None or streaming.checkpoint_dir is None:
         return None
-    return Inbox(store.disk, store.directory, streaming.allow_untrusted_checkpoints)
+    return Inbox(disk, str(streaming.checkpoint_dir).rstrip("/"), streaming.allow_untrusted_checkpoints)
 
 
 def run_to_the_end(job: Job, options: PipelineOptions) -> None:

@@ -120,6 +120,8 @@ class StreamingOptions(PipelineOptions):
         add("--checkpoint_retention", type=int, default=3, help="How many checkpoints are kept.")
         modes = ["aligned", "unaligned", "synchronous"]
         add("--checkpoint_mode", choices=modes, default="aligned", help="How barriers are dealt with.")
+        help = "What exactly once rests on: barriers through all, or productions of each subtask, logged or not."
+        add("--delivery", choices=["barriers", "strong", "weak"], default="barriers", help=help)
         add("--max_restarts", type=int, default=3, help="How often to start again, without a checkpoint in between.")
         add("--restart_delay", type=float, default=0.1, help="Seconds before the first such start; doubled each time.")
         _switch(parser, "allow_dropped_state", False, "Drop a checkpoint's state of steps that are gone.")

@@ -243,6 +243,8 @@ class KilledRun:
         tables = {name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
         assert {"numbers", "sums", "counts", "_penstock_transactions"} == tables
         assert [] == [path.name for path in self.directory.glob(".sums*")]
+        if any(flag.startswith("--delivery=") for flag in self.flags):
+            return
         store = SnapshotStore(LocalDisk(), str(self.directory / "kept"))
         of_checkpoints = {file.file for checkpoint in store.checkpoints() for file in checkpoint.files()}
         assert of_checkpoints == {path.name for path in (self.directory / "kept" / "files").iterdir()}
@@ -303,10 +305,10 @@ def killed_once(directory: pathlib.Path, whom: str, seed: str, report: Callable[
     return run.kills
 
 
-def killed_often(directory: pathlib.Path, whom: str, seed: str, kills: int) -> int:
+def killed_often(directory: pathlib.Path, whom: str, seed: str, kills: int, flags: tuple[str, ...] = ()) -> int:
     """One run in which so many are killed, one after the other, sometimes before all has recovered; how many were."""
     choose = random.Random(seed)
-    run = KilledRun(directory, seconds=0.5 + 0.5 * kills)
+    run = KilledRun(directory, seconds=0.5 + 0.5 * kills, flags=flags)
     try:
         run.start()
         after = 0.0

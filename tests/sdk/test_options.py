@@ -263,7 +263,7 @@ def test_the_defaults_of_the_built_in_views():
     assert False is options.view_as(ProfilingOptions).profile_cpu
 
 
-@pytest.mark.parametrize("flag", ["--delivery=strong", "--batch_interval=1"])
+@pytest.mark.parametrize("flag", ["--deliveries=strong", "--batch_size=1"])
 def test_a_flag_that_would_do_nothing_is_unknown(flag):
     with pytest.raises(OptionsError) as error:
         PipelineOptions([flag]).check_known()

@@ -27,6 +27,7 @@ from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
 from ...execution.fusion import Output
 from ...execution.snapshot_store import fresh_token
+from ...execution.stored_checkpoints import trusted
 from ..commands import Drain, Stop, Stopped
 from ..job import Job, JobSettings, _Attempt
 from ..requests import Answer, Inbox, Wish
@@ -49,6 +50,7 @@ class Productions:
 
     Attributes:
       is_kept: whether somebody may start again from that directory.
+      allow_untrusted: read logs even if other users could have written them.
       weak: the tasks whose productions are weak.
       drops_duplicates: False to show that the results are wrong then.
     """
@@ -58,6 +60,7 @@ class Productions:
     is_kept: bool = True
     weak: frozenset[int] = frozenset()
     drops_duplicates: bool = True
+    allow_untrusted: bool = False
     group_commit: GroupCommit = attrs.field(factory=GroupCommit)
 
 
@@ -135,11 +138,16 @@ class ProductionJob(Job):
             self._transactions.abort()
 
     def _check_directory(self) -> None:
-        """Raises `CheckpointMismatchError` if what is there is of another pipeline."""
+        """Raises `CheckpointMismatchError` if what is there is of another pipeline.
+
+        And `UntrustedSnapshotError` if others may have written it.
+        """
         disk, directory = self._productions.disk, self._productions.directory
         path = f"{directory}/{OWNER}"
         ours = {"parallelism": self._graph.parallelism, "tasks": [task.label for task in self._graph.tasks]}
         if disk.exists(path):
+            if not self._productions.allow_untrusted:
+                trusted(disk, directory, path)
             found = msgspec.json.decode(disk.read(path))
             for what in ours:
                 if found.get(what) != ours[what]:

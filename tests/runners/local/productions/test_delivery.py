@@ -1,0 +1,106 @@
+"""`--delivery` and `with_delivery`: what they bring about, and what is refused."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.execution_graph import cut
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.local.productions.delivery import weak_tasks
+from penstock.sdk.errors import CheckpointMismatchError, OptionsError
+from penstock.testing import assert_that, equal_to
+
+
+def run(*flags: str, label: str = "Sum") -> None:
+    """A small pipeline, whose result is checked."""
+    with beam.Pipeline(options=PipelineOptions(list(flags))) as p:
+        sums = p | beam.Create([("a", 1), ("b", 2), ("a", 3)]) | label >> beam.CombinePerKey(sum)
+        assert_that(sums, equal_to([("a", 4), ("b", 2)]))
+
+
+@pytest.mark.parametrize("parallelism", ["--parallelism=1", "--parallelism=2", "--parallelism=3 --workers=1"])
+@pytest.mark.parametrize("delivery", ["strong", "weak"])
+def test_results_are_the_same(delivery: str, parallelism: str) -> None:
+    """In this process and in others; without a failure weak is as good as strong."""
+    run(f"--delivery={delivery}", *parallelism.split())
+
+
+def test_a_run_that_has_ended_has_nothing_left_to_do(tmp_path: pathlib.Path) -> None:
+    """What it has written stays as it is."""
+    flags = ["--delivery=strong", f"--checkpoint_dir={tmp_path / 'kept'}"]
+    for _ in range(2):
+        with beam.Pipeline(options=PipelineOptions(flags)) as p:
+            _ = p | beam.Create(["a line"]) | beam.io.WriteToText(str(tmp_path / "out"))
+
+    assert ["a line"] == [line for file in tmp_path.glob("out*") for line in file.read_text().splitlines()]
+
+
+def test_another_parallelism_is_refused_and_names_both(tmp_path: pathlib.Path) -> None:
+    """Each subtask has a log of its own."""
+    kept = f"--checkpoint_dir={tmp_path}"
+    run("--delivery=strong", kept, "--parallelism=2", "--workers=1")
+
+    with pytest.raises(CheckpointMismatchError, match="are of parallelism 2, and the pipeline has 1"):
+        run("--delivery=strong", kept)
+
+
+def test_other_steps_are_refused_by_name(tmp_path: pathlib.Path) -> None:
+    """Their state would belong to nobody."""
+    run("--delivery=strong", f"--checkpoint_dir={tmp_path}")
+
+    with pytest.raises(CheckpointMismatchError, match=r"Sum.*and the pipeline has .*Total"):
+        run("--delivery=strong", f"--checkpoint_dir={tmp_path}", label="Total")
+
+
+def test_checkpoints_and_productions_dont_go_on_from_each_other(tmp_path: pathlib.Path) -> None:
+    """They would silently begin anew."""
+    run("--delivery=strong", f"--checkpoint_dir={tmp_path / 'logs'}")
+    run(f"--checkpoint_dir={tmp_path / 'checkpoints'}")
+
+    with pytest.raises(CheckpointMismatchError, match="logs has logs of productions"):
+        run(f"--checkpoint_dir={tmp_path / 'logs'}")
+    with pytest.raises(CheckpointMismatchError, match="checkpoints has checkpoints, which were taken"):
+        run("--delivery=strong", f"--checkpoint_dir={tmp_path / 'checkpoints'}")
+
+
+def test_what_makes_no_sense_together_is_refused() -> None:
+    """Barriers that don't exist can't overtake; and an object store has no files to append to."""
+    with pytest.raises(OptionsError, match="with --delivery=strong there are no barriers"):
+        run("--delivery=strong", "--checkpoint_mode=unaligned")
+    with pytest.raises(OptionsError, match=r"can't be appended to in memory://logs; expected .* a local disk"):
+        run("--delivery=strong", "--checkpoint_dir=memory://logs")
+
+
+def test_a_task_is_as_strong_as_its_strongest_step() -> None:
+    """Of a pipeline's two tasks; composites speak for what they are made of."""
+
+    def weak(first: str | None, second: str | None, default: str) -> frozenset[int]:
+        p = beam.Pipeline()
+        pairs, sums = beam.Map(lambda n: (n % 2, n)), beam.CombinePerKey(sum)
+        first_step = pairs if first is None else pairs.with_delivery(first)
+        second_step = sums if second is None else sums.with_delivery(second)
+        _ = p | beam.Create([1, 2]) | "Pairs" >> first_step | "Sums" >> second_step
+        return weak_tasks(cut(fuse(p.graph(), lambda grouping: False), 2), default)
+
+    assert frozenset() == weak(None, None, "strong")
+    assert {0, 1} == weak(None, None, "weak")
+    assert {1} == weak("strong", None, "weak")
+    assert {0} == weak("weak", None, "strong")
+    assert {1} == weak(None, "weak", "strong")
+
+
+def test_a_label_doesnt_hide_what_was_said() -> None:
+    """Before the label and after it."""
+    labelled = "Lower" >> beam.Map(str.lower)
+
+    assert "weak" == labelled.with_delivery("weak").transform.delivery  # type: ignore[attr-defined]
+
+
+def test_another_word_is_refused() -> None:
+    """By name."""
+    with pytest.raises(ValueError, match=r'Map.*: with_delivery expected "strong" or "weak", got \'medium\''):
+        beam.Map(str.lower).with_delivery("medium")
