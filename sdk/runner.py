@@ -105,7 +105,7 @@ _ALIASES = {
     "prismrunner": "local",
     "localstreamingrunner": "local",
     "sparkbatchrunner": "spark-batch",
-    "sparkrunner": "spark-batch",
+    "sparkrunner": "spark",
     "sparkmicrobatchrunner": "spark-microbatch",
 }
 
@@ -113,6 +113,7 @@ _ALIASES = {
 # than a small pipeline.
 OURS = {
     "local": "penstock.runners.local:LocalStreamingRunner",
+    "spark": "penstock.runners.spark:SparkRunner",
     "spark-batch": "penstock.runners.spark:SparkBatchRunner",
     "spark-microbatch": "penstock.runners.spark:SparkMicroBatchRunner",
 }

@@ -1,5 +1,6 @@
 """Running on Spark.
 
+runner.py              SparkRunner: one of the two others, by whether the input ends
 session.py             the SparkSession that runners run in
 java.py                a Java to start Spark with
 jobs.py                a run's Spark jobs: described, watched, cancelled
@@ -21,6 +22,9 @@ micro_batch_query.py   batch after batch: planned, run, committed, published
 write_ahead.py         the plan of a batch, written down before it runs
 planned_batch.py       what a batch is given
 driver_sources.py      the sources, as the driver sees them
+script_on_driver.py    a script, event by event
+unbounded_on_driver.py an unbounded source: what a batch may read of each partition
+gathered.py            what they give to the next batch
 micro_batch.py         the batch: one Spark job, level by level
 level_task.py          one level on one shard, in an executor, and what its worker keeps
 shard.py               that task's state and steps at work
@@ -29,5 +33,6 @@ parcels.py             what tasks hand to each other, and tell the driver
 
 from .batch_runner import SparkBatchRunner
 from .micro_batch_runner import SparkMicroBatchRunner
+from .runner import SparkRunner
 
-__all__ = ["SparkBatchRunner", "SparkMicroBatchRunner"]
+__all__ = ["SparkBatchRunner", "SparkMicroBatchRunner", "SparkRunner"]

@@ -21,13 +21,13 @@ import attrs
 import cloudpickle
 
 from ...sdk import graph
-from ...sdk.errors import RunnerError
+from ...sdk.errors import CheckpointMismatchError, RunnerError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
 from ...sdk.sink import Sink
 from ...windowing.timestamp import MIN_MICROS
 from ..execution.counters import Counts
-from ..execution.execution_graph import ExecutionGraph
+from ..execution.execution_graph import ExecutionGraph, label_of
 from ..execution.fusion import Output
 from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore
@@ -333,6 +333,7 @@ class MicroBatchQuery:
         """Go on from the newest batch that is committed; the batch that was planned after it, if there was one."""
         checkpoint = self._store.newest_complete().checkpoint
         if checkpoint is not None:
+            self._check_labels(checkpoint)
             self._restore(checkpoint)
             self._publish()
         planned = self._ahead.read()
@@ -343,6 +344,24 @@ class MicroBatchQuery:
         self._abort(planned.transaction)
         self._sources.restore(planned.positions)
         return planned
+
+    def _check_labels(self, checkpoint: Checkpoint) -> None:
+        """Raises `CheckpointMismatchError` if the checkpoint isn't one of this runner's, or not of this pipeline."""
+        directory, parts = self._store.directory, checkpoint.metadata.get("parts", {})
+        if not all("level" in part for part in parts.values()):
+            raise CheckpointMismatchError(
+                f"{directory}: its checkpoints were written by another runner; give another --checkpoint_dir"
+            )
+        nodes = self.plan.graph.pcollections.values()
+        known = {label_of(step) for step in self.plan.steps} | {node.producer for node in nodes}
+        known |= {f"{node.producer}[{node.tag}]" for node in nodes}
+        unknown = sorted({label for part in parts.values() for label in part["labels"]} - known)
+        if unknown and not self._settings.allow_dropped_state:
+            raise CheckpointMismatchError(
+                f"{directory}: batch {checkpoint.epoch} has state of {', '.join(map(repr, unknown))}, which the "
+                "pipeline doesn't have. Give the transforms the labels that they had, or say --allow_dropped_state to "
+                "go on without that state"
+            )
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         ((_, records),) = self._store.read_part(checkpoint.part(DRIVER))

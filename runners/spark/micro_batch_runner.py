@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...sdk.errors import OptionsError, UnsupportedError
-from ...sdk.graph import Graph, GroupByKeyAndWindow
+from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
 from ...sdk.metrics import MetricResults
-from ...sdk.options import PipelineOptions, SparkOptions, StreamingOptions
+from ...sdk.options import MicroBatchOptions, PipelineOptions, SparkOptions, StreamingOptions
 from ...sdk.runner import PipelineResult, Runner
+from ...sdk.unbounded_source import UnboundedSource
 from ..execution.fusion import fuse
 from ..execution.progress import progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .micro_batch_query import MicroBatchQuery
+    from ..execution.snapshot_store import SnapshotStore
+    from .micro_batch_query import MicroBatchQuery, QuerySettings
+
+# Seconds: how often a thread that waits looks up.
+_SLICE = 0.2
 
 
 class SparkMicroBatchRunner(Runner):
@@ -39,45 +46,25 @@ class SparkMicroBatchRunner(Runner):
 
         for head in graph.loops():
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
-        for read in graph.unbounded_reads():
-            raise UnsupportedError(f"{read.label}: --runner=spark-microbatch has no unbounded sources yet")
-        session, is_ours = find_session(options, self._session)
-        try:
-            query = self._query(graph, options, session)
-            plan = query.plan
-            with progress_of(query.counts, plan, options, refresh=lambda: query.activity):
-                query.run()
-            return MicroBatchResult(query)
-        finally:
-            if is_ours:
-                session.stop()
-
-    def _query(self, graph: Graph, options: PipelineOptions, session: SparkSession) -> MicroBatchQuery:
-        from ..execution.clock import time_of_day
-        from ..execution.disk import disk_of
-        from ..execution.execution_graph import cut
-        from ..execution.snapshot_store import SnapshotStore
-        from .micro_batch_query import MicroBatchQuery, QuerySettings
-
+        settings = _settings_of(options)
         streaming = options.view_as(StreamingOptions)
-        context = session.sparkContext
-        shards = options.view_as(SparkOptions).spark_shuffle_partitions or context.defaultParallelism
-        directory = streaming.checkpoint_dir
-        if directory is None:
-            if not (context.master or "").startswith("local"):
-                raise OptionsError(
-                    "--runner=spark-microbatch needs a --checkpoint_dir on a cluster: a path or URL that the driver "
-                    "and all executors can reach"
-                )
-            directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
-        store = SnapshotStore(
-            disk_of(directory),
-            str(directory).rstrip("/"),
-            retain=streaming.checkpoint_retention,
-            allow_untrusted=streaming.allow_untrusted_checkpoints,
-        )
-        settings = QuerySettings()
-        return MicroBatchQuery(cut(fuse(graph, _never), shards, by_level=True), session, store, time_of_day, settings)
+        for read in graph.unbounded_reads():
+            primitive = read.primitive
+            if isinstance(primitive, Read) and isinstance(primitive.source, UnboundedSource):
+                _check_replayable(read.label, primitive.source)
+        session, is_ours = find_session(options, self._session)
+        query = None
+        try:
+            store = _store_of(streaming, session)
+            shards = options.view_as(SparkOptions).spark_shuffle_partitions or session.sparkContext.defaultParallelism
+            query = _query(graph, shards, session, store, settings)
+        finally:
+            if query is None and is_ours:
+                session.stop()
+        result = MicroBatchResult(query, session if is_ours else None, options)
+        if not graph.unbounded_reads():
+            result.wait_until_finish()
+        return result
 
     @classmethod
     def capabilities(cls) -> Mapping[str, str]:
@@ -90,8 +77,65 @@ class SparkMicroBatchRunner(Runner):
             "state and timers": "yes",
             "transactional sinks: files, SQL tables, changelogs": "yes",
             "TestStream": "yes",
-            "unbounded sources": "no",
+            "unbounded sources": "yes",
         }
+
+
+def _settings_of(options: PipelineOptions) -> QuerySettings:
+    from .micro_batch_query import QuerySettings
+    from .unbounded_on_driver import Admission
+
+    given = options.view_as(MicroBatchOptions)
+    if given.batch_interval < 0:
+        raise OptionsError(f"option --batch_interval: expected seconds, 0 or more, got {given.batch_interval}")
+    for name in ("max_records_per_batch", "max_bytes_per_batch"):
+        value = getattr(given, name)
+        if value is not None and value < 1:
+            raise OptionsError(f"option --{name}: expected at least 1, got {value}")
+    return QuerySettings(
+        interval=round(given.batch_interval * 1_000_000),
+        available_now=given.available_now,
+        admission=Admission(given.max_records_per_batch, given.max_bytes_per_batch),
+        allow_dropped_state=options.view_as(StreamingOptions).allow_dropped_state,
+    )
+
+
+def _check_replayable(label: str, source: UnboundedSource[Any]) -> None:
+    if not source.replayable:
+        raise UnsupportedError(
+            f"{label}: its source can't be read again, and --runner=spark-microbatch reads what a batch is given after "
+            "it has been planned; --runner=local reads it"
+        )
+
+
+def _store_of(streaming: StreamingOptions, session: SparkSession) -> SnapshotStore:
+    from ..execution.disk import disk_of
+    from ..execution.snapshot_store import SnapshotStore
+
+    directory = streaming.checkpoint_dir
+    if directory is None:
+        if not (session.sparkContext.master or "").startswith("local"):
+            raise OptionsError(
+                "--runner=spark-microbatch needs a --checkpoint_dir on a cluster: a path or URL that the driver "
+                "and all executors can reach"
+            )
+        directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
+    return SnapshotStore(
+        disk_of(directory),
+        str(directory).rstrip("/"),
+        retain=streaming.checkpoint_retention,
+        allow_untrusted=streaming.allow_untrusted_checkpoints,
+    )
+
+
+def _query(
+    graph: Graph, shards: int, session: SparkSession, store: SnapshotStore, settings: QuerySettings
+) -> MicroBatchQuery:
+    from ..execution.clock import time_of_day
+    from ..execution.execution_graph import cut
+    from .micro_batch_query import MicroBatchQuery
+
+    return MicroBatchQuery(cut(fuse(graph, _never), shards, by_level=True), session, store, time_of_day, settings)
 
 
 def _never(grouping: GroupByKeyAndWindow) -> bool:
@@ -99,21 +143,60 @@ def _never(grouping: GroupByKeyAndWindow) -> bool:
 
 
 class MicroBatchResult(PipelineResult):
-    """A run of micro-batches."""
+    """A run of micro-batches, in a thread beside the one that started it.
 
-    def __init__(self, query: MicroBatchQuery) -> None:
+    Args:
+      session: to be stopped when it is over; None if others have it too.
+    """
+
+    def __init__(self, query: MicroBatchQuery, session: SparkSession | None, options: PipelineOptions) -> None:
         self._query = query
+        self._session = session
+        self._options = options
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="penstock micro-batches", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        query = self._query
+        try:
+            with progress_of(query.counts, query.plan, self._options, refresh=lambda: query.activity):
+                query.run()
+        except BaseException as error:
+            self._error = error
+        finally:
+            if self._session is not None:
+                self._session.stop()
 
     @property
     def state(self) -> str:
         return self._query.state
 
     def wait_until_finish(self, duration: float | None = None) -> str:
+        until = None if duration is None else time.monotonic() + duration / 1000
+        try:
+            # In slices: where a lock is waited for, signals may not be heard.
+            while self._thread.is_alive():
+                left = _SLICE if until is None else until - time.monotonic()
+                if left <= 0:
+                    return self.state
+                self._thread.join(min(left, _SLICE))
+        except KeyboardInterrupt:
+            self._query.cancel()
+            raise
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
         return self.state
 
     def cancel(self) -> str:
         """Stop at once; what isn't committed is gone, and a next start with that checkpoint_dir does it again."""
         self._query.cancel()
+        return self.wait_until_finish()
+
+    def drain(self) -> str:
+        """Have the sources stop; windows and timers fire, sinks publish."""
+        self._query.drain()
         return self.wait_until_finish()
 
     def metrics(self) -> MetricResults:

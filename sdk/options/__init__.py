@@ -8,6 +8,7 @@ from .context import get_pipeline_options, scoped_pipeline_options
 from .pipeline_options import PipelineOptions, describe_options
 from .views import (
     DebugOptions,
+    MicroBatchOptions,
     ProfilingOptions,
     ProgressOptions,
     SetupOptions,
@@ -21,6 +22,7 @@ __all__ = [
     "PipelineOptions",
     "StandardOptions",
     "StreamingOptions",
+    "MicroBatchOptions",
     "TypeOptions",
     "SetupOptions",
     "DebugOptions",

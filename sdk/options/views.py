@@ -129,6 +129,22 @@ class StreamingOptions(PipelineOptions):
         _switch(parser, "allow_untrusted_checkpoints", False, help)
 
 
+class MicroBatchOptions(PipelineOptions):
+    """How Spark's micro-batches are driven.
+
+    >>> PipelineOptions(["--batch_interval=0.5"]).view_as(MicroBatchOptions).batch_interval
+    0.5
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        add = parser.add_argument
+        add("--batch_interval", type=float, default=0.0, help="Seconds from one micro-batch to the next, at least.")
+        add("--max_records_per_batch", type=int, default=1_000_000, help="How many elements a micro-batch reads.")
+        add("--max_bytes_per_batch", type=int, help="About how many bytes it reads of each partition of a source.")
+        _switch(parser, "available_now", False, "Read what is there when the pipeline starts, and end.")
+
+
 class ProgressOptions(PipelineOptions):
     """Whether progress is shown; None leaves it to whether there is a terminal to show it on."""
 

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from penstock.runners.local import LocalStreamingRunner
-from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner
+from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner, SparkRunner
 from penstock.sdk import runner
 from penstock.sdk.errors import RunnerError
 from penstock.sdk.runner import create_runner
@@ -22,7 +22,8 @@ from penstock.sdk.runner import create_runner
         ("DirectRunner", LocalStreamingRunner),
         ("apache_beam.runners.direct.DirectRunner", LocalStreamingRunner),
         ("spark-batch", SparkBatchRunner),
-        ("SparkRunner", SparkBatchRunner),
+        ("SparkRunner", SparkRunner),
+        ("spark", SparkRunner),
         ("spark-microbatch", SparkMicroBatchRunner),
         (LocalStreamingRunner, LocalStreamingRunner),
         (LocalStreamingRunner(), LocalStreamingRunner),
@@ -56,4 +57,4 @@ def test_an_unknown_runner_is_an_error_that_names_the_nearest(name: str, hint: s
     with pytest.raises(RunnerError) as raised:
         create_runner(name)
 
-    assert f"--runner={name}: there is no such runner{hint} Installed: local, spark-batch, spark-microbatch" == str(raised.value)
+    assert f"--runner={name}: there is no such runner{hint} Installed: local, spark, spark-batch, spark-microbatch" == str(raised.value)

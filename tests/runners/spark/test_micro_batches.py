@@ -8,7 +8,7 @@ import pytest
 from recording import record, recorded
 
 import penstock as beam
-from penstock.runners.spark import SparkMicroBatchRunner
+from penstock.runners.spark import SparkMicroBatchRunner, SparkRunner
 from penstock.sdk.errors import UnsupportedError, UserCodeError
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, AfterProcessingTime, AfterWatermark, Repeatedly
@@ -180,3 +180,17 @@ def test_a_loop_is_refused_by_name() -> None:
         p | beam.Create([1]) | "Loop" >> beam.Feedback(beam.Map(lambda n: 2 * n), until=lambda n: n >= 20)
 
     assert "Loop/Head: --runner=spark-microbatch has no loops; --runner=local runs them" == str(raised.value)
+
+
+def test_the_spark_runner_says_which_of_the_two_it_takes(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """By whether the input ends."""
+    with TestPipeline(SparkRunner(spark)) as p:
+        p | beam.Create([1])
+    with TestPipeline(SparkRunner(spark)) as p:
+        p | TestStream().add_elements([1])
+
+    expected = [
+        "--runner=spark runs this as spark-batch: all of its input ends",
+        "--runner=spark runs this as spark-microbatch: the output of TestStream has no end",
+    ]
+    assert expected == [record.getMessage() for record in caplog.records if record.name.startswith("penstock")]

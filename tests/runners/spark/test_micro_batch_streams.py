@@ -1,0 +1,138 @@
+"""Unbounded sources in micro-batches: admission, restarts from what was planned and committed, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recording import Recording
+
+import penstock as beam
+from penstock.runners.spark import SparkMicroBatchRunner, micro_batch_query
+from penstock.runners.spark.micro_batch_query import MicroBatchQuery
+from penstock.sdk.errors import CheckpointMismatchError
+from penstock.sdk.options import PipelineOptions
+from penstock.sdk.runner import PipelineState
+from penstock.windowing import FixedWindows
+
+NUMBERS = 60
+
+
+class Died(Exception):
+    """Stands for the death of the driver."""
+
+
+def sums(p: Any, label: str = "sum") -> Any:
+    """Numbers with their own times, summed by their last digit in windows of twenty seconds."""
+    return (
+        p
+        | beam.io.GenerateSequence(
+            0,
+            stop=NUMBERS,
+            elements_per_period=NUMBERS,
+            period=1,
+            start_time=0,
+            partitions=2,
+        )
+        | beam.Map(lambda n: beam.window.TimestampedValue((n % 10, n), n))
+        | beam.WindowInto(FixedWindows(20))
+        | label >> beam.CombinePerKey(sum)
+    )
+
+
+EXPECTED = {
+    (digit, sum(n for n in range(NUMBERS) if n % 10 == digit and n // 20 == window)): 1
+    for digit in range(10)
+    for window in range(NUMBERS // 20)
+}
+
+
+def by_value(sink: Recording) -> dict[Any, int]:
+    return dict(sink.net(lambda change: change.value))
+
+
+@pytest.fixture
+def run(spark: Any, tmp_path: Path) -> Callable[..., Any]:
+    """`run(sink, build, **options)` starts a pipeline, with checkpoints always in the same directory."""
+
+    def run(sink: Recording, build: Callable[[Any], Any] = sums, **options: Any) -> Any:
+        given = PipelineOptions([], checkpoint_dir=str(tmp_path / "checkpoints"), max_records_per_batch=25, **options)
+        p = beam.Pipeline(SparkMicroBatchRunner(spark), options=given)
+        build(p) | beam.io.Write(sink)
+        return p.run()
+
+    return run
+
+
+def test_a_stream_that_ends_is_read_in_batches_of_what_may_be_admitted(run: Callable[..., Any]) -> None:
+    """And its windows are those of a batch."""
+    sink = Recording()
+    result = run(sink)
+
+    assert PipelineState.DONE == result.wait_until_finish()
+    assert EXPECTED == by_value(sink)
+    # Sixty numbers, at most 25 in a batch.
+    assert result._query.batches >= 3
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int) -> None:
+    """Have a method raise `Died` at its `call`th call; nor does a dead driver clear up."""
+    original, calls = getattr(owner, name), []
+
+    def die(self: Any, *arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == call:
+            raise Died
+        return original(self, *arguments)
+
+    monkeypatch.setattr(MicroBatchQuery, "_abort", lambda self, transaction: None)
+    monkeypatch.setattr(owner, name, die)
+
+
+POINTS = {
+    "planned": (micro_batch_query.MicroBatches, "run"),
+    "run": (MicroBatchQuery, "_commit"),
+    "committed": (MicroBatchQuery, "_publish"),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_driver_that_dies_goes_on_where_it_was(
+    run: Callable[..., Any], point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the job of its second batch, after it, or between its commit and its sinks' publishing."""
+    sink = Recording()
+    die_at(monkeypatch, *POINTS[point], 2)
+    with pytest.raises(Died):
+        run(sink).wait_until_finish()
+    monkeypatch.undo()
+
+    assert PipelineState.DONE == run(sink).wait_until_finish()
+    assert EXPECTED == by_value(sink)
+
+
+def test_a_restart_may_have_another_number_of_shards(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each finds its keys in what the others have written."""
+    sink = Recording()
+    die_at(monkeypatch, *POINTS["run"], 3)
+    with pytest.raises(Died):
+        run(sink, spark_shuffle_partitions=3).wait_until_finish()
+    monkeypatch.undo()
+
+    assert PipelineState.DONE == run(sink, spark_shuffle_partitions=2).wait_until_finish()
+    assert EXPECTED == by_value(sink)
+
+
+def test_state_that_the_pipeline_has_no_place_for_is_refused(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the label that it was kept under."""
+    die_at(monkeypatch, *POINTS["run"], 2)
+    with pytest.raises(Died):
+        run(Recording()).wait_until_finish()
+    monkeypatch.undo()
+
+    with pytest.raises(CheckpointMismatchError, match=r"batch 1 has state of 'sum.*', which the pipeline doesn't"):
+        run(Recording(), lambda p: sums(p, "total")).wait_until_finish()
