@@ -28,7 +28,7 @@ help:
 	@echo 'make format    rewrite the code as ruff would have it'
 	@echo 'make bench     run the benchmarks'
 	@echo 'make simulate  run six pipelines under SEEDS seeds each, with all that can go wrong'
-	@echo 'make kills   kill 100 workers and 20 coordinators of a running pipeline'
+	@echo 'make kills     kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make clean     remove .venv and all caches'
 
 demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
