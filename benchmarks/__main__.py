@@ -9,6 +9,15 @@ spark           (e) (b) and (c) on Spark, against RDDs
 memory          word count of a file of 1 GB
 startup         import, and a pipeline of ten elements
 
+Of streams, whose figures are in docs/streaming_performance.md:
+
+snapshot_intervals  (a) run time by snapshot interval: ABS, figure 6
+scaling             (b) one worker and two: ABS, figure 7
+latency             (c) through one shuffle: MillWheel, figure 13
+watermark_lag       (d) of three stages: MillWheel, figure 15
+running_sum         (e) a sum of each key, again and again
+snapshot_pause      (f) of a million keys
+
 `python benchmarks soak --minutes 60` is a command of its own (see soak.py).
 
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.
@@ -19,7 +28,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup")
+BENCHMARKS = (
+    *("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup"),
+    *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause"),
+)
 
 
 def main(names: list[str]) -> int:

@@ -1,8 +1,8 @@
 """(f) How long a subtask stands still for a snapshot of a million keys: all of them, and one in a hundred.
 
-A DoFn with state keeps a sum of each key; the barrier comes between two bundles.  Measured is what
-passes by the clock on the wall until the next bundle can be taken: as in a worker process, which forks.
-A whole snapshot and one of which every key has changed are alike: everything is to be written.
+A DoFn with state keeps a sum of each key; the barrier comes between two bundles.  Measured is the CPU time, the
+kernel's for the fork included, until the next bundle can be taken: other work on the machine counts no more than
+in the other benchmarks.  The clock on the wall is printed beside it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,22 @@ from penstock.runners.local.commands import Inject
 from penstock.runners.local.messages import Barrier
 from penstock.runners.local.slot import Slot, Start
 from penstock.runners.local.subtask import SubtaskId
+from penstock.sdk.bundle import BUNDLE_SIZE
 
 KEYS = 1_000_000
 RUNS = 5
 
 
-def pauses(share: float, directory: str) -> list[float]:
-    """Milliseconds, of several snapshots, before each of which so many keys change."""
-    changes = [(key, 1) for key in range(int(KEYS * share))]
+def _bundles(keys: int) -> list[tuple[int, int]]:
+    """Elements of so many keys, in whole bundles: a source gives no less."""
+    return [(n % keys, 1) for n in range(-(-keys // BUNDLE_SIZE) * BUNDLE_SIZE)]
+
+
+def pauses(share: float, directory: str) -> list[tuple[float, float]]:
+    """Milliseconds of CPU time, and by the clock, of several snapshots, before each of which so many keys change."""
+    all_keys, changes = _bundles(KEYS), _bundles(int(KEYS * share))
     p = beam.Pipeline()
-    _ = p | beam.Create([(key, 1) for key in range(KEYS)] + changes * RUNS) | beam.ParDo(RunningSum())
+    _ = p | beam.Create(all_keys + changes * RUNS, reshuffle=False) | beam.ParDo(RunningSum())
     store = SnapshotStore(disk_of(directory), directory)
     store.take_over()
     only, reports = SubtaskId(0, 0), []
@@ -44,17 +50,17 @@ def pauses(share: float, directory: str) -> list[float]:
     slot.fork()
     slot.start()
     subtask = slot.subtasks[only]
-    read, found = 0, []
+    read, wanted, found = 0, len(all_keys), []
     for epoch in range(1, RUNS + 2):
-        wanted = KEYS if epoch == 1 else read + len(changes)
+        wanted += len(changes) if epoch > 1 else 0
         while read < wanted and slot.step(only):
             read = subtask.injectors[0].positions()[0].offset
         store.begin(epoch)
         barrier = Barrier(epoch, is_whole=epoch == 1, epoch=epoch)
         gc.collect()
-        before = time.perf_counter()
+        before, began = time.process_time(), time.perf_counter()
         slot.obey(Inject(barrier))
-        pause = (time.perf_counter() - before) * 1000
+        pause = (time.process_time() - before) * 1000, (time.perf_counter() - began) * 1000
         while slot.is_writing:
             time.sleep(0.01)
             slot.tick()
@@ -70,6 +76,7 @@ def run() -> list[Quantity]:
     found = []
     for share in (0.01, 1.0):
         with tempfile.TemporaryDirectory() as directory:
-            pause = median(pauses(share, directory))
-        found.append(Quantity(f"(f) pause, a million keys, {share:.0%} changed", pause, 50, "ms"))
+            cpu, wall = map(median, zip(*pauses(share, directory), strict=True))
+        print(f"    {share:.0%} of the keys changed: {wall:.0f} ms by the clock on the wall")
+        found.append(Quantity(f"(f) pause, a million keys, {share:.0%} changed", cpu, 50, "ms"))
     return found

@@ -50,12 +50,13 @@ class Ratio:
 
 @attrs.frozen
 class Quantity:
-    """One number and its limit; `unit` is what both are in."""
+    """One number and its limit; `unit` is what both are in, `digits` how many are shown behind the point."""
 
     name: str
     value: float
     limit: float
     unit: str
+    digits: int = 0
 
     @property
     def passes(self) -> bool:
@@ -63,7 +64,8 @@ class Quantity:
 
     def __str__(self) -> str:
         verdict = "ok" if self.passes else "OVER"
-        return f"{self.name:<44} {self.value:6.0f} {self.unit}   limit {self.limit:.0f} {self.unit}   {verdict}"
+        value = f"{self.value:6.{self.digits}f}"
+        return f"{self.name:<44} {value} {self.unit}   limit {self.limit:.0f} {self.unit}   {verdict}"
 
 
 def compare(
