@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError
 from ....sdk.runner import PipelineState
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
-from ...execution.fusion import Output
+from ...execution.fusion import Output, Plan
 from ...execution.snapshot_store import fresh_token
 from ...execution.stored_checkpoints import trusted
 from ..commands import Drain, Stop, Stopped
@@ -65,18 +65,37 @@ class Productions:
 
 
 class _ManyTransactions(Transactions):
-    """Transactions that begin several at a time."""
+    """Transactions that begin several at a time, each with the sinks of one task."""
 
-    def begin_all(self, transactions: Iterable[str]) -> None:
-        """Begin them; they are written down once."""
-        new = list(transactions)
-        if not self._sinks or not new:
+    def __init__(self, plan: Plan, disk: Disk, directory: str) -> None:
+        super().__init__(plan, disk, directory)
+        # Of those that began here.
+        self._labels: dict[str, frozenset[str]] = {}
+
+    def begin_all(self, transactions: Mapping[str, frozenset[str]]) -> None:
+        """Begin them, each for sinks with these labels; they are written down once."""
+        if not self._sinks or not transactions:
             return
-        self._open += [each for each in new if each not in self._open]
+        self._labels.update(transactions)
+        self._open += [each for each in transactions if each not in self._open]
         self._write()
-        for label, sink in self._sinks.items():
-            for transaction in new:
-                _guarded(label, partial(sink.prepare, transaction))
+        for transaction, labels in transactions.items():
+            for label in sorted(labels):
+                _guarded(label, partial(self._sinks[label].prepare, transaction))
+
+    def commit(self, staged: Staged) -> tuple[str, ...]:
+        named = {transaction for tokens in staged.values() for transaction, _ in tokens}
+        began = {transaction: number for number, transaction in enumerate(self._open)}
+        transactions = sorted(named, key=lambda each: (began.get(each, -1), each))
+        for transaction in transactions:
+            # Of one that began elsewhere it isn't known which sinks have prepared it.
+            for label in sorted(self._labels.get(transaction, self._sinks.keys())):
+                tokens = [token for own, token in staged.get(label, ()) if own == transaction]
+                _guarded(label, partial(self._sinks[label].commit, transaction, tokens))
+        self._open = [transaction for transaction in self._open if transaction not in named]
+        for transaction in transactions:
+            self._labels.pop(transaction, None)
+        return tuple(transactions)
 
 
 class ProductionJob(Job):
@@ -187,8 +206,9 @@ class _ProductionAttempt(_Attempt):
         super().__init__(job, None)
         self._is_published_at_end = job._commits_at_end
         tasks = job._graph.tasks
-        with_sinks = {task.id for task in tasks if any(isinstance(step, Output) for step in task.steps)}
-        self._writing = [id for id in job._subtasks if id.task in with_sinks]
+        labels = {t.id: frozenset(s.transform.label for s in t.steps if isinstance(s, Output)) for t in tasks}
+        # By subtask, the labels of its sinks.
+        self._writing = {id: labels[id.task] for id in job._subtasks if labels[id.task]}
         self._count = 0
         self._recovering = set(job._subtasks)
         # What was reported and isn't committed: by subtask, in order.
@@ -237,7 +257,10 @@ class _ProductionAttempt(_Attempt):
             allotted = dict.fromkeys(self._writing, (transaction,))
         else:
             allotted = {id: tuple(self._new_transaction() for _ in range(ALLOTTED)) for id in self._writing}
-        new = list(dict.fromkeys(each for own in allotted.values() for each in own))
+        new: dict[str, frozenset[str]] = {}
+        for id, own in allotted.items():
+            for each in own:
+                new[each] = new.get(each, frozenset()) | self._writing[id]
         transactions.begin_all(new)
         self._left_open = [each for each in self._left_open if each not in new]
         return allotted
@@ -310,7 +333,7 @@ class _ProductionAttempt(_Attempt):
         for subtask, own in self._produced.items():
             count = len({transaction for _, transaction, _ in own})
             allotted[subtask] = tuple(self._new_transaction() for _ in range(count))
-        job._transactions.begin_all(each for own in allotted.values() for each in own)
+        job._transactions.begin_all({each: self._writing[id] for id, own in allotted.items() for each in own})
         self._produced.clear()
         job.checkpoints_completed += 1
         job._workers.send(Allot(committed, allotted))  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ class GroupCommit:
     Attributes:
       steps: at most, while there is something to take.
       patience: for so long at most, where somebody waits for an output.
-      laziness: for so long, where nobody does: only watermarks, positions and acknowledgements.
+      laziness: for so long, where nobody does: watermarks, positions and acknowledgements, and what sinks publish.
       stragglers: after so long the outputs of a weak production are written down.
       shortest: a log is not made shorter before it has so many bytes.
     """
@@ -191,8 +191,7 @@ class Producer:
             self._since = now
         settings = self._settings
         waited = now - self._since
-        has_written = any(output.has_written for output in self.subtask.execution.outputs)
-        if self._reports or (has_written and not self._keeps_transaction) or any(o.has_more for o in outboxes):
+        if self._reports or any(outbox.has_more for outbox in outboxes):
             return is_idle or self._steps >= settings.steps or waited >= settings.patience
         return taken >= settings.steps or waited >= settings.laziness
 
