@@ -10,7 +10,7 @@ import re
 import pytest
 from package.unpack_wheel import ROOT
 
-# Code, and the indented lines that follow it.
+# Code, and the indented lines that follow it.  A program without an end is fenced by ```py, and isn't run.
 SHOWN = re.compile(r"```python\n(.*?)```\n\n((?: {4}[^\n]*\n)*)", re.DOTALL)
 DOCUMENTS = [path for path in sorted((ROOT / "docs").rglob("*.md")) if SHOWN.search(path.read_text())]
 
