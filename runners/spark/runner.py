@@ -36,9 +36,7 @@ class SparkRunner(Runner):
         """Start the pipeline with the runner that it needs."""
         unending = [node.producer for node in graph.pcollections.values() if not node.is_bounded]
         if unending:
-            _logger.warning(
-                "--runner=spark runs this as spark-microbatch, since the output of %s has no end", unending[0]
-            )
+            _logger.warning("--runner=spark runs this as spark-microbatch: the output of %s has no end", unending[0])
             return SparkMicroBatchRunner(self._session).run_pipeline(graph, options)
         _logger.warning("--runner=spark runs this as spark-batch: all of its input ends")
         return SparkBatchRunner(self._session).run_pipeline(graph, options)

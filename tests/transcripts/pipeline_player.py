@@ -191,6 +191,14 @@ class Rows(Sink[Any]):
         rows = [row for rows in self._by_transaction.values() for row in rows]
         return [row for _, row in sorted(rows, key=lambda timed: timed[0])]
 
+    def by_transaction(self) -> list[tuple[str, list[Row]]]:
+        """The rows of each transaction, in the order in which they were committed."""
+        return [(transaction, self.of(transaction)) for transaction in self._by_transaction]
+
+    def of(self, transaction: str) -> list[Row]:
+        """The rows of a transaction, in the order in which they came."""
+        return [row for _, row in sorted(self._by_transaction.get(transaction, ()), key=lambda timed: timed[0])]
+
     def prepare(self, transaction: str) -> None:
         pass
 
