@@ -38,6 +38,10 @@ loop_log.py          ABS, algorithm 2
 injector.py          a source's partitions, offsets and watermarks
 script_injector.py   a script, played event by event
 
+Without barriers, MillWheel's guarantees:
+
+productions/         each subtask's steps in a log of its own, before anybody hears of them
+
 A simulation:
 
 simulation.py        a whole run under a seed, and what has to come of it

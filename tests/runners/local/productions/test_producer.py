@@ -1,0 +1,235 @@
+"""A producer by hand: what is in its log, what has been sent, and in which order."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+
+import penstock as beam
+from penstock.runners.execution.execution_graph import cut
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.production_log import ProductionLog
+from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.local.channel import Channel, ChannelId
+from penstock.runners.local.messages import Elements
+from penstock.runners.local.pipe_channel import message_of
+from penstock.runners.local.productions.producer import GroupCommit
+from penstock.runners.local.productions.production import Delivery, Production, Taken, back, production_of
+from penstock.runners.local.productions.slot import ProductionSlot, ProductionStart, log_directory
+from penstock.runners.local.subtask import SubtaskId
+from penstock.sdk.errors import StaleWriterError
+
+FIRST, SECOND = SubtaskId(0, 0), SubtaskId(1, 0)
+
+
+@attrs.define
+class World:
+    """One subtask of a pipeline's two tasks, on a disk of its own, with wires that lead nowhere.
+
+    Attributes:
+      now: microseconds.
+      wires: by channel, what was sent.
+    """
+
+    is_weak: bool = False
+    shortest: int = 1 << 20
+    now: int = 0
+    owners: int = 0
+    disk: SimulatedDisk = attrs.field(factory=lambda: SimulatedDisk(Random(0)))
+    wires: dict[ChannelId, Channel] = attrs.field(factory=dict)
+    reports: list[Any] = attrs.field(factory=list)
+
+    def wire(self, id: ChannelId) -> Channel:
+        """What leads there."""
+        return self.wires.setdefault(id, Channel(id))
+
+    def slot(self, id: SubtaskId = FIRST) -> ProductionSlot:
+        """A slot with this subtask, started anew; what is on the wires is lost."""
+        p = beam.Pipeline()
+        _ = p | beam.Create([("a", 1), ("b", 2)]) | "Sum" >> beam.CombinePerKey(sum) | "Out" >> beam.Map(str)
+        graph = cut(fuse(p.graph(), lambda grouping: False), 1)
+        self.wires = {}
+        self.owners += 1
+        start = ProductionStart(
+            store=None,
+            checkpoint=None,
+            transaction="",
+            attempt=f"{self.owners:02x}",
+            has_script=True,
+            disk=self.disk,
+            directory="dir",
+            allotted={id: ("",)},
+            keeps_transaction=True,
+            weak=frozenset({id.task} if self.is_weak else ()),
+            group_commit=GroupCommit(shortest=self.shortest),
+        )
+        slot = ProductionSlot(graph, [id], start, self.wire, self.reports.append, lambda: self.now)
+        slot.start()
+        return slot
+
+    def sent(self) -> list[Delivery]:
+        """What is on the wire from the first task to the second."""
+        (wire,) = (wire for id, wire in self.wires.items() if id.edge >= 0)
+        return list(wire.queue)  # type: ignore[arg-type]
+
+    def log(self) -> list[Production]:
+        """What the next owner would find."""
+        self.owners += 1
+        log = ProductionLog(self.disk, log_directory("dir", FIRST))
+        return [production_of(record) for record in log.take_over(f"{self.owners:02x}")]
+
+
+def elements_of(deliveries: list[Any]) -> list[Any]:
+    """The elements among them."""
+    messages = [message_of(delivery.sent.kind, delivery.sent.payload) for delivery in deliveries]
+    return [value for message in messages if isinstance(message, Elements) for value in message.bundle.values]
+
+
+def work(slot: ProductionSlot) -> None:
+    """Until there is nothing to do."""
+    while slot.work():
+        pass
+
+
+def logged(productions: list[Production]) -> list[Any]:
+    """The elements that outputs in a log are of."""
+    sent = [Delivery(each, 0) for p in productions for outputs in p.outputs.values() for each in outputs]
+    return elements_of(sent)
+
+
+def test_strong_outputs_are_in_the_log_before_they_are_on_the_wire() -> None:
+    """While the disk takes nothing, nothing is sent."""
+    world = World()
+    slot = world.slot()
+    world.disk.crashes = 1.0
+    with pytest.raises(BaseException, match="productions"):
+        work(slot)
+    assert [] == elements_of(world.sent())
+
+    world.disk.crashes = 0.0
+    work(world.slot())
+    assert [("a", 1), ("b", 2)] == elements_of(world.sent())
+    assert [("a", 1), ("b", 2)] == logged(world.log())
+
+
+def test_what_is_not_acknowledged_is_sent_again_with_the_ids_that_it_had() -> None:
+    """The same bytes, from the log, by whoever goes on; what is acknowledged isn't."""
+    world = World()
+    work(world.slot())
+    before = [delivery.sent for delivery in world.sent()]
+
+    slot = world.slot()
+    again = world.sent()
+    assert before == [delivery.sent for delivery in again][: len(before)]
+    world.wire(back(ChannelId(0, 0, 0))).put(Taken(again[-1].sent.number))  # type: ignore[arg-type]
+    work(slot)
+    world.now += 20_000
+    slot.producers[FIRST].report("something, so that there is a production")
+    work(slot)
+
+    work(world.slot())
+    assert [] == elements_of(world.sent())
+
+
+def test_a_weak_output_is_sent_first_and_is_not_in_the_log_once_it_is_acknowledged() -> None:
+    """The log has only where the source stands."""
+    world = World(is_weak=True)
+    slot = world.slot()
+    work(slot)
+    assert [("a", 1), ("b", 2)] == elements_of(world.sent())
+
+    world.wire(back(ChannelId(0, 0, 0))).put(Taken(world.sent()[-1].sent.number))  # type: ignore[arg-type]
+    work(slot)
+
+    productions = world.log()
+    assert 2 <= len(productions)
+    assert [] == logged(productions)
+    assert 0 == slot.producers[FIRST].stragglers
+
+
+def test_stragglers_are_written_down_after_a_second_and_sent_again_after_a_failure() -> None:
+    """So that whoever is before it needn't wait for a slow receiver behind it."""
+    world = World(is_weak=True)
+    slot = world.slot()
+    work(slot)
+    world.now += 999_999
+    work(slot)
+    assert 0 == slot.producers[FIRST].stragglers
+
+    world.now += 1
+    work(slot)
+
+    assert 1 == slot.producers[FIRST].stragglers
+    world.slot()
+    assert [("a", 1), ("b", 2)] == elements_of(world.sent())
+
+
+def test_a_weak_output_that_was_not_written_down_is_made_again_with_another_id() -> None:
+    """It could be another output; so nobody may take it for the first one."""
+    world = World(is_weak=True)
+    work(world.slot())
+    first = {delivery.sent.number for delivery in world.sent() if elements_of([delivery])}
+
+    work(world.slot())
+
+    assert [("a", 1), ("b", 2)] == elements_of(world.sent())
+    assert first.isdisjoint(delivery.sent.number for delivery in world.sent())
+
+
+def test_a_receiver_acknowledges_what_is_durable_and_drops_what_comes_again() -> None:
+    """Also after it has started again; and says once more what it has."""
+    world = World()
+    work(world.slot())
+    deliveries = world.sent()
+    slot = world.slot(SECOND)
+    wire, answers = world.wire(ChannelId(0, 0, 0)), world.wire(back(ChannelId(0, 0, 0)))
+    for delivery in deliveries:
+        wire.put(delivery)  # type: ignore[arg-type]
+    slot.step(SECOND)
+    assert [] == list(answers.queue)
+    while slot.work() or world.now < 20_000:
+        world.now += 10_000
+    last = deliveries[-1].sent.number
+    assert Taken(last) == answers.queue[-1]
+
+    slot = world.slot(SECOND)
+    for delivery in deliveries:
+        world.wire(ChannelId(0, 0, 0)).put(delivery)  # type: ignore[arg-type]
+    work(slot)
+
+    (inbox,) = slot._ends[SECOND].inboxes.values()
+    assert (len(deliveries), 0) == (inbox.duplicates, inbox.has_taken)
+    assert [Taken(last)] == list(world.wire(back(ChannelId(0, 0, 0))).queue)
+
+
+def test_a_log_becomes_shorter_and_says_the_same() -> None:
+    """Behind each production, here: one record with everything."""
+    world = World(shortest=0)
+    slot = world.slot()
+    for _ in range(200):
+        slot.producers[FIRST].report("something")
+        work(slot)
+
+    productions = world.log()
+
+    assert len(productions) < 100
+    assert productions[0].is_whole
+    work(world.slot())
+    assert [("a", 1), ("b", 2)] == elements_of(world.sent())
+
+
+def test_a_zombie_sends_nothing_that_its_successor_does_not_know_of() -> None:
+    """It finds out at its next append, before anything is released."""
+    world = World()
+    zombie = world.slot()
+    wires = world.wires
+    world.slot()
+
+    with pytest.raises(StaleWriterError, match="00000002-02 has taken over from 00000001-01"):
+        work(zombie)
+
+    world.wires = wires
+    assert [] == elements_of(world.sent())
