@@ -57,4 +57,5 @@ def test_an_unknown_runner_is_an_error_that_names_the_nearest(name: str, hint: s
     with pytest.raises(RunnerError) as raised:
         create_runner(name)
 
-    assert f"--runner={name}: there is no such runner{hint} Installed: local, spark, spark-batch, spark-microbatch" == str(raised.value)
+    installed = "local, spark, spark-batch, spark-microbatch"
+    assert f"--runner={name}: there is no such runner{hint} Installed: {installed}" == str(raised.value)
