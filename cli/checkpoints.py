@@ -32,7 +32,7 @@ class _ShortErrors(click.Group):
 
 @click.group(cls=_ShortErrors)
 def checkpoints() -> None:
-    """Look at the checkpoints of a streaming job, and ask things of it while it runs.
+    """Look at the checkpoints of a stream, and ask things of it.
 
     They are in a directory, or at a URL such as s3://bucket/job.  Nothing is unpickled.
     """

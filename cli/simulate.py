@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..sdk.graph import Graph
 
 MODES = ("aligned", "unaligned", "synchronous")
+DELIVERIES = ("barriers", "strong", "weak")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -26,6 +27,7 @@ MODES = ("aligned", "unaligned", "synchronous")
 @click.option("--trace", is_flag=True, help="With --seed: print what happens, line by line.")
 @click.option("--pipeline", "only", type=click.IntRange(min=1), help="Of several pipelines, simulate this one only.")
 @click.option("--checkpoint_mode", "mode", type=click.Choice(MODES), help="How barriers work; else seeds decide.")
+@click.option("--delivery", type=click.Choice(DELIVERIES), default="barriers", help="What exactly once rests on.")
 @click.option("--parallelism", type=click.IntRange(min=1), help="Subtasks of each task; else seeds decide.")
 @click.option("--beam", is_flag=True, help="The program imports apache_beam: give it penstock instead.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
@@ -39,10 +41,11 @@ def simulate(
     trace: bool,
     only: int | None,
     mode: str | None,
+    delivery: str,
     parallelism: int | None,
     beam: bool,
 ) -> None:
-    """Run the pipelines of a Python file under seeds, in one thread, with all that can go wrong.
+    """Run the pipelines of a Python file under seeds.
 
     Workers die between any two steps, and so does everything at once; disks tear files and fail; some are slow.
     What comes of it is compared with a plain run.  Sources must have an end; sinks are
@@ -61,12 +64,14 @@ def simulate(
     tried = [first + i for i in range(seeds)] if seed is None else [seed]
     for number in chosen:
         try:
-            simulation = Simulation(graphs[number - 1], SimulationSettings(mode=mode, parallelism=parallelism))
+            settings = SimulationSettings(mode=mode, parallelism=parallelism, delivery=delivery)
+            simulation = Simulation(graphs[number - 1], settings)
             _simulate(simulation, tried, f"pipeline {number} of {len(graphs)}", trace and seed is not None)
         except SimulationError as failure:
             _show(failure, trace)
             again = ["penstock", "simulate", file, *arguments, f"--seed={failure.seed}", f"--pipeline={number}"]
             again += [f"--checkpoint_mode={mode}"] if mode else []
+            again += [f"--delivery={delivery}"] if delivery != "barriers" else []
             again += [f"--parallelism={parallelism}"] if parallelism else []
             click.echo(f"It is seen again by: {' '.join(again)} --trace", err=True)
             sys.exit(1)

@@ -230,7 +230,7 @@ class Job:
                 if checkpoint is not None and (ended := checkpoint.metadata.get("ended")) is not None:
                     self._has_ended(checkpoint, ended)
                     return
-                attempt = _Attempt(self, checkpoint)
+                attempt = Attempt(self, checkpoint)
                 attempt.prepare()
                 has_begun = True
                 self.state = attempt.run()
@@ -355,7 +355,7 @@ class Job:
         return self._barriers
 
 
-class _Attempt:
+class Attempt:
     """From one start of the workers to their end."""
 
     def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:

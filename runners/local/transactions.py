@@ -83,7 +83,7 @@ class Transactions:
             self._open.append(transaction)
         self._write()
         for label, sink in self._sinks.items():
-            _guarded(label, partial(sink.prepare, transaction))
+            guarded(label, partial(sink.prepare, transaction))
 
     def commit(self, staged: Staged) -> tuple[str, ...]:
         """Publish what was staged: of these transactions nothing else remains.  Can be repeated."""
@@ -95,7 +95,7 @@ class Transactions:
         for label, sink in self._sinks.items():
             for transaction in transactions:
                 tokens = [token for own, token in staged.get(label, ()) if own == transaction]
-                _guarded(label, partial(sink.commit, transaction, tokens))
+                guarded(label, partial(sink.commit, transaction, tokens))
         self._open = [transaction for transaction in self._open if transaction not in transactions]
         return tuple(transactions)
 
@@ -138,7 +138,8 @@ def committing_often(graph: Graph) -> Graph:
     return attrs.evolve(graph, transforms=tuple(map(with_sink, graph.transforms)))
 
 
-def _guarded(label: str, action: Callable[[], Any]) -> Any:
+def guarded(label: str, action: Callable[[], Any]) -> Any:
+    """Have a sink do something; its errors name it by its label."""
     try:
         return action()
     except Exception as error:

@@ -54,6 +54,14 @@ def test_a_seed_that_fails_is_printed_with_the_command_that_shows_it_again(penst
     assert "job: start 1: " in again.stdout
 
 
+def test_what_is_seen_again_is_seen_by_the_same_delivery(penstock: Penstock) -> None:
+    """It is part of the command that is printed."""
+    ran = penstock("simulate", "pipeline.py", "--seeds=5", "--delivery=strong", program=WRONG)
+
+    assert 1 == ran.returncode
+    assert re.search(r"It is seen again by: penstock simulate .* --delivery=strong --trace", ran.stderr)
+
+
 def test_a_trace_is_printed_for_a_seed_that_does_not_fail_too(penstock: Penstock) -> None:
     """The same each time."""
     arguments = ("simulate", "pipeline.py", "--seed=4", "--pipeline=1", "--checkpoint_mode=aligned", "--trace")

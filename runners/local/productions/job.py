@@ -29,10 +29,10 @@ from ...execution.fusion import Output, Plan
 from ...execution.snapshot_store import fresh_token
 from ...execution.stored_checkpoints import trusted
 from ..commands import Drain, Stop, Stopped
-from ..job import Job, JobSettings, _Attempt
+from ..job import Attempt, Job, JobSettings
 from ..requests import Answer, Inbox, Wish
 from ..subtask import SubtaskId
-from ..transactions import Staged, Transactions, _guarded
+from ..transactions import Staged, Transactions, guarded
 from ..workers import WorkerDied, Workers
 from .producer import GroupCommit, Produced, Recovered
 from .production import StagedToken
@@ -81,7 +81,7 @@ class _ManyTransactions(Transactions):
         self._write()
         for transaction, labels in transactions.items():
             for label in sorted(labels):
-                _guarded(label, partial(self._sinks[label].prepare, transaction))
+                guarded(label, partial(self._sinks[label].prepare, transaction))
 
     def commit(self, staged: Staged) -> tuple[str, ...]:
         named = {transaction for tokens in staged.values() for transaction, _ in tokens}
@@ -91,7 +91,7 @@ class _ManyTransactions(Transactions):
             # Of one that began elsewhere it isn't known which sinks have prepared it.
             for label in sorted(self._labels.get(transaction, self._sinks.keys())):
                 tokens = [token for own, token in staged.get(label, ()) if own == transaction]
-                _guarded(label, partial(self._sinks[label].commit, transaction, tokens))
+                guarded(label, partial(self._sinks[label].commit, transaction, tokens))
         self._open = [transaction for transaction in self._open if transaction not in named]
         for transaction in transactions:
             self._labels.pop(transaction, None)
@@ -197,7 +197,7 @@ class ProductionJob(Job):
 OWNER = "productions.json"
 
 
-class _ProductionAttempt(_Attempt):
+class _ProductionAttempt(Attempt):
     """From one start of the workers to their end."""
 
     _job: ProductionJob
