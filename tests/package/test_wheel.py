@@ -84,4 +84,4 @@ def test_every_module_and_entry_point_of_the_wheel_can_be_imported(wheel: pathli
     assert ran.returncode == 0, ran.stdout + ran.stderr
     lines = ran.stdout.splitlines()
     assert len(files_of_the_tree("*.py")) == sum(line.startswith("module ") for line in lines)
-    assert 4 == sum(line.startswith("entry point ") for line in lines)
+    assert 6 == sum(line.startswith("entry point ") for line in lines)

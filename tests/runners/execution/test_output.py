@@ -80,13 +80,13 @@ def committed(run: OutputRun) -> None:
 
 
 def test_a_writer_is_opened_by_the_first_bundle_and_staged_in_the_end() -> None:
-    """What staging gave is for whoever commits."""
+    """What staging gave is for whoever commits.  A unit's writers are numbered."""
     diary, counts = Diary(), Counts()
     run = run_of(diary, counts, "7-abc")
     run.receive(Bundle([1, 2]))
     run.receive(Bundle([3]))
     run.stage()
-    assert [("open", "tx", "7-abc"), ("write", [1, 2]), ("write", [3]), ("stage",)] == diary.notes
+    assert [("open", "tx", "7-abc-1"), ("write", [1, 2]), ("write", [3]), ("stage",)] == diary.notes
     assert [[1, 2, 3]] == run.staged
     assert (3, 3) == (counts.of("Diary").read, counts.of("Diary").written)
 

@@ -52,14 +52,23 @@ def test_a_child_that_dies_is_noticed() -> None:
     )
 
 
-def test_a_second_child_takes_the_place_of_the_first() -> None:
+def test_a_second_child_takes_the_place_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the one that is given up nothing is heard, and no process is left."""
+    children, fork = [], os.fork
+
+    def recorded() -> int:
+        children.append(fork())
+        return children[-1]
+
+    monkeypatch.setattr(os, "fork", recorded)
     forks, heard = ForkedSnapshots(), []
     forks.begin("one", signal.pause, lambda written, why: heard.append((written, why)))
     forks.begin("one", lambda: "second", lambda written, why: heard.append((written, why)))
     forks.finish()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert 2 == len(children)
+    for child in children:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
     assert [("second", None)] == heard
 
 
