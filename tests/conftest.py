@@ -42,11 +42,12 @@ def runner(runner_name: str, request: pytest.FixtureRequest) -> Any:
     """Each runner in turn; those on Spark all use the one session."""
     from penstock.sdk.runner import create_runner
 
-    if runner_name != "spark-batch":
+    if not runner_name.startswith("spark"):
         return create_runner(runner_of(runner_name))
-    from penstock.runners.spark import SparkBatchRunner
+    from penstock.runners import spark
 
-    return SparkBatchRunner(spark_session=request.getfixturevalue("spark"))
+    kind = {"spark-batch": spark.SparkBatchRunner, "spark-microbatch": spark.SparkMicroBatchRunner}[runner_name]
+    return kind(spark_session=request.getfixturevalue("spark"))
 
 
 @pytest.fixture
@@ -134,8 +135,10 @@ def pickle_tests_by_value(pickler: Any) -> None:
 
 def needs_spark(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
-    runner = callspec.params.get("runner_name", "") if callspec else ""
-    return not SPARK_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) or str(runner).startswith("spark")
+    params = callspec.params if callspec else {}
+    runners = [params.get("runner_name", ""), params.get("streaming_runner", "")]
+    is_named = any(str(runner).startswith("spark") for runner in runners)
+    return is_named or not SPARK_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

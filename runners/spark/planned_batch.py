@@ -11,14 +11,16 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ...sdk.bundle import Bundle
+
 
 @attrs.frozen
 class Arriving:
-    """Elements that a script has; the blocks of one bundle."""
+    """Elements that a script has."""
 
     label: str
     pcollection: int
-    blocks: tuple[bytes, ...]
+    bundle: Bundle
 
 
 @attrs.frozen

@@ -17,8 +17,6 @@ from ...sdk.script import (
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.execution_graph import inputs_of, outputs_of, side_inputs_of
 from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
-from ..execution.shuffle_blocks import encode_bundle
-from ..execution.user_code import guarded
 from .gathered import Gathered
 from .planned_batch import Arriving
 
@@ -72,8 +70,7 @@ class ScriptOnDriver:
 
     def _play(self, event: Event, into: Gathered) -> None:
         if isinstance(event, ElementsArrive):
-            blocks = guarded(self.label, lambda: tuple(encode_bundle(event.bundle)))
-            into.readings.append(Arriving(self.label, self._outputs[event.tag], blocks))
+            into.readings.append(Arriving(self.label, self._outputs[event.tag], event.bundle))
         elif isinstance(event, WatermarkMoves):
             into.watermarks[self._outputs[event.tag]] = event.micros
         elif isinstance(event, ClockMoves):

@@ -218,7 +218,7 @@ class Shard:
 
     def _bundles(self, batch: PlannedBatch, reading: Reading, step: Source) -> tuple[int, Iterator[Any]]:
         if isinstance(reading, Arriving):
-            return reading.pcollection, map(decode_bundle, reading.blocks)
+            return reading.pcollection, iter([reading.bundle])
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.Read)
         (output,) = step.transform.outputs.values()

@@ -11,6 +11,7 @@ import attrs
 import cloudpickle
 
 from ...sdk.errors import SnapshotError, UntrustedSnapshotError
+from ...sdk.serialization import dumps, local_modules_by_value
 from ..execution.manifest import sealed, unsealed
 from ..execution.snapshot_store import SnapshotStore, fresh_token
 from .planned_batch import PlannedBatch
@@ -39,7 +40,8 @@ class WriteAhead:
 
     def write(self, batch: PlannedBatch) -> None:
         """Write a batch down.  Raises `SnapshotError` where the disk fails."""
-        data = base64.b64encode(cloudpickle.dumps(batch, protocol=5)).decode()
+        with local_modules_by_value():
+            data = base64.b64encode(dumps(batch, "the batch")).decode()
         try:
             self._store.disk.write_atomically(self._path, sealed("penstock plan", _Written(self.name, data)))
         except OSError as error:

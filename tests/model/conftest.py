@@ -9,7 +9,7 @@ from side_by_side import IN_PROCESSES, IN_THIS_PROCESS, runner_of
 
 RUNNERS = ["local", "spark-batch"]
 
-# Forking takes longer than most of these tests: of each kind of thing that travels between
+# Forking takes longer than most of these tests, and so do micro-batches: of each kind of thing that travels between
 # processes, one or two.
 TRIED_IN_PROCESSES = {
     "test_figure_10_sums_each_two_minutes_in_one_pane",
@@ -36,7 +36,15 @@ TRIED_IN_PROCESSES = {
 }
 
 
-@pytest.fixture(params=[*RUNNERS, *IN_THIS_PROCESS, *IN_PROCESSES])
+# A micro-batch takes a tenth of a second, and a script is many of them: of figures the one that is about them, and
+# one that ends in a chain of groupings.
+STREAMED_IN_MICRO_BATCHES = {
+    "test_figure_11_has_panes_for_each_micro_batch",
+    "test_a_grouping_after_figure_14_ends_with_the_counts_of_a_batch",
+}
+
+
+@pytest.fixture(params=[*RUNNERS, "spark-microbatch", *IN_THIS_PROCESS, *IN_PROCESSES])
 def runner_name(request: pytest.FixtureRequest) -> str:
     """The name of each runner in turn, and of each variant."""
     if request.param.startswith("spark"):
@@ -44,10 +52,14 @@ def runner_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["local", *IN_THIS_PROCESS, *IN_PROCESSES])
+@pytest.fixture(params=["local", "spark-microbatch", *IN_THIS_PROCESS, *IN_PROCESSES])
 def streaming_runner(request: pytest.FixtureRequest) -> Any:
     """Each runner that takes a TestStream, in turn."""
-    return runner_of(request.param)
+    if request.param != "spark-microbatch":
+        return runner_of(request.param)
+    from penstock.runners.spark import SparkMicroBatchRunner
+
+    return SparkMicroBatchRunner(spark_session=request.getfixturevalue("spark"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,6 +70,10 @@ def is_tried(item: pytest.Item) -> bool:
     """Whether a test is for the variant that it would be run on."""
     callspec = getattr(item, "callspec", None)
     name = callspec.params.get("runner_name", "local") if callspec else "local"
+    if callspec and callspec.params.get("streaming_runner") == "spark-microbatch":
+        return getattr(item, "originalname", "") in STREAMED_IN_MICRO_BATCHES
+    if name == "spark-microbatch":
+        return getattr(item, "originalname", "") in TRIED_IN_PROCESSES
     if name in IN_PROCESSES:
         return getattr(item, "originalname", "") in TRIED_IN_PROCESSES
     # A flag can't name a variant.
