@@ -84,6 +84,8 @@ class Transcript:
     combine: str
     in_order: bool
     steps: tuple[Step, ...]
+    # The panes where its elements are the input of a batch, if those aren't the same.
+    batch: tuple[Pane, ...] | None
 
     @property
     def windowing(self) -> WindowingStrategy:
@@ -107,14 +109,13 @@ class Transcript:
         return any(step.kind != "elements" and step.what != MAX_MICROS for step in self.steps)
 
     @property
-    def is_batch(self) -> bool:
-        """Whether the panes are the same where the elements are the input of a batch.
+    def batch_panes(self) -> tuple[Pane, ...]:
+        """The panes where the elements are the input of a batch.
 
         No clock moves before its end.  So a trigger that looks at nothing but clocks is asked
         there for the first time, even one that would fire for each bundle of a stream.
         """
-        fires_at_once = any(step.panes for step in self.steps if step.kind == "elements")
-        return not self.has_clocks and (self.windowing.trigger.element_wise or not fires_at_once)
+        return self.batch if self.batch is not None else tuple(pane for step in self.steps for pane in step.panes)
 
     def __str__(self) -> str:
         return f"{self.file}: {self.name}"
@@ -204,7 +205,7 @@ def load() -> list[Transcript]:
     return found
 
 
-FIELDS = {"name", "window", "trigger", "mode", "lateness", "timestamp", "combine", "in_order", "script"}
+FIELDS = {"name", "window", "trigger", "mode", "lateness", "timestamp", "combine", "in_order", "script", "batch"}
 
 
 def _transcript(file: str, entry: dict[str, Any]) -> Transcript:
@@ -222,6 +223,7 @@ def _transcript(file: str, entry: dict[str, Any]) -> Transcript:
         combine=entry.get("combine", "sum"),
         in_order=entry.get("in_order", False),
         steps=tuple(_step(step) for step in entry["script"]),
+        batch=tuple(map(parsed, entry["batch"])) if "batch" in entry else None,
     )
 
 

@@ -22,12 +22,15 @@ from penstock.runners.execution.progress import Progress
 from penstock.sdk.errors import MissingExtraError
 
 SLOW = """\
+import pathlib
 import time
 import penstock as beam
 
 
 def slowly(x):
-    time.sleep(0.001)
+    until = time.monotonic() + 60
+    while x == 0 and not pathlib.Path({seen!r}).exists() and time.monotonic() < until:
+        time.sleep(0.01)
     return x, 1
 
 
@@ -59,27 +62,34 @@ def lines_of(shown: str) -> list[str]:
     return [" ".join(line.split()) for line in last.splitlines()[2:] if line.strip()]
 
 
-def run_on_a_terminal(directory: pathlib.Path, *flags: str, prints: bytes = b"(7, 1)\n") -> str:
-    """What the slow program shows when its standard error is a terminal."""
-    (directory / "slow.py").write_text(SLOW)
+def run_on_a_terminal(directory: pathlib.Path, *flags: str, waits_for: bytes = b"", prints: bytes = b"(7, 1)\n") -> str:
+    """What the slow program shows when its standard error is a terminal.
+
+    It goes on when `waits_for`, a pattern, was seen.
+    """
+    seen = directory / "seen"
+    (directory / "slow.py").write_text(SLOW.format(seen=str(seen)))
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "penstock", "run", "slow.py", *flags]
     variables = environment(COLUMNS="100", TERM="xterm")
     process = subprocess.Popen(command, cwd=directory, env=variables, stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
-    shown = []
+    shown = b""
     # Linux tells by an error that the other side is closed.
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         try:
+            while not re.search(waits_for, shown) and (chunk := terminal.read(4096)):
+                shown += chunk
+            seen.touch()
             while chunk := terminal.read(4096):
-                shown.append(chunk)
+                shown += chunk
         except OSError:
             pass
     assert process.stdout is not None
     printed = process.stdout.read()
-    assert 0 == process.wait(), b"".join(shown)
+    assert 0 == process.wait(), shown
     assert prints == printed
-    return b"".join(shown).decode()
+    return shown.decode()
 
 
 def test_the_last_state_of_the_counts_stays_on_the_terminal() -> None:
@@ -182,7 +192,7 @@ def test_without_rich_there_is_nothing_unless_it_was_asked_for(monkeypatch: pyte
 
 def test_the_local_runner_shows_its_steps_on_a_terminal(tmp_path: pathlib.Path) -> None:
     """In a real one; standard output is for the pipeline alone."""
-    shown = run_on_a_terminal(tmp_path)
+    shown = run_on_a_terminal(tmp_path, waits_for=rb"Read/Values")
 
     assert ["Read/Values 1,200 1,200", "Slowly + Sum 1,200", "Show + Print 1,200 1"] == lines_of(shown)
 
@@ -196,9 +206,10 @@ def test_progress_can_be_switched_off(tmp_path: pathlib.Path) -> None:
 def test_the_spark_runner_shows_its_steps_and_how_many_tasks_are_done(tmp_path: pathlib.Path) -> None:
     """On the driver's terminal; what workers print goes where Spark writes its log."""
     pytest.importorskip("pyspark")
-    shown = run_on_a_terminal(tmp_path, "--runner=spark-batch", "--spark_master=local[2]", prints=b"")
+    tasks = rb"\d s, \d of 2 tasks"
+    shown = run_on_a_terminal(tmp_path, "--runner=spark-batch", "--spark_master=local[2]", waits_for=tasks, prints=b"")
 
-    assert re.search(r"\d s, \d of 2 tasks", shown)
+    assert re.search(tasks.decode(), shown)
     steps = ["Read/Values 1,200 1,200", "Slowly + Sum 1,200", "Sum 1,200 1,200", "Show + Print 1,200 1"]
     # After them may come what Spark logs when it stops.
     assert steps == lines_of(shown)[: len(steps)]
