@@ -62,6 +62,31 @@ class PipelineResult(ABC):
         """The metrics that user code and the runner have counted."""
 
 
+class FinishedResult(PipelineResult):
+    """A run that ended before anybody could have waited for it.
+
+    Args:
+      metrics: what was counted.
+    """
+
+    def __init__(self, metrics: MetricResults, state: str = PipelineState.DONE) -> None:
+        self._metrics = metrics
+        self._state = state
+
+    @property
+    def state(self) -> str:
+        return self._state
+
+    def wait_until_finish(self, duration: float | None = None) -> str:
+        return self.state
+
+    def cancel(self) -> str:
+        return self.state
+
+    def metrics(self) -> MetricResults:
+        return self._metrics
+
+
 class PipelineSimulation(Protocol):
     """A pipeline that can be run under seeds: all that is left to chance in a run, a seed decides."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import PipelineOptions, StreamingOptions
-from ...sdk.runner import PipelineResult, PipelineSimulation, PipelineState, Runner
+from ...sdk.runner import FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
 from .execution import LocalExecution
@@ -28,7 +28,7 @@ class LocalStreamingRunner(Runner):
         execution = LocalExecution(plan, container)
         with scoped(container), progress_of(execution.counts, plan, options):
             execution.run()
-        return LocalResult(container)
+        return FinishedResult(MetricResults(container))
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         # Small pipelines run in less time than it takes to import what only jobs need.
@@ -37,7 +37,7 @@ class LocalStreamingRunner(Runner):
         job = job_of(graph, options)
         if not graph.unbounded_reads():
             run_to_the_end(job, options)
-            return LocalResult(job.vitals.committed.metrics, job.state)
+            return FinishedResult(MetricResults(job.vitals.committed.metrics), job.state)
         return StreamingResult(job, options)
 
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
@@ -75,24 +75,3 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
 
 def _never(grouping: GroupByKeyAndWindow) -> bool:
     return False
-
-
-class LocalResult(PipelineResult):
-    """A run that has ended."""
-
-    def __init__(self, container: MetricsContainer, state: str = PipelineState.DONE) -> None:
-        self._container = container
-        self._state = state
-
-    @property
-    def state(self) -> str:
-        return self._state
-
-    def wait_until_finish(self, duration: float | None = None) -> str:
-        return self.state
-
-    def cancel(self) -> str:
-        return self.state
-
-    def metrics(self) -> MetricResults:
-        return MetricResults(self._container)

@@ -7,7 +7,6 @@ import os
 import queue
 import sys
 import tempfile
-import threading
 import time
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -20,6 +19,7 @@ from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.runner import PipelineResult
+from ..execution.background_run import BackgroundRun
 from ..execution.clock import time_of_day
 from ..execution.disk import Disk, disk_of
 from ..execution.execution_graph import ExecutionGraph, cut, whole
@@ -223,24 +223,20 @@ class StreamingResult(PipelineResult):
         self._job = job
         has_directory = options.view_as(StreamingOptions).checkpoint_dir is not None
         self._stop = (job.savepoint, _WITH_SAVEPOINT) if has_directory else (job.drain, _BY_DRAINING)
-        self._error: BaseException | None = None
         self._observers = Observers(job, options)
         self.metrics_url = self._observers.metrics_url
-        self._thread = threading.Thread(target=self._run, name="penstock job", daemon=True)
-        self._thread.start()
         # Else workers would be ended behind the job's back, which would start others.
         atexit.register(self._leave)
+        self._run = BackgroundRun("penstock job", self._work)
 
     def _leave(self) -> None:
         self._job.cancel()
-        self._thread.join(_LAST_WORDS)
+        self._run.join(_LAST_WORDS)
 
-    def _run(self) -> None:
+    def _work(self) -> None:
         try:
             with self._observers:
                 self._job.run()
-        except BaseException as error:
-            self._error = error
         finally:
             atexit.unregister(self._leave)
 
@@ -251,24 +247,12 @@ class StreamingResult(PipelineResult):
     def wait_until_finish(self, duration: float | None = None) -> str:
         with stopping_on_signals(*self._stop):
             try:
-                self._join(None if duration is None else duration / 1000)
+                self._run.wait(None if duration is None else duration / 1000)
             except KeyboardInterrupt:
                 self._job.cancel()
-                self._thread.join(_LAST_WORDS)
+                self._run.join(_LAST_WORDS)
                 raise
-        if not self._thread.is_alive() and self._error is not None:
-            error, self._error = self._error, None
-            raise error
         return self.state
-
-    def _join(self, seconds: float | None) -> None:
-        until = None if seconds is None else time.monotonic() + seconds
-        # In slices: where a lock is waited for, signals may not be heard.
-        while self._thread.is_alive():
-            left = _SLICE if until is None else until - time.monotonic()
-            if left <= 0:
-                return
-            self._thread.join(min(left, _SLICE))
 
     def cancel(self) -> str:
         """Stop at once; what isn't committed is gone, and a next start with that checkpoint_dir does it again."""
@@ -301,7 +285,7 @@ class StreamingResult(PipelineResult):
                 answer = answers.get(timeout=_SLICE)
                 break
             except queue.Empty:
-                if not self._thread.is_alive() and answers.empty():
+                if not self._run.is_alive and answers.empty():
                     raise PenstockError(f"no savepoint was taken: the job has ended, {self.state}") from None
                 if until is not None and time.monotonic() >= until:
                     raise PenstockError(f"no savepoint was complete within {duration} ms; it may still be") from None

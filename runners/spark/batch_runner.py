@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ...sdk.errors import UnsupportedError
 from ...sdk.graph import Graph
-from ...sdk.metrics import MetricResults, MetricsContainer
+from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, SparkOptions
-from ...sdk.runner import PipelineResult, PipelineState, Runner
+from ...sdk.runner import FinishedResult, PipelineResult, Runner
 from ..execution.fusion import fuse, shrinks
 from ..execution.progress import progress_of
 
@@ -30,7 +30,7 @@ class SparkBatchRunner(Runner):
     def __init__(self, spark_session: SparkSession | None = None) -> None:
         self._session = spark_session
 
-    def run_pipeline(self, graph: Graph, options: PipelineOptions) -> SparkBatchResult:
+    def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end, and raise what made it fail."""
         from .batch import SparkBatchExecution
         from .session import find_session
@@ -58,7 +58,7 @@ class SparkBatchRunner(Runner):
 
             with progress_of(reports.counts, plan, options, refresh=refresh):
                 execution.run()
-            return SparkBatchResult(reports.metrics)
+            return FinishedResult(MetricResults(reports.metrics))
         finally:
             if is_ours:
                 session.stop()
@@ -76,23 +76,3 @@ class SparkBatchRunner(Runner):
             "TestStream": "no",
             "unbounded sources": "no",
         }
-
-
-class SparkBatchResult(PipelineResult):
-    """A run that has ended."""
-
-    def __init__(self, container: MetricsContainer) -> None:
-        self._container = container
-
-    @property
-    def state(self) -> str:
-        return PipelineState.DONE
-
-    def wait_until_finish(self, duration: float | None = None) -> str:
-        return self.state
-
-    def cancel(self) -> str:
-        return self.state
-
-    def metrics(self) -> MetricResults:
-        return MetricResults(self._container)

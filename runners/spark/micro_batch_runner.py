@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,7 @@ from ...sdk.metrics import MetricResults
 from ...sdk.options import MicroBatchOptions, PipelineOptions, SparkOptions, StreamingOptions
 from ...sdk.runner import PipelineResult, Runner
 from ...sdk.unbounded_source import UnboundedSource
+from ..execution.background_run import BackgroundRun
 from ..execution.fusion import fuse
 from ..execution.progress import progress_of
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 
     from ..execution.snapshot_store import SnapshotStore
     from .micro_batch_query import MicroBatchQuery, QuerySettings
-
-# Seconds: how often a thread that waits looks up.
-_SLICE = 0.2
 
 
 class SparkMicroBatchRunner(Runner):
@@ -153,17 +149,13 @@ class MicroBatchResult(PipelineResult):
         self._query = query
         self._session = session
         self._options = options
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="penstock micro-batches", daemon=True)
-        self._thread.start()
+        self._run = BackgroundRun("penstock micro-batches", self._work)
 
-    def _run(self) -> None:
+    def _work(self) -> None:
         query = self._query
         try:
             with progress_of(query.counts, query.plan, self._options, refresh=lambda: query.activity):
                 query.run()
-        except BaseException as error:
-            self._error = error
         finally:
             if self._session is not None:
                 self._session.stop()
@@ -173,20 +165,11 @@ class MicroBatchResult(PipelineResult):
         return self._query.state
 
     def wait_until_finish(self, duration: float | None = None) -> str:
-        until = None if duration is None else time.monotonic() + duration / 1000
         try:
-            # In slices: where a lock is waited for, signals may not be heard.
-            while self._thread.is_alive():
-                left = _SLICE if until is None else until - time.monotonic()
-                if left <= 0:
-                    return self.state
-                self._thread.join(min(left, _SLICE))
+            self._run.wait(None if duration is None else duration / 1000)
         except KeyboardInterrupt:
             self._query.cancel()
             raise
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
         return self.state
 
     def cancel(self) -> str:
