@@ -68,6 +68,7 @@ percentiles.py         percentile watermarks, the least of the inputs'
 partitioning.py        which worker has a key
 bounded_reader.py      a bounded source as partitions with offsets
 clock.py               processing time
+background_run.py      a run in a thread beside the one that started it
 
 What leaves the process, and what is counted:
 
