@@ -10,14 +10,12 @@ import pathlib
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 
-STARTUP_SECONDS = 60.0
-SHUTDOWN_SECONDS = 10.0
+from servers.loopback_server import LoopbackServer
+
 USER, PASSWORD = "penstock", "drawn:from/the@well"
 
 # Nothing is kept: a test doesn't wait for the disk.
@@ -50,15 +48,17 @@ def _user() -> pwd.struct_passwd | None:
     return None
 
 
-class PostgreSQL:
-    """A server in a directory of its own, in a process group of its own."""
+class PostgreSQL(LoopbackServer):
+    """A server with an empty database."""
+
+    name = "PostgreSQL"
+    stop_signal = signal.SIGINT
+    kill_signal = signal.SIGQUIT
 
     def __init__(self, directory: pathlib.Path) -> None:
-        self.directory = directory
-        self.log = directory / "log"
-        self.process: subprocess.Popen[bytes] | None = None
         user = _user()
-        self._as_user = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        as_user = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        super().__init__(directory, **as_user)
         if user is not None:
             os.chown(directory, user.pw_uid, user.pw_gid)
         password = directory / "password"
@@ -80,52 +80,17 @@ class PostgreSQL:
         """As psycopg reads it."""
         return f"host=127.0.0.1 port={self.port} user={USER} password={PASSWORD} dbname=postgres"
 
-    def start(self) -> None:
-        """Start it on a free port; another, if somebody else was quicker."""
-        for attempt in range(3):
-            self.port = free_port()
-            settings = SETTINGS | {"listen_addresses": "127.0.0.1", "port": str(self.port)}
-            settings["unix_socket_directories"] = ""
-            arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-            with open(self.log, "wb") as log:
-                self.process = subprocess.Popen(
-                    [str(program("postgres")), "-D", str(self.directory / "data"), *arguments],
-                    cwd=self.directory,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    **self._as_user,  # type: ignore[call-overload]
-                )
-            if self._is_ready():
-                return
-            self.stop()
-            if "Address already in use" not in self.log.read_text(errors="replace") or attempt == 2:
-                break
-        raise RuntimeError(f"PostgreSQL did not start; its log:\n{self.log.read_text(errors='replace')}")
+    def command(self) -> list[str]:
+        settings = SETTINGS | {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": ""}
+        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return [str(program("postgres")), "-D", str(self.directory / "data"), *arguments]
 
-    def stop(self) -> None:
-        """Stop it, connected clients or not."""
-        process, self.process = self.process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(SHUTDOWN_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGQUIT)
-            process.wait(SHUTDOWN_SECONDS)
-
-    def _is_ready(self) -> bool:
+    def answers(self) -> bool:
         import psycopg
 
-        assert self.process is not None
-        deadline = time.monotonic() + STARTUP_SECONDS
-        while time.monotonic() < deadline and self.process.poll() is None:
-            with contextlib.suppress(psycopg.OperationalError):
-                psycopg.connect(self.dsn, connect_timeout=5).close()
-                return True
-            time.sleep(0.05)
+        with contextlib.suppress(psycopg.OperationalError):
+            psycopg.connect(self.dsn, connect_timeout=5).close()
+            return True
         return False
 
     def _run(self, name: str, *arguments: str) -> None:
@@ -135,17 +100,10 @@ class PostgreSQL:
             capture_output=True,
             text=True,
             check=False,
-            **self._as_user,  # type: ignore[call-overload]
+            **self._process,
         )
         if ran.returncode:
             raise RuntimeError(f"PostgreSQL's {name} failed:\n{ran.stdout}{ran.stderr}")
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

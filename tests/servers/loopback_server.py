@@ -1,0 +1,86 @@
+"""A server program on a free port of the loopback interface, started and stopped."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+STARTUP_SECONDS = 60.0
+SHUTDOWN_SECONDS = 10.0
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class LoopbackServer(ABC):
+    """A server in a directory of its own, in a process group of its own."""
+
+    name: ClassVar[str]
+    # What asks it to stop although clients are connected, and what makes it.
+    stop_signal = signal.SIGTERM
+    kill_signal = signal.SIGKILL
+
+    def __init__(self, directory: pathlib.Path, **process: Any) -> None:
+        self.directory = directory
+        self.log = directory / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._process = process
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The program and its arguments, to listen at `port`."""
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """Whether it lets somebody in yet."""
+
+    def start(self) -> None:
+        """Start it on a free port; another, if somebody else was quicker."""
+        for attempt in range(3):
+            self.port = free_port()
+            with open(self.log, "wb") as log:
+                self.process = subprocess.Popen(
+                    self.command(),
+                    cwd=self.directory,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    **self._process,
+                )
+            if self._is_ready():
+                return
+            self.stop()
+            if "Address already in use" not in self.log.read_text(errors="replace") or attempt == 2:
+                break
+        raise RuntimeError(f"{self.name} did not start; its log:\n{self.log.read_text(errors='replace')}")
+
+    def stop(self) -> None:
+        """Stop it, connected clients or not."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.send_signal(self.stop_signal)
+        try:
+            process.wait(SHUTDOWN_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(self.kill_signal)
+            process.wait(SHUTDOWN_SECONDS)
+
+    def _is_ready(self) -> bool:
+        assert self.process is not None
+        deadline = time.monotonic() + STARTUP_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if self.answers():
+                return True
+            time.sleep(0.02)
+        return False
