@@ -27,7 +27,7 @@ from ...sdk.errors import SnapshotError, UnsupportedError
 # A file's content, whole or in pieces.
 Content: TypeAlias = bytes | Iterable[bytes]
 
-# The file's length is synced too, which is all that an append changes besides.
+# The file's length is synced too, if it has changed; where it hasn't, nothing of the file system's own is written.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 # What a file is called until it is whole: its own name, and then this.
@@ -41,7 +41,7 @@ class Disk(ABC):
 
     Attributes:
       late_writes: whether a write that has failed here may still take effect later, as a request that timed out may.
-      can_append: whether files can be appended to; else they are only put whole.
+      can_append: whether files can be written to where they are; else they are only put whole.
     """
 
     late_writes = False
@@ -56,11 +56,11 @@ class Disk(ABC):
         directory could not be synced) may it be there nevertheless.
         """
 
-    def append(self, path: str, content: bytes) -> None:
-        """Add to the end of a file; `FileNotFoundError` if it isn't there.
+    def write_at(self, path: str, place: int, content: bytes) -> None:
+        """Write over what a file has from an offset on, and make it longer if need be; `FileNotFoundError` without it.
 
-        When this returns, what was added survives a power failure.  If it raises, or if the process dies, any
-        part of it may be there, from its beginning on.  Raises `UnsupportedError` where files are only put whole.
+        When this returns, what was written survives a power failure.  If it raises, or if the process dies, any
+        parts of it may be there.  Raises `UnsupportedError` where files are only put whole.
         """
         raise UnsupportedError(f"{path}: files can't be appended to there; give a directory of a local disk")
 
@@ -122,12 +122,13 @@ class LocalDisk(Disk):
             raise
         _sync_directory(path)
 
-    def append(self, path: str, content: bytes) -> None:
-        descriptor = os.open(_local(path), os.O_WRONLY | os.O_APPEND)
+    def write_at(self, path: str, place: int, content: bytes) -> None:
+        descriptor = os.open(_local(path), os.O_WRONLY)
         try:
             rest = memoryview(content)
             while rest:
-                rest = rest[os.write(descriptor, rest) :]
+                written = os.pwrite(descriptor, rest, place)
+                rest, place = rest[written:], place + written
             _sync_data(descriptor)
         finally:
             os.close(descriptor)

@@ -23,6 +23,9 @@ from typing import BinaryIO
 
 from .disk import UNFINISHED, Content, Disk
 
+# What reaches the disk whole or not at all; a small one, since what is written in simulations is small.
+_SECTOR = 64
+
 
 class SimulatedCrash(BaseException):
     """The simulated process died here.  Not an `Exception`: nothing survives that a dead process would not."""
@@ -52,8 +55,10 @@ class SimulatedDisk(Disk):
         # What a process sees now, and what it would find after a crash.
         self._files: dict[str, bytes] = {}
         self._durable: dict[str, bytes] = {}
-        # What files hold that were appended to, up to the last sync.
-        self._added: dict[str, bytes] = {}
+        # What files hold that were written to where they are, up to the last sync.
+        self._written: dict[str, bytes] = {}
+        # Those of them whose last write hasn't come to its end.
+        self._unsynced: set[str] = set()
         # Changes of names that no sync has made durable, in order.
         self._pending: list[Callable[[dict[str, bytes]], object]] = []
 
@@ -76,25 +81,28 @@ class SimulatedDisk(Disk):
         self._step(path)
         self._sync_names()
 
-    def append(self, path: str, content: bytes) -> None:
+    def write_at(self, path: str, place: int, content: bytes) -> None:
         self._step(path)
         if path not in self._files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        first = self._random.randint(0, len(content))
-        for piece in (content[:first], content[first:]):
-            self._files[path] += piece
+        before = self._files[path]
+        self._unsynced.add(path)
+        for length in (self._random.randint(0, len(content)), len(content)):
+            self._files[path] = before[:place].ljust(place, b"\0") + content[:length] + before[place + length :]
             self._step(path)
-        # A name that isn't durable yet brings what was added along when it becomes so.
-        self._added[path] = self._files[path]
+        self._unsynced.remove(path)
+        # A name that isn't durable yet brings what was written along when it becomes so.
+        self._written[path] = self._files[path]
         if path in self._durable:
             self._durable[path] = self._files[path]
 
     def _rename(self, source: str, destination: str, content: bytes) -> None:
         def rename(files: dict[str, bytes]) -> None:
             files.pop(source, None)
-            files[destination] = self._added.get(destination, content)
+            files[destination] = self._written.get(destination, content)
 
-        self._added.pop(destination, None)
+        self._written.pop(destination, None)
+        self._unsynced.discard(destination)
         rename(self._files)
         self._pending.append(rename)
 
@@ -150,10 +158,10 @@ class SimulatedDisk(Disk):
 
         Changes of names may each have reached the disk or not; a file that was being written is torn.
         """
-        for path, content in sorted(self._files.items()):
-            durable = self._durable.get(path)
-            if durable is not None and len(content) > len(durable) and content.startswith(durable):
-                self._durable[path] = content[: self._random.randint(len(durable), len(content))]
+        for path in sorted(self._unsynced):
+            if path in self._durable and path in self._files:
+                self._durable[path] = self._torn(self._durable[path], self._files[path])
+        self._unsynced.clear()
         torn = [path for path in sorted(self._files) if path.endswith(UNFINISHED) and path not in self._durable]
         for path in torn:
             content = self._files[path]
@@ -164,6 +172,17 @@ class SimulatedDisk(Disk):
                 change(self._durable)
         self._pending.clear()
         self._files = dict(self._durable)
+
+    def _torn(self, before: bytes, after: bytes) -> bytes:
+        """What is left of a write that was not synced: of each sector what was there, or what was to be."""
+        length = self._random.randint(min(len(before), len(after)), max(len(before), len(after)))
+        before, after = before.ljust(length, b"\0"), after.ljust(length, b"\0")
+        torn = bytearray(before[:length])
+        for start in range(0, length, _SECTOR):
+            sector = slice(start, min(start + _SECTOR, length))
+            if before[sector] != after[sector] and self._random.random() < 0.5:
+                torn[sector] = after[sector]
+        return bytes(torn)
 
     # --- What happens to files at rest
 

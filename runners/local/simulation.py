@@ -261,6 +261,7 @@ class _Run:
                 steps=random.choice([1, 4, 64]),
                 stragglers=random.choice([10_000, 1_000_000]),
                 shortest=random.choice([0, 5_000, 1 << 20]),
+                ahead=random.choice([0, 200, 5_000]),
             ),
         )
 

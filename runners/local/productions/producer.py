@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from ...execution.production_log import ProductionLog
+from ...execution.production_log import AHEAD, ProductionLog
 from ...execution.seen_ids import KeptIds
 from ..channel import ChannelId
 from ..subtask import Subtask
@@ -41,6 +41,7 @@ class GroupCommit:
       laziness: for so long, where nobody does: watermarks, positions and acknowledgements, and what sinks publish.
       stragglers: after so long the outputs of a weak production are written down.
       shortest: a log is not made shorter before it has so many bytes.
+      ahead: by how many bytes a log's file is longer than the log.
     """
 
     steps: int = 64
@@ -48,6 +49,7 @@ class GroupCommit:
     laziness: int = 20_000
     stragglers: int = 1_000_000
     shortest: int = 1 << 20
+    ahead: int = AHEAD
 
 
 class Recovered(NamedTuple):

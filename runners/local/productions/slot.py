@@ -126,7 +126,8 @@ class ProductionSlot(Slot):
         self._replays: dict[SubtaskId, Replay] = {}
         for id in ids:
             # Nothing is done, not even by user code that is set up, before it is certain that nobody else writes.
-            log = self._logs[id] = ProductionLog(start.disk, log_directory(start.directory, id))
+            ahead = start.group_commit.ahead
+            log = self._logs[id] = ProductionLog(start.disk, log_directory(start.directory, id), ahead)
             self._replays[id] = Replay(log.take_over(start.attempt))
         super().__init__(execution_graph, ids, start, channels, report, clock)
         self.producers = {id: self._producer(id) for id in ids}

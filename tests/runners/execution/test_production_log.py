@@ -20,7 +20,7 @@ from penstock.sdk.errors import CorruptSnapshotError, SnapshotError, StaleWriter
 
 def owned(disk: Disk, token: str = "aa", directory: str = "dir") -> ProductionLog:
     """A log that was taken over, and goes on behind what was there."""
-    log = ProductionLog(disk, directory)
+    log = ProductionLog(disk, directory, ahead=100)
     log.begin(log.take_over(token))
     return log
 
@@ -129,7 +129,7 @@ def test_whatever_crashes_what_was_durable_stays_and_at_most_one_record_more() -
         under_way: list[bytes] = []
         for owner in range(4):
             try:
-                log = ProductionLog(disk, "dir")
+                log = ProductionLog(disk, "dir", ahead=random.choice([0, 10, 100]))
                 found = log.take_over(f"{owner:02x}")
                 assert found in (durable, under_way)
                 # What was found may have been on no disk yet; nobody acts on it before it is.
@@ -171,7 +171,7 @@ def test_a_log_on_an_object_store_is_refused() -> None:
     disk = disk_of("memory://logs")
 
     with pytest.raises(UnsupportedError, match="can't be appended to"):
-        disk.append("memory://logs/a", b"")
+        disk.write_at("memory://logs/a", 0, b"")
 
 
 # Sequencers
