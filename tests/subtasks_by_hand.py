@@ -89,5 +89,5 @@ class ByHand:
     def written(self) -> list[Any]:
         """The values that were staged at `Recording` sinks with the last snapshot."""
         subtasks = self.subtasks.values()
-        staged = [tokens for subtask in subtasks for tokens in subtask._staged.values()]
+        staged = [tokens for subtask in subtasks for tokens in subtask.staged.values()]
         return [change.value for tokens in staged for _, token in tokens for change in token.values()]

@@ -9,7 +9,8 @@ execution.py         sources read, bundles pushed, sinks committed
 A stream, side by side or with checkpoints:
 
 streaming.py         a job from the flags
-job.py               what is decided where the pipeline was started: checkpoints, recovery, the end
+job.py               what is decided where the pipeline was started: from where to start, and again
+attempt.py           from one start of the workers to their end: checkpoints, and when it is over
 coordinator.py       when a checkpoint begins, and who has acknowledged it
 transactions.py      sinks: prepared, committed, aborted
 tally.py             what was counted
@@ -32,6 +33,9 @@ commands.py          what is said between job and slots
 A subtask, whose work is done by `runners/execution/task_execution.py`:
 
 subtask.py           messages in, messages out, one at a time
+subtask_reports.py   what it has to say
+subtask_snapshots.py its state, its sources' positions, and what its sinks have staged
+barriers.py          what comes of a barrier
 alignment.py         ABS, algorithm 1
 overtaking.py        unaligned barriers
 loop_log.py          ABS, algorithm 2

@@ -154,7 +154,7 @@ class Slot:
         """Have large snapshots written by children from now on, if that is safe."""
         if self._forks.may_fork():
             for subtask in self.subtasks.values():
-                subtask.large = LARGE
+                subtask.fork(LARGE)
 
     def _reporter(self, id: SubtaskId) -> Callable[[SubtaskNews], None]:
         def report(news: SubtaskNews) -> None:

@@ -9,10 +9,8 @@ Source: ABS, section 3.2 (tasks and channels) and algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import attrs
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ...sdk import graph
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
@@ -30,22 +28,15 @@ from ..execution.task_snapshot import (
     Chunk,
     Restored,
     forget_changes,
-    in_flight,
     in_flight_name,
     in_flight_within,
-    labels_of,
-    records_of,
-    snapshot,
-    weight,
 )
-from .alignment import Alignment
+from .barriers import Barriers
 from .channel import Channel, ChannelId
 from .exchange import Exchange
 from .injector import Injector
-from .loop_log import LoopLog
 from .messages import (
     Barrier,
-    BarrierKind,
     ClockMoved,
     Elements,
     Message,
@@ -53,77 +44,12 @@ from .messages import (
     SignalCame,
     WatermarkMoved,
 )
-from .overtaking import Overtaking
 from .script_injector import ScriptInjector, time_of_scripts
-from .tally import Tally, sum_of
+from .subtask_reports import Completed, Heard, Played, Report, Settled, Snapshot, SubtaskId
+from .subtask_snapshots import SubtaskSnapshots
+from .tally import Tally
 
-
-@attrs.frozen(order=True)
-class SubtaskId:
-    """Which task's, and which of its subtasks."""
-
-    task: int
-    index: int
-
-    def __str__(self) -> str:
-        return f"subtask {self.index} of task {self.task}"
-
-
-class Snapshot(NamedTuple):
-    """What a subtask has to say at a barrier that asks for a snapshot.
-
-    Attributes:
-      records: the chunks of it, serialised as they are asked for: at once, before anything else is done.
-      labels: the steps that something is kept of.
-      staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
-      tally: what was counted before the barrier.
-      uncopied: None, or what makes the chunks, instead of records and labels: to be called by a forked child.
-    """
-
-    epoch: int
-    records: Iterable[bytes]
-    labels: tuple[str, ...]
-    staged: dict[str, list[tuple[str, Any]]]
-    is_whole: bool
-    tally: Tally
-    uncopied: Callable[[], list[Chunk]] | None = None
-
-
-class Heard(NamedTuple):
-    """What inputs have said, in microseconds: watermarks by channel, percentile watermarks; the number of the last
-    signal, and processing time."""
-
-    watermarks: dict[ChannelId, int | None]
-    percentiles: dict[float, dict[Any, int]]
-    signals: int
-    clock: int
-
-
-class Settled(NamedTuple):
-    """Everything before a barrier has been done.
-
-    Attributes:
-      came_back: how many elements have come back in loops since the last such barrier.
-      is_behind: whether the watermark in a loop is yet to follow the one before it.
-    """
-
-    number: int
-    came_back: int = 0
-    is_behind: bool = False
-
-
-class Played(NamedTuple):
-    """An event of a script has been played, up to here."""
-
-    position: int
-
-
-class Completed(NamedTuple):
-    """Nothing more will come out."""
-
-
-Report = Snapshot | Settled | Played | Completed
-
+__all__ = ["Completed", "Heard", "Played", "Report", "Settled", "Snapshot", "Subtask", "SubtaskId"]
 
 # Edges from each subtask to the one with the same number.
 _ONE_TO_ONE = (EdgeKind.FORWARD, EdgeKind.BACK)
@@ -141,7 +67,6 @@ class Subtask:
 
     Attributes:
       choose: which of the inputs that have something is next; in turn, unless somebody else decides.
-      large: how many entries make a snapshot that is left uncopied, for a child; None if there are no children.
     """
 
     def __init__(
@@ -166,7 +91,6 @@ class Subtask:
         self._tally = tally
         self._counts = tally.counts
         self._report = report
-        self._transaction = transaction
         n = execution_graph.parallelism
         self.injectors: list[Injector] = []
         self.scripts: list[ScriptInjector] = []
@@ -179,16 +103,11 @@ class Subtask:
                 self.injectors.append(Injector(step, id.index, n))
         self._connect(n, channels)
         self._edges = {edge.id: edge for edge in self.task.inputs}
-        # Barriers come on these; and on those they come back.
-        regular = [id for id in self.inputs if self._edges[id.edge].kind is not EdgeKind.BACK]
-        self._back = [id for id in self.inputs if id not in regular]
-        self._alignment = Alignment(regular, aligns)
-        self._overtaking = Overtaking(regular)
-        self._loop_log = LoopLog(self._back, logs)
-        # What is to be reported when the barrier has come back.
-        self._in_loop: Snapshot | Settled | None = None
-        # The state behind an unaligned barrier, while what is in flight before it is still coming.
-        self._copied: Snapshot | None = None
+        self._snapshots = SubtaskSnapshots(self.execution, self.injectors, self.scripts, tally, transaction)
+        self._barriers = Barriers(
+            self.execution, self.inputs, self._edges, self._snapshots, self._tell, report, aligns, logs
+        )
+        self._back = self._barriers.back
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self.task.inputs}
         self._percentiles_used = _percentiles(execution_graph)
         # What each channel has said, for the least of them.
@@ -198,13 +117,9 @@ class Subtask:
         self._signals = 0
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
-        self.large: int | None = None
         self._may_play = False
         self._is_paused = False
         self._has_completed = False
-        self._snapshots: list[tuple[int, dict[str, list[Any]]]] = []
-        # By sink label, what was staged and isn't known to be committed.
-        self._staged: dict[str, list[tuple[str, Any]]] = {output.label: [] for output in self.execution.outputs}
 
     def _connect(self, n: int, channels: Callable[[ChannelId], Channel]) -> None:
         index = self.id.index
@@ -279,7 +194,7 @@ class Subtask:
 
     def step(self) -> bool:
         """Do the next thing, if there is one and there is room for what comes of it; whether anything was done."""
-        if self._look_for_overtaking():
+        if self._barriers.look_for_overtaking():
             return True
         for exchange in self.exchanges:
             exchange.pump()
@@ -294,7 +209,7 @@ class Subtask:
 
     def ready(self) -> list[ChannelId]:
         """The inputs that have a message which may be taken now."""
-        return [id for id, channel in self.inputs.items() if channel.queue and not self._alignment.is_blocked(id)]
+        return [id for id, channel in self.inputs.items() if channel.queue and not self._barriers.blocks(id)]
 
     def _take(self) -> bool:
         ready = self.ready()
@@ -309,13 +224,10 @@ class Subtask:
 
     def take(self, id: ChannelId) -> None:
         """Take a message from an input, and do all that follows from it here."""
-        if self._look_for_overtaking():
+        if self._barriers.look_for_overtaking():
             return
         message = self.inputs[id].take()
-        if self._overtaking.is_under_way:
-            self._overtaking.taken(id, message)
-        if self._loop_log.is_logging(id):
-            self._loop_log.came_back(id, message)
+        self._barriers.taken(id, message)
         if isinstance(message, Elements):
             self._receivers[id.edge](message.bundle)
         elif isinstance(message, WatermarkMoved):
@@ -325,10 +237,7 @@ class Subtask:
                 self._percentiles.lets_go(id, message.micros is None or message.micros >= MAX_MICROS)
                 self._advance_percentiles()
         elif isinstance(message, Barrier):
-            if id in self._back:
-                self._barrier_came_back(id, message)
-            elif self._alignment.arrived(id, message.number):
-                self._at_barrier(message)
+            self._barriers.came(id, message)
             return
         else:
             self._hear(message, id)
@@ -455,88 +364,11 @@ class Subtask:
     def inject(self, barrier: Barrier) -> None:
         """Put a barrier into the stream, at a task that has no inputs."""
         assert not self.inputs
-        self._at_barrier(barrier)
+        self._barriers.at_barrier(barrier)
 
-    def _at_barrier(self, barrier: Barrier) -> None:
-        """The barrier has come on all inputs: forward it, and take the snapshot (ABS, algorithm 1)."""
-        self._tell(barrier)
-        if self._back:
-            self._loop_log.begin(barrier.number)
-        if barrier.kind is BarrierKind.SETTLE:
-            came_back = self.execution.mark_loops(barrier.number)
-            self._done(Settled(barrier.number, came_back, self.execution.are_loops_behind()))
-            return
-        copied = self._snapshot(barrier)
-        if barrier.kind is BarrierKind.UNALIGNED and self.inputs:
-            # What comes of elements in flight must not be in it.
-            self._copied = copied._replace(records=list(copied.records))
-        else:
-            self._done(copied)
-
-    def _done(self, news: Snapshot | Settled) -> None:
-        """Report what a barrier asked for; in a loop, when it has come back (ABS, algorithm 2)."""
-        if not self._back:
-            self._report(news)
-            return
-        # Elements that come back are processed, and what comes of them must not be in the copy.
-        self._in_loop = news._replace(records=list(news.records)) if isinstance(news, Snapshot) else news
-
-    def _barrier_came_back(self, id: ChannelId, barrier: Barrier) -> None:
-        if not self._loop_log.returned(id, barrier.number):
-            return
-        log, news, self._in_loop = self._loop_log.taken(), self._in_loop, None
-        assert news is not None
-        self._report(self._with_in_flight(news, log) if isinstance(news, Snapshot) else news)
-
-    def _with_in_flight(self, snapshot: Snapshot, messages: Mapping[Any, Sequence[Message]]) -> Snapshot:
-        chunks = self._in_flight(messages)
-        labels = (*snapshot.labels, *(chunk.label for chunk in chunks if chunk.kind != NEWS))
-        return snapshot._replace(records=[*snapshot.records, *records_of(chunks)], labels=labels)
-
-    def _look_for_overtaking(self) -> bool:
-        """Take the snapshot as soon as an unaligned barrier has come anywhere; whether there was one."""
-        found = False
-        for id, channel in self.inputs.items():
-            while channel.overtaking:
-                found = True
-                barrier, ahead = channel.take_overtaking()
-                if self._overtaking.seen(id, barrier.number, ahead):
-                    self._at_barrier(barrier)
-        if found and self._copied is not None and self._overtaking.is_complete:
-            copied, self._copied = self._copied, None
-            self._report(self._with_in_flight(copied, self._overtaking.in_flight()))
-        return found
-
-    def _in_flight(self, messages: Mapping[Any, Sequence[Message]]) -> list[Chunk]:
-        """What was in flight before an unaligned barrier, or in a loop, as chunks."""
-        chunks: list[Chunk] = []
-        news: list[Message] = []
-        for id, waiting in messages.items():
-            bundles = [message.bundle for message in waiting if isinstance(message, Elements)]
-            rows = [row for bundle in bundles for row in bundle.rows()]
-            chunks += in_flight(self.execution, self._edges[id.edge], rows)
-            news += [message for message in waiting if isinstance(message, (ClockMoved, SignalCame))]
-        if news:
-            chunks.append(Chunk("", NEWS, None, news))
-        return chunks
-
-    def _snapshot(self, barrier: Barrier) -> Snapshot:
-        for output in self.execution.outputs:
-            output.stage()
-            tokens, output.staged = output.staged, []
-            self._staged[output.label] += [(self._transaction, token) for token in tokens]
-            output.next(barrier.transaction)
-        self._transaction = barrier.transaction
-        staged = {label: list(tokens) for label, tokens in self._staged.items() if tokens}
-        copied = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]))
-        # What is in flight, or in a loop, joins the records here.
-        joined = self._back or (barrier.kind is BarrierKind.UNALIGNED and self.inputs)
-        if self.large is not None and not joined and weight(self.execution, barrier.is_whole) >= self.large:
-            self._snapshots.append((barrier.epoch, self._positions()))
-            return copied._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0])
-        chunks, positions = self.chunks(barrier.is_whole)
-        self._snapshots.append((barrier.epoch, positions))
-        return copied._replace(records=records_of(chunks), labels=labels_of(chunks))
+    def fork(self, large: int) -> None:
+        """Leave snapshots of so many entries uncopied, for a child."""
+        self._snapshots.large = large
 
     def forget_changes(self) -> list[dict[Any, None]]:
         """A child makes the snapshot; what had changed before it, to be let go."""
@@ -544,25 +376,16 @@ class Subtask:
 
     def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
         """All that has to be remembered, or what has changed of it; and where the sources stand, by label."""
-        chunks = snapshot(self.execution, is_whole)
-        positions = self._positions()
-        chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
-        chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self.scripts if script.is_player]
-        return chunks, positions
+        return self._snapshots.chunks(is_whole)
 
-    def _positions(self) -> dict[str, list[Any]]:
-        return {injector.label: injector.positions() for injector in self.injectors}
+    @property
+    def staged(self) -> Mapping[str, list[tuple[str, Any]]]:
+        """By sink label, what was staged and isn't known to be committed: pairs of a transaction and a token."""
+        return self._snapshots.staged
 
     def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
         """A checkpoint is durable, and these transactions of the sinks are committed."""
-        done = set(transactions)
-        for label, tokens in self._staged.items():
-            self._staged[label] = [(transaction, token) for transaction, token in tokens if transaction not in done]
-        for number, positions in self._snapshots:
-            if number == epoch:
-                for injector in self.injectors:
-                    injector.acknowledge(positions[injector.label])
-        self._snapshots = [entry for entry in self._snapshots if entry[0] > epoch]
+        self._snapshots.committed(epoch, transactions)
 
     # The end
 

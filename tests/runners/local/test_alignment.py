@@ -140,9 +140,10 @@ def test_a_barrier_is_forwarded_before_anything_else_is_sent() -> None:
     found = ByHand(graph_of(sums))
     order: list[str] = []
     source = found[0, 0]
-    report, tell = source._report, source._tell
-    source._report = lambda news: (order.append(type(news).__name__), report(news))[1]
-    source._tell = lambda message: (order.append(type(message).__name__), tell(message))[1]  # type: ignore[method-assign]
+    barriers = source._barriers
+    report, tell = barriers._report, barriers._tell
+    barriers._report = lambda news: (order.append(type(news).__name__), report(news))[1]
+    barriers._tell = lambda message: (order.append(type(message).__name__), tell(message))[1]
     source.inject(BARRIER)
     assert ["Barrier", "Snapshot"] == order
     for target in range(2):

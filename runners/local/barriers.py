@@ -1,0 +1,142 @@
+"""Barriers at one subtask: aligned, overtaking, or going round in a loop; and the snapshots that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..execution.execution_graph import Edge, EdgeKind
+from ..execution.task_execution import TaskExecution
+from ..execution.task_snapshot import NEWS, Chunk, in_flight, records_of
+from .alignment import Alignment
+from .channel import Channel, ChannelId
+from .loop_log import LoopLog
+from .messages import Barrier, BarrierKind, ClockMoved, Elements, Message, SignalCame
+from .overtaking import Overtaking
+from .subtask_reports import Report, Settled, Snapshot
+from .subtask_snapshots import SubtaskSnapshots
+
+
+class Barriers:
+    """What one subtask does about barriers.
+
+    Args:
+      inputs: its channels; the mapping is the subtask's own.
+      edges: those that its inputs are of, by number.
+      tell: sends a message to all that take its output.
+      report: called with what the coordinator has to know.
+      aligns, logs: False to show that the results are wrong then.
+
+    Attributes:
+      back: the inputs that barriers come back on.
+    """
+
+    def __init__(
+        self,
+        execution: TaskExecution,
+        inputs: Mapping[ChannelId, Channel],
+        edges: Mapping[int, Edge],
+        snapshots: SubtaskSnapshots,
+        tell: Callable[[Message], None],
+        report: Callable[[Report], None],
+        aligns: bool,
+        logs: bool,
+    ) -> None:
+        self._execution = execution
+        self._inputs = inputs
+        self._edges = edges
+        self._snapshots = snapshots
+        self._tell = tell
+        self._report = report
+        regular = [id for id in inputs if edges[id.edge].kind is not EdgeKind.BACK]
+        self.back = [id for id in inputs if id not in regular]
+        self._alignment = Alignment(regular, aligns)
+        self._overtaking = Overtaking(regular)
+        self._loop_log = LoopLog(self.back, logs)
+        # What is to be reported when the barrier has come back.
+        self._in_loop: Snapshot | Settled | None = None
+        # The state behind an unaligned barrier, while what is in flight before it is still coming.
+        self._copied: Snapshot | None = None
+
+    def blocks(self, id: ChannelId) -> bool:
+        """Whether an input has to wait."""
+        return self._alignment.is_blocked(id)
+
+    def taken(self, id: ChannelId, message: Message) -> None:
+        """A message has been taken from an input: it may be part of a snapshot that is under way."""
+        if self._overtaking.is_under_way:
+            self._overtaking.taken(id, message)
+        if self._loop_log.is_logging(id):
+            self._loop_log.came_back(id, message)
+
+    def came(self, id: ChannelId, barrier: Barrier) -> None:
+        """A barrier has been taken from an input."""
+        if id in self.back:
+            self._came_back(id, barrier)
+        elif self._alignment.arrived(id, barrier.number):
+            self.at_barrier(barrier)
+
+    def at_barrier(self, barrier: Barrier) -> None:
+        """The barrier has come on all inputs: forward it, and take the snapshot (ABS, algorithm 1)."""
+        self._tell(barrier)
+        if self.back:
+            self._loop_log.begin(barrier.number)
+        if barrier.kind is BarrierKind.SETTLE:
+            came_back = self._execution.mark_loops(barrier.number)
+            self._done(Settled(barrier.number, came_back, self._execution.are_loops_behind()))
+            return
+        overtakes = barrier.kind is BarrierKind.UNALIGNED and bool(self._inputs)
+        # What is in flight, or in a loop, joins the records here.
+        copied = self._snapshots.take(barrier, is_joined=bool(self.back) or overtakes)
+        if overtakes:
+            # What comes of elements in flight must not be in it.
+            self._copied = copied._replace(records=list(copied.records))
+        else:
+            self._done(copied)
+
+    def _done(self, news: Snapshot | Settled) -> None:
+        """Report what a barrier asked for; in a loop, when it has come back (ABS, algorithm 2)."""
+        if not self.back:
+            self._report(news)
+            return
+        # Elements that come back are processed, and what comes of them must not be in the copy.
+        self._in_loop = news._replace(records=list(news.records)) if isinstance(news, Snapshot) else news
+
+    def _came_back(self, id: ChannelId, barrier: Barrier) -> None:
+        if not self._loop_log.returned(id, barrier.number):
+            return
+        log, news, self._in_loop = self._loop_log.taken(), self._in_loop, None
+        assert news is not None
+        self._report(self._with_in_flight(news, log) if isinstance(news, Snapshot) else news)
+
+    def _with_in_flight(self, snapshot: Snapshot, messages: Mapping[Any, Sequence[Message]]) -> Snapshot:
+        chunks = self._in_flight(messages)
+        labels = (*snapshot.labels, *(chunk.label for chunk in chunks if chunk.kind != NEWS))
+        return snapshot._replace(records=[*snapshot.records, *records_of(chunks)], labels=labels)
+
+    def look_for_overtaking(self) -> bool:
+        """Take the snapshot as soon as an unaligned barrier has come anywhere; whether there was one."""
+        found = False
+        for id, channel in self._inputs.items():
+            while channel.overtaking:
+                found = True
+                barrier, ahead = channel.take_overtaking()
+                if self._overtaking.seen(id, barrier.number, ahead):
+                    self.at_barrier(barrier)
+        if found and self._copied is not None and self._overtaking.is_complete:
+            copied, self._copied = self._copied, None
+            self._report(self._with_in_flight(copied, self._overtaking.in_flight()))
+        return found
+
+    def _in_flight(self, messages: Mapping[Any, Sequence[Message]]) -> list[Chunk]:
+        """What was in flight before an unaligned barrier, or in a loop, as chunks."""
+        chunks: list[Chunk] = []
+        news: list[Message] = []
+        for id, waiting in messages.items():
+            bundles = [message.bundle for message in waiting if isinstance(message, Elements)]
+            rows = [row for bundle in bundles for row in bundle.rows()]
+            chunks += in_flight(self._execution, self._edges[id.edge], rows)
+            news += [message for message in waiting if isinstance(message, (ClockMoved, SignalCame))]
+        if news:
+            chunks.append(Chunk("", NEWS, None, news))
+        return chunks

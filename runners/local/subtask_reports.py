@@ -1,0 +1,79 @@
+"""What a subtask is called, and what it has to say to whoever runs the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import attrs
+
+from ..execution.task_snapshot import Chunk
+from .channel import ChannelId
+from .tally import Tally
+
+
+@attrs.frozen(order=True)
+class SubtaskId:
+    """Which task's, and which of its subtasks."""
+
+    task: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"subtask {self.index} of task {self.task}"
+
+
+class Snapshot(NamedTuple):
+    """What a subtask has to say at a barrier that asks for a snapshot.
+
+    Attributes:
+      records: the chunks of it, serialised as they are asked for: at once, before anything else is done.
+      labels: the steps that something is kept of.
+      staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
+      tally: what was counted before the barrier.
+      uncopied: None, or what makes the chunks, instead of records and labels: to be called by a forked child.
+    """
+
+    epoch: int
+    records: Iterable[bytes]
+    labels: tuple[str, ...]
+    staged: dict[str, list[tuple[str, Any]]]
+    is_whole: bool
+    tally: Tally
+    uncopied: Callable[[], list[Chunk]] | None = None
+
+
+class Heard(NamedTuple):
+    """What inputs have said, in microseconds: watermarks by channel, percentile watermarks; the number of the last
+    signal, and processing time."""
+
+    watermarks: dict[ChannelId, int | None]
+    percentiles: dict[float, dict[Any, int]]
+    signals: int
+    clock: int
+
+
+class Settled(NamedTuple):
+    """Everything before a barrier has been done.
+
+    Attributes:
+      came_back: how many elements have come back in loops since the last such barrier.
+      is_behind: whether the watermark in a loop is yet to follow the one before it.
+    """
+
+    number: int
+    came_back: int = 0
+    is_behind: bool = False
+
+
+class Played(NamedTuple):
+    """An event of a script has been played, up to here."""
+
+    position: int
+
+
+class Completed(NamedTuple):
+    """Nothing more will come out."""
+
+
+Report = Snapshot | Settled | Played | Completed

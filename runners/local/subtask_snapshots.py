@@ -1,0 +1,82 @@
+"""Snapshots of one subtask: its state, where its sources stand, and what its sinks have staged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..execution.task_execution import TaskExecution
+from ..execution.task_snapshot import POSITIONS, SCRIPT, Chunk, labels_of, records_of, snapshot, weight
+from .injector import Injector
+from .messages import Barrier
+from .script_injector import ScriptInjector
+from .subtask_reports import Snapshot
+from .tally import Tally, sum_of
+
+
+class SubtaskSnapshots:
+    """Takes a subtask's snapshots, and remembers what is to be done when they are durable.
+
+    Args:
+      transaction: what its sinks write to at first.
+
+    Attributes:
+      large: how many entries make a snapshot that is left uncopied, for a child; None if there are no children.
+      staged: by sink label, what was staged and isn't known to be committed: pairs of a transaction and a token.
+    """
+
+    def __init__(
+        self,
+        execution: TaskExecution,
+        injectors: Sequence[Injector],
+        scripts: Sequence[ScriptInjector],
+        tally: Tally,
+        transaction: str,
+    ) -> None:
+        self._execution = execution
+        self._injectors = injectors
+        self._scripts = scripts
+        self._tally = tally
+        self._transaction = transaction
+        self.large: int | None = None
+        self._taken: list[tuple[int, dict[str, list[Any]]]] = []
+        self.staged: dict[str, list[tuple[str, Any]]] = {output.label: [] for output in execution.outputs}
+
+    def take(self, barrier: Barrier, is_joined: bool) -> Snapshot:
+        """Stage what the sinks have, and take a snapshot; `is_joined` if what is in flight will join its records."""
+        for output in self._execution.outputs:
+            output.stage()
+            tokens, output.staged = output.staged, []
+            self.staged[output.label] += [(self._transaction, token) for token in tokens]
+            output.next(barrier.transaction)
+        self._transaction = barrier.transaction
+        staged = {label: list(tokens) for label, tokens in self.staged.items() if tokens}
+        copied = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]))
+        if self.large is not None and not is_joined and weight(self._execution, barrier.is_whole) >= self.large:
+            self._taken.append((barrier.epoch, self._positions()))
+            return copied._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0])
+        chunks, positions = self.chunks(barrier.is_whole)
+        self._taken.append((barrier.epoch, positions))
+        return copied._replace(records=records_of(chunks), labels=labels_of(chunks))
+
+    def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
+        """All that has to be remembered, or what has changed of it; and where the sources stand, by label."""
+        chunks = snapshot(self._execution, is_whole)
+        positions = self._positions()
+        chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
+        chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self._scripts if script.is_player]
+        return chunks, positions
+
+    def _positions(self) -> dict[str, list[Any]]:
+        return {injector.label: injector.positions() for injector in self._injectors}
+
+    def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
+        """A checkpoint is durable, and these transactions of the sinks are committed."""
+        done = set(transactions)
+        for label, tokens in self.staged.items():
+            self.staged[label] = [(transaction, token) for transaction, token in tokens if transaction not in done]
+        for number, positions in self._taken:
+            if number == epoch:
+                for injector in self._injectors:
+                    injector.acknowledge(positions[injector.label])
+        self._taken = [entry for entry in self._taken if entry[0] > epoch]
