@@ -19,6 +19,7 @@ Micro-batches:
 
 micro_batch_runner.py  SparkMicroBatchRunner: what `--runner=spark-microbatch` starts
 micro_batch_query.py   batch after batch: planned, run, committed, published
+commit_points.py       where a batch may fail, by name
 write_ahead.py         the plan of a batch, written down before it runs
 planned_batch.py       what a batch is given
 driver_sources.py      the sources, as the driver sees them

@@ -32,6 +32,7 @@ from ..execution.fusion import Output
 from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.user_code import Attribution, attributed, reraise
+from .commit_points import Reached, go_on
 from .driver_sources import DriverSources
 from .gathered import Gathered
 from .micro_batch import MicroBatches
@@ -82,12 +83,14 @@ class QuerySettings:
       available_now: whether it ends when all has been read that was there when it began.
       admission: how much a batch may read.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
+      reached: is told of each of the `commit_points`.
     """
 
     interval: int = 0
     available_now: bool = False
     admission: Admission = attrs.field(factory=Admission)
     allow_dropped_state: bool = False
+    reached: Reached = go_on
 
 
 class MicroBatchQuery:
@@ -160,7 +163,7 @@ class MicroBatchQuery:
         try:
             self._store.take_over()
             again = self._recover()
-            self._batches = MicroBatches(Program(self._graph, self._store), self._session)
+            self._batches = MicroBatches(Program(self._graph, self._store, self._settings.reached), self._session)
             try:
                 self.state = self._loop(again)
             finally:
@@ -233,7 +236,9 @@ class MicroBatchQuery:
             self._sources.positions(),
             self._sources.is_finished,
         )
+        self._settings.reached("before-plan", number)
         self._ahead.write(batch)
+        self._settings.reached("after-plan", number)
         return batch
 
     def _is_wanted(self, gathered: Gathered) -> bool:
@@ -294,7 +299,12 @@ class MicroBatchQuery:
             }
             for result in results
         }
+        self._settings.reached("before-manifest", batch.number)
+        if any(staged.values()):
+            # From now on it may be committed, whatever fails; then what is staged has to stay until it is published.
+            self._prepared = None
         self._store.commit(batch.number, references, {"parts": described})
+        self._settings.reached("after-manifest", batch.number)
         self._committed = committed
         self._sources.acknowledge(batch.positions)
         self._parts = {
@@ -315,10 +325,11 @@ class MicroBatchQuery:
         committed = self._committed
         if not any(committed.staged.values()):
             return
+        self._settings.reached("before-publication", committed.number)
         for label, sink in self._sinks.items():
             tokens = [cloudpickle.loads(token) for token in committed.staged.get(label, ())]
             _guarded(label, partial(sink.commit, committed.transaction, tokens))
-        self._prepared = None
+        self._settings.reached("after-publication", committed.number)
 
     def _abort(self, transaction: str) -> None:
         for sink in self._sinks.values():

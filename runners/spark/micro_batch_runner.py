@@ -15,6 +15,7 @@ from ...sdk.unbounded_source import UnboundedSource
 from ..execution.background_run import BackgroundRun
 from ..execution.fusion import fuse
 from ..execution.progress import progress_of
+from .commit_points import Reached, go_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,12 +30,14 @@ class SparkMicroBatchRunner(Runner):
     Args:
       spark_session: the session to run in.  Without one it takes the active session, or
         starts one by `--spark_master` and `--spark_conf` and stops it again.
+      reached: is told of each of the points in `commit_points.py`; for tests of what happens when a run fails there.
     """
 
     name = "spark-microbatch"
 
-    def __init__(self, spark_session: SparkSession | None = None) -> None:
+    def __init__(self, spark_session: SparkSession | None = None, reached: Reached = go_on) -> None:
         self._session = spark_session
+        self._reached = reached
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run a bounded pipeline, or a script, to the end; start any other one."""
@@ -42,7 +45,7 @@ class SparkMicroBatchRunner(Runner):
 
         for head in graph.loops():
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
-        settings = _settings_of(options)
+        settings = _settings_of(options, self._reached)
         streaming = options.view_as(StreamingOptions)
         for read in graph.unbounded_reads():
             primitive = read.primitive
@@ -77,7 +80,7 @@ class SparkMicroBatchRunner(Runner):
         }
 
 
-def _settings_of(options: PipelineOptions) -> QuerySettings:
+def _settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
     from .micro_batch_query import QuerySettings
     from .unbounded_on_driver import Admission
 
@@ -93,6 +96,7 @@ def _settings_of(options: PipelineOptions) -> QuerySettings:
         available_now=given.available_now,
         admission=Admission(given.max_records_per_batch, given.max_bytes_per_batch),
         allow_dropped_state=options.view_as(StreamingOptions).allow_dropped_state,
+        reached=reached,
     )
 
 

@@ -30,6 +30,7 @@ from ..execution.snapshot_store import SnapshotStore
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import CLOCKS, Restored, chunks_of, records_of, snapshot
 from ..execution.user_code import guarded
+from .commit_points import Reached, go_on
 from .parcels import Outbox, Parcel, Row, TaskId, TaskResult
 from .planned_batch import Arriving, OffsetRange, PlannedBatch, Reading
 
@@ -44,10 +45,12 @@ class Program:
     Attributes:
       execution_graph: its tasks are levels.
       store: where state is kept.
+      reached: is told of each of the `commit_points`.
     """
 
     execution_graph: ExecutionGraph
     store: SnapshotStore
+    reached: Reached = go_on
 
     @property
     def levels(self) -> int:
@@ -248,7 +251,9 @@ class Shard:
         part = None
         if chunks:
             name = part_name(self.id, self.program.shards)
+            self.program.reached("before-state", batch.number)
             part = self.program.store.write_part(batch.number, name, records_of(chunks), None if whole else base)
+            self.program.reached("after-state", batch.number)
         return TaskResult(
             self.id,
             attempt,

@@ -112,13 +112,14 @@ def make_deadly(death: Death) -> None:
     TableSinkWriter.stage = deadly(TableSinkWriter.stage, "stage", death)  # type: ignore[method-assign]
 
 
-def build(p: beam.Pipeline, start_time: int, numbers: int, rate: int) -> None:
+def build(p: beam.Pipeline, start_time: int, numbers: int, rate: int, directory: str = ".") -> None:
     """Numbers at a rate; their sums by key and window; how many sums there are by remainder; and the numbers."""
+    database = os.path.join(directory, "out.db")
     all_numbers = p | beam.io.GenerateSequence(0, numbers, rate, 1, partitions=3, start_time=start_time)
     _ = (
         all_numbers
         | "Row" >> beam.Map(lambda n: {"n": n})
-        | "Numbers" >> beam.io.WriteToSQLite("out.db", "numbers", columns=["n"], count_column="times")
+        | "Numbers" >> beam.io.WriteToSQLite(database, "numbers", columns=["n"], count_column="times")
     )
     by_key = all_numbers | "Key" >> beam.Map(lambda n: (n % KEYS, n))
     sums = (
@@ -127,7 +128,7 @@ def build(p: beam.Pipeline, start_time: int, numbers: int, rate: int) -> None:
         | "Sum" >> beam.CombinePerKey(sum)
     )
     key = ["key", "window_start"]
-    _ = sums | "Sums" >> beam.io.WriteToSQLite("out.db", "sums", key, columns=["key", "sum"], with_window=True)
+    _ = sums | "Sums" >> beam.io.WriteToSQLite(database, "sums", key, columns=["key", "sum"], with_window=True)
     _ = (
         sums
         | "Remainder" >> beam.MapTuple(lambda key, total: (total % 3, total))
@@ -135,7 +136,7 @@ def build(p: beam.Pipeline, start_time: int, numbers: int, rate: int) -> None:
         | "Count" >> beam.combiners.Count.PerKey()
         | "Counts"
         >> beam.io.WriteToSQLite(
-            "out.db", "counts", ["remainder", "window_start"], columns=["remainder", "n"], with_window=True
+            database, "counts", ["remainder", "window_start"], columns=["remainder", "n"], with_window=True
         )
     )
     _ = (
@@ -143,7 +144,7 @@ def build(p: beam.Pipeline, start_time: int, numbers: int, rate: int) -> None:
         | "On time" >> beam.WindowInto(beam.window.FixedWindows(FIRST))
         | "Sum on time" >> beam.CombinePerKey(sum)
         | "Line" >> beam.MapTuple(lambda key, total, w=beam.DoFn.WindowParam: f"{w.start.micros} {key} {total}")
-        | "Files" >> beam.io.WriteToText("sums", ".txt")
+        | "Files" >> beam.io.WriteToText(os.path.join(directory, "sums"), ".txt")
     )
 
 

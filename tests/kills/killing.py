@@ -101,7 +101,8 @@ class KilledRun:
     @property
     def log(self) -> str:
         """What all starts have written."""
-        return (self.directory / "log").read_text()
+        log = self.directory / "log"
+        return log.read_text() if log.exists() else ""
 
     def workers(self) -> list[int]:
         """The process ids of the workers that are there now."""
