@@ -69,6 +69,7 @@ class ProductionLog:
       generation: this owner's token; None until it has taken over.
       length: how many bytes the log has.
       records: how many records.
+      is_broken: whether an append has failed: nothing can be appended until the log begins anew.
     """
 
     def __init__(self, disk: Disk, directory: str, ahead: int = AHEAD) -> None:
@@ -79,7 +80,7 @@ class ProductionLog:
         self._disk = disk
         self._ahead = ahead
         self._size = 0
-        self._is_broken = False
+        self.is_broken = False
 
     @property
     def number(self) -> int:
@@ -98,17 +99,21 @@ class ProductionLog:
         try:
             self._disk.make_directory(self.directory)
             self.generation = claim(self._disk, self.directory, token)
-            names = self._disk.list(self.directory)
-            newest = max((name for name in names if _FILE.fullmatch(name)), default=None)
-            if newest is None:
-                return []
-            path = f"{self.directory}/{newest}"
-            return read_records(path, self._disk.read(path))
+            return self.read()
         except FileNotFoundError as error:
             # Somebody who has taken over since has removed it.
             raise StaleWriterError(f"{self.directory}: somebody else takes over at the same time: {error}") from error
         except OSError as error:
             raise SnapshotError(f"{self.directory}: the log can't be read: {error}") from error
+
+    def read(self) -> list[bytes]:
+        """What the newest owner has written, the oldest first; `OSError` where the disk fails."""
+        names = self._disk.list(self.directory)
+        newest = max((name for name in names if _FILE.fullmatch(name)), default=None)
+        if newest is None:
+            return []
+        path = f"{self.directory}/{newest}"
+        return read_records(path, self._disk.read(path))
 
     def begin(self, records: Iterable[bytes]) -> None:
         """Begin this owner's file with these records, in place of whatever was there.
@@ -121,15 +126,16 @@ class ProductionLog:
             content.append(self._framed(record))
         try:
             self._disk.write_atomically(self._path, [*content, bytes(self._ahead)])
-            self._check()
+            self.check()
             names = self._disk.list(self.directory)
             older = [n for n in names if _FILE.fullmatch(n) and n < self._name]
             # Of those that are being written by somebody else now, none is this one's.
             left = [n for n in names if n.endswith(UNFINISHED) and n.startswith(tuple(older))] if older else []
             self._disk.remove(*(f"{self.directory}/{name}" for name in (*older, *left)))
         except OSError as error:
-            self._is_broken = True
+            self.is_broken = True
             raise SnapshotError(f"{self._path} can't be written: {error}") from error
+        self.is_broken = False
         self.length = sum(map(len, content))
         self._size = self.length + self._ahead
 
@@ -139,23 +145,23 @@ class ProductionLog:
         Raises `StaleWriterError` if somebody has taken over, and `SnapshotError` where the disk fails: whether it
         is in the log then only the next owner knows, and this one can't append any more.
         """
-        if self._is_broken:
+        if self.is_broken:
             raise SnapshotError(f"{self._path}: an append has failed before, and what is behind it would not be read")
         framed = self._framed(record)
         end = self.length + len(framed)
         grows = end > self._size
         try:
             self._disk.write_at(self._path, self.length, framed + bytes(self._ahead) if grows else framed)
-            self._check()
+            self.check()
         except FileNotFoundError:
-            self._is_broken = True
-            self._check()
+            self.is_broken = True
+            self.check()
             raise
         except OSError as error:
-            self._is_broken = True
+            self.is_broken = True
             raise SnapshotError(f"{self._path} can't be written: {error}") from error
         except BaseException:
-            self._is_broken = True
+            self.is_broken = True
             raise
         self.length = end
         self._size = end + self._ahead if grows else self._size
@@ -165,7 +171,7 @@ class ProductionLog:
         self.records += 1
         return b"".join([header, _CRC.pack(crc32(header)), record, _CRC.pack(crc32(record))])
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Raises `StaleWriterError` if there is a newer owner."""
         newest = newest_claim(self._disk.list(self.directory))
         if newest != self.generation:

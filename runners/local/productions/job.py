@@ -14,8 +14,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -25,15 +24,17 @@ from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError
 from ....sdk.runner import PipelineState
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
-from ...execution.fusion import Output, Plan
+from ...execution.fusion import Output
 from ...execution.snapshot_store import fresh_token
 from ...execution.stored_checkpoints import trusted
+from ..attempt import Attempt
 from ..commands import Drain, Stop, Stopped
-from ..job import Attempt, Job, JobSettings
+from ..job import Job, JobSettings
 from ..requests import Answer, Inbox, Wish
 from ..subtask import SubtaskId
-from ..transactions import Staged, Transactions, guarded
+from ..transactions import Staged
 from ..workers import WorkerDied, Workers
+from .fenced_transactions import FencedTransactions
 from .producer import GroupCommit, Produced, Recovered
 from .production import StagedToken
 from .slot import Allot, ProductionStart
@@ -64,40 +65,6 @@ class Productions:
     group_commit: GroupCommit = attrs.field(factory=GroupCommit)
 
 
-class _ManyTransactions(Transactions):
-    """Transactions that begin several at a time, each with the sinks of one task."""
-
-    def __init__(self, plan: Plan, disk: Disk, directory: str) -> None:
-        super().__init__(plan, disk, directory)
-        # Of those that began here.
-        self._labels: dict[str, frozenset[str]] = {}
-
-    def begin_all(self, transactions: Mapping[str, frozenset[str]]) -> None:
-        """Begin them, each for sinks with these labels; they are written down once."""
-        if not self._sinks or not transactions:
-            return
-        self._labels.update(transactions)
-        self._open += [each for each in transactions if each not in self._open]
-        self._write()
-        for transaction, labels in transactions.items():
-            for label in sorted(labels):
-                guarded(label, partial(self._sinks[label].prepare, transaction))
-
-    def commit(self, staged: Staged) -> tuple[str, ...]:
-        named = {transaction for tokens in staged.values() for transaction, _ in tokens}
-        began = {transaction: number for number, transaction in enumerate(self._open)}
-        transactions = sorted(named, key=lambda each: (began.get(each, -1), each))
-        for transaction in transactions:
-            # Of one that began elsewhere it isn't known which sinks have prepared it.
-            for label in sorted(self._labels.get(transaction, self._sinks.keys())):
-                tokens = [token for own, token in staged.get(label, ()) if own == transaction]
-                guarded(label, partial(self._sinks[label].commit, transaction, tokens))
-        self._open = [transaction for transaction in self._open if transaction not in named]
-        for transaction in transactions:
-            self._labels.pop(transaction, None)
-        return tuple(transactions)
-
-
 class ProductionJob(Job):
     """One pipeline's run, exactly once by productions."""
 
@@ -114,7 +81,7 @@ class ProductionJob(Job):
     ) -> None:
         super().__init__(execution_graph, workers, settings, None, clock, sleep, token, inbox)
         self._productions = productions
-        self._transactions: _ManyTransactions = _ManyTransactions(
+        self._transactions: FencedTransactions = FencedTransactions(
             execution_graph.plan, productions.disk, productions.directory
         )
 
@@ -124,6 +91,7 @@ class ProductionJob(Job):
 
     def _run_attempts(self) -> None:
         self._check_directory()
+        self._transactions.take_over(self._token())
         disk = self._productions.disk
         if disk.exists(self._ended_path):
             state, staged = pickle.loads(disk.read(self._ended_path))
@@ -216,6 +184,8 @@ class _ProductionAttempt(Attempt):
 
     def run(self) -> str:
         job, productions = self._job, self._job._productions
+        # Else the workers of a zombie would take the logs over from those of its successor.
+        job._transactions.check()
         allotted = self._first_transactions()
         start = ProductionStart(
             store=None,
@@ -346,6 +316,7 @@ class _ProductionAttempt(Attempt):
         state = PipelineState.DRAINED if self._drained else PipelineState.DONE
         staged = self._staged()
         disk = job._productions.disk
+        job._transactions.check()
         try:
             disk.write_atomically(job._ended_path, pickle.dumps((state, staged), protocol=5))
         except OSError as error:

@@ -46,7 +46,7 @@ def rows(directory: pathlib.Path) -> Counter[tuple[int, ...]]:
 def test_a_run_that_was_stopped_and_goes_on_beside_its_successor_is_refused(tmp_path: pathlib.Path) -> None:
     """All of its processes wake up when the second run has done everything; nothing that they write counts."""
     start = int(time.time())
-    flags = [str(start), "--delivery=strong", "--checkpoint_dir=kept", "--parallelism=2", "--max_restarts=0"]
+    flags = [str(start), "--delivery=strong", "--checkpoint_dir=kept", "--parallelism=2"]
     expected: Counter[tuple[int, int]] = Counter()
     for n in range(1500):
         micros = start * 1_000_000 + n * 1000

@@ -1,0 +1,112 @@
+"""The sinks' transactions of a job of producers, of which only the newest job may begin any (MillWheel, section 5.4).
+
+The names of open transactions are in a log with a sequencer, as productions are: a job that takes the directory
+over claims a greater generation, and only then reads which transactions are open.  A zombie that is still there
+writes into a file which nobody reads any more, is told so, and begins nothing.
+
+So before anything is staged in a transaction, its name is where every later owner finds it; and what is
+taken for open was begun by whoever owned the log then.  Commits need no fence: what is in a subtask's log is to be
+committed by whoever knows of it, and doing that twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from ....sdk.errors import SnapshotError
+from ...execution.disk import Disk
+from ...execution.fusion import Plan
+from ...execution.production_log import ProductionLog
+from ..transactions import Staged, Transactions, guarded
+
+# Where the log is, beside those of the subtasks.
+SINKS = "sinks"
+
+# The log begins anew when it has so many bytes.
+_LONG = 1 << 16
+
+
+class FencedTransactions(Transactions):
+    """Transactions that begin several at a time, each with the sinks of one task; of the newest owner alone.
+
+    >>> from penstock.runners.execution.fusion import fuse
+    >>> from penstock.runners.execution.simulated_disk import SimulatedDisk
+    >>> from random import Random
+    >>> import penstock as beam
+    >>> plan, disk = fuse(beam.Pipeline().graph(), bool), SimulatedDisk(Random(0))
+    >>> zombie, owner = FencedTransactions(plan, disk, "dir"), FencedTransactions(plan, disk, "dir")
+    >>> zombie.take_over("aa"); owner.take_over("bb"); zombie.check()
+    Traceback (most recent call last):
+    penstock.sdk.errors.StaleWriterError: dir/sinks: 00000002-bb has taken over from 00000001-aa
+    """
+
+    def __init__(self, plan: Plan, disk: Disk, directory: str) -> None:
+        super().__init__(plan, disk, directory)
+        self._log = ProductionLog(disk, f"{directory}/{SINKS}", ahead=1 << 12)
+        # Of those that began here.
+        self._labels: dict[str, frozenset[str]] = {}
+
+    def recall(self) -> None:
+        """Nothing: `take_over` does it, once it is known whose directory it is."""
+
+    def take_over(self, token: str) -> None:
+        """Become the owner, and find what is open.  Raises `StaleWriterError` if somebody else does just then."""
+        for record in self._log.take_over(token)[-1:]:
+            self._open = msgspec.json.decode(record, type=list[str])
+        self._begin_log()
+
+    def check(self) -> None:
+        """Raises `StaleWriterError` if somebody has taken over."""
+        try:
+            self._log.check()
+        except OSError as error:
+            raise SnapshotError(f"{self._log.directory} can't be read: {error}") from error
+
+    def begin_all(self, transactions: Mapping[str, frozenset[str]]) -> None:
+        """Begin them, each for sinks with these labels; they are written down once."""
+        if not self._sinks or not transactions:
+            return
+        self._labels.update(transactions)
+        self._open += [each for each in transactions if each not in self._open]
+        self._write()
+        for transaction, labels in transactions.items():
+            for label in sorted(labels):
+                guarded(label, partial(self._sinks[label].prepare, transaction))
+
+    def abort(self, but: Sequence[str] = ()) -> None:
+        if self._sinks:
+            # What is open here may be in a log by now, and its successor's to commit.
+            self.check()
+        super().abort(but)
+
+    def commit(self, staged: Staged) -> tuple[str, ...]:
+        named = {transaction for tokens in staged.values() for transaction, _ in tokens}
+        began = {transaction: number for number, transaction in enumerate(self._open)}
+        transactions = sorted(named, key=lambda each: (began.get(each, -1), each))
+        for transaction in transactions:
+            # Of one that began elsewhere it isn't known which sinks have prepared it.
+            for label in sorted(self._labels.get(transaction, self._sinks.keys())):
+                tokens = [token for own, token in staged.get(label, ()) if own == transaction]
+                guarded(label, partial(self._sinks[label].commit, transaction, tokens))
+        self._open = [transaction for transaction in self._open if transaction not in named]
+        for transaction in transactions:
+            self._labels.pop(transaction, None)
+        return tuple(transactions)
+
+    def _write(self) -> None:
+        if self._log.is_broken or self._log.length >= _LONG:
+            self._begin_log()
+        else:
+            self._log.append(msgspec.json.encode(self._open))
+
+    def _begin_log(self) -> None:
+        self._log.begin([msgspec.json.encode(self._open)])
+
+
+def open_transactions(disk: Disk, directory: str) -> list[str]:
+    """What a job has left open, for whoever looks without taking over."""
+    records = ProductionLog(disk, f"{directory}/{SINKS}").read()
+    return msgspec.json.decode(records[-1], type=list[str]) if records else []
