@@ -29,6 +29,7 @@ orphans.py           and that it ends with the one that started it
 slot.py              subtasks that take turns
 forked_snapshots.py  large snapshots, written by children
 commands.py          what is said between job and slots
+conversation.py      and that each thing is heard once
 
 A subtask, whose work is done by `runners/execution/task_execution.py`:
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..execution.execution_graph import EdgeKind, ExecutionGraph
 from .channel import ChannelId
 from .commands import Command, Counted, Report, Stopped
+from .conversation import Conversation
 from .heartbeats import SILENCE, Heartbeats
 from .slot import Start
 from .slot_process import SlotProcess
@@ -58,6 +59,7 @@ class ForkedWorkers(Workers):
         self._clock = clock
         self._processes: list[Any] = []
         self._controls: list[Connection] = []
+        self._conversations: list[Conversation] = []
         self._beats: Heartbeats | None = None
         self._silent: set[int] = set()
         self._stopped: set[int] = set()
@@ -70,6 +72,7 @@ class ForkedWorkers(Workers):
             own[id.index % self.slots].append(id)
         controls = [Pipe() for _ in range(self.slots)]
         self._controls = [ours for ours, _ in controls]
+        self._conversations = [Conversation(start.attempt) for _ in controls]
         self._counted = {}
         beats = self._beats = Heartbeats(self.slots)
         self._silent = set()
@@ -110,10 +113,10 @@ class ForkedWorkers(Workers):
         return [process.pid for process in self._processes]
 
     def send(self, command: Command) -> None:
-        for control in self._controls:
+        for control, conversation in zip(self._controls, self._conversations, strict=True):
             # If nobody is there any more, `poll` tells: after what it may have said of the reason.
             with suppress(OSError):
-                control.send(command)
+                control.send(conversation.say(command))
 
     def poll(self, seconds: float) -> list[Report]:
         reports: list[Report] = []
@@ -122,7 +125,10 @@ class ForkedWorkers(Workers):
             number = self._controls.index(ready)  # type: ignore[arg-type]
             try:
                 while number not in self._stopped and self._controls[number].poll():
-                    id, report = self._controls[number].recv()
+                    said = self._controls[number].recv()
+                    if not self._conversations[number].is_news(said):
+                        continue
+                    id, report = said.what
                     if isinstance(report, Counted):
                         self._counted[number] = report
                         continue

@@ -15,6 +15,7 @@ from ..execution.execution_graph import ExecutionGraph
 from ..execution.remote_error import remote
 from .channel import Channel, ChannelId
 from .commands import Failed, Inject, Report, Stop
+from .conversation import Conversation
 from .messages import BarrierKind
 from .orphans import end_with_parent
 from .pipe_channel import ReceivingEnd, SendingEnd
@@ -47,6 +48,7 @@ class SlotProcess:
         slots: int,
     ) -> None:
         self._control = control
+        self._conversation = Conversation(start.attempt)
         self._clock = clock
         self._receiving: list[ReceivingEnd] = []
         self._sending: list[SendingEnd] = []
@@ -98,7 +100,7 @@ class SlotProcess:
         os._exit(0)
 
     def _tell(self, report: Report) -> None:
-        self._control.send(report)
+        self._control.send(self._conversation.say(report))
 
     def _loop(self) -> None:
         slot = self._slot
@@ -156,7 +158,10 @@ class SlotProcess:
         slot = self._slot
         assert slot is not None
         while self._control.poll():
-            command = self._control.recv()
+            said = self._control.recv()
+            if not self._conversation.is_news(said):
+                continue
+            command = said.what
             slot.obey(command)
             if isinstance(command, Inject) and command.barrier.kind is BarrierKind.UNALIGNED:
                 self._expected = command.barrier.number

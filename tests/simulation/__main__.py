@@ -1,0 +1,82 @@
+"""Run the whole matrix under seeds: `python tests/simulation --seeds 10000`.
+
+Each cell gets an equal share, and no seed is used twice.  Ends with status 1 if a seed has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import pathlib
+import sys
+import time
+from collections import Counter, defaultdict
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from simulation.matrix import CELLS, COLUMNS, REFUSED, Cell, Tried, shares, tried
+
+# So many seeds are tried between two lines of progress.
+_PIECE = 25
+
+
+def main() -> None:
+    """Run them, in so many processes, and show what came of them."""
+    parser = argparse.ArgumentParser(prog="tests/simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many, over all cells")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many run at the same time")
+    parser.add_argument("--column", choices=COLUMNS, action="append", help="only these columns' shares")
+    parser.add_argument("--pipeline", choices=sorted({c.pipeline for c in CELLS}), action="append", help="and rows'")
+    options = parser.parse_args()
+    began = time.monotonic()
+    pieces = [
+        (cell, range(options.first + start, options.first + min(start + _PIECE, own.stop)))
+        for cell, own in shares(options.seeds).items()
+        if cell.column in (options.column or COLUMNS) and cell.pipeline in (options.pipeline or cell.pipeline)
+        for start in range(own.start, own.stop, _PIECE)
+    ]
+    found: dict[Cell, list[Tried]] = defaultdict(list)
+    is_watched = sys.stderr.isatty()
+    with multiprocessing.Pool(options.processes) as pool:
+        for done, piece in enumerate(pool.imap_unordered(_tried, pieces), 1):
+            found[piece.cell].append(piece)
+            for failure in piece.failures:
+                print(f"{piece.cell}: {failure}", flush=True)
+            if is_watched:
+                print(f"\r{done} of {len(pieces)} pieces", end="", file=sys.stderr, flush=True)
+    if is_watched:
+        print(file=sys.stderr)
+    failed = _summary(found)
+    print(f"{time.monotonic() - began:.0f} s")
+    sys.exit(1 if failed else 0)
+
+
+def _tried(piece: tuple[Cell, range]) -> Tried:
+    return tried(*piece)
+
+
+def _summary(found: dict[Cell, list[Tried]]) -> int:
+    """Print a table of the cells; how many seeds have failed."""
+    totals: Counter[str] = Counter()
+    print(f"{'pipeline':26} {'column':12} {'seeds':>6} {'failed':>6} {'starts':>7} {'misfortunes':>12}")
+    for cell in (cell for cell in CELLS if cell in found):
+        own = Counter[str]()
+        for piece in found[cell]:
+            own.update(piece.totals, seeds=piece.seeds, failed=len(piece.failures))
+        totals.update(own)
+        counts = f"{own['seeds']:6} {own['failed']:6} {own['starts']:7} {own['misfortunes']:12}"
+        print(f"{cell.pipeline:26} {cell.column:12} {counts}")
+    for (pipeline, column), why in REFUSED.items():
+        print(f"{pipeline:26} {column:12}      - ({why})")
+    print(
+        ", ".join(
+            f"{totals[what]} {what}" for what in ("seeds", "failed", *sorted(totals.keys() - {"seeds", "failed"}))
+        )
+    )
+    return totals["failed"]
+
+
+if __name__ == "__main__":
+    main()
