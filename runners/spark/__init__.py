@@ -13,6 +13,8 @@ segments.py            the plan cut at its shuffles
 batch.py               the segments as one graph of RDDs, on the driver
 task.py                one segment on one partition, in an executor
 block_spool.py         a partition's blocks by key group, on disk if they are many
+frame_blocks.py        a DataFrame's rows, as Spark's tasks are given them
+frame_output.py        elements that become a DataFrame
 task_reports.py        what tasks report besides their results
 
 Micro-batches:
@@ -27,6 +29,7 @@ script_on_driver.py    a script, event by event
 unbounded_on_driver.py an unbounded source: what a batch may read of each partition
 gathered.py            what they give to the next batch
 micro_batch.py         the batch: one Spark job, level by level
+shard_chain.py         that job's shuffles, and a worker for each shard
 level_task.py          one level on one shard, in an executor, and what its worker keeps
 shard.py               that task's state and steps at work
 parcels.py             what tasks hand to each other, and tell the driver

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cloudpickle
 
@@ -13,9 +13,10 @@ from ...sdk.coders import registry
 from ..execution.garbage import rarely_collected
 from ..execution.manifest import PartReference
 from ..execution.remote_error import wrapped
-from .parcels import Row, TaskId
+from .parcels import Buffer, TaskId, addressed
 from .planned_batch import PlannedBatch
 from .shard import Program, Shard, StatePart
+from .shard_chain import Row
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -63,48 +64,56 @@ def _resident(run: str, payload: Broadcast[bytes]) -> ResidentRun:
 
 
 class LevelTask:
-    """A level's part of a batch.
+    """A level's part of a batch, on one shard.
 
     Args:
       run: the run's name.
       payload: a broadcast of its program and coders, pickled.
-      parts: of each shard, what its state is in.
+      parts: what its state is in.
+      readings: what a task of the first level reads, pickled.
     """
 
     def __init__(
         self,
         run: str,
         payload: Broadcast[bytes],
-        level: int,
+        id: TaskId,
         batch: PlannedBatch,
-        parts: Mapping[int, Sequence[StatePart]],
+        parts: Sequence[StatePart],
+        readings: bytes | None = None,
     ) -> None:
         self._run = run
         self._payload = payload
-        self._level = level
+        self._id = id
         self._batch = batch
         self._parts = parts
+        self._readings = readings
 
-    def __call__(self, index: int, rows: Iterable[Any]) -> Iterator[Row]:
-        """What one shard makes of what it was sent; what isn't for it is passed on."""
+    def __call__(self, rows: Iterable[bytes]) -> Iterator[Row]:
+        """What the shard makes of what it was sent; what is for a later level is passed on."""
         try:
             with rarely_collected():
-                yield from self._run_shard(index, rows)
+                yield from self._run_shard(rows)
         except Exception as error:
             raise wrapped(error) from None
 
-    def _run_shard(self, index: int, rows: Iterable[Any]) -> Iterator[Row]:
-        own: list[bytes] = []
+    def _run_shard(self, rows: Iterable[bytes]) -> Iterator[Row]:
+        id = self._id
+        own: list[Buffer] = []
+        # Spark wants its rows to be taken in any case.
         for row in rows:
-            _, (level, data) = row
-            if level == self._level:
+            if self._readings is not None:
+                continue
+            level, data = addressed(row)
+            if level == id.level:
                 own.append(data)
             else:
-                yield row
+                yield id.shard, row
+        if self._readings is not None:
+            own.append(self._readings)
         resident = _resident(self._run, self._payload)
-        id, parts = TaskId(self._level, index), self._parts.get(index, ())
-        shard = resident.shard(id, self._batch, parts)
-        yield from shard.run(self._batch, own, own_part(parts, id, resident.program.shards))
+        shard = resident.shard(id, self._batch, self._parts)
+        yield from shard.run(self._batch, own, own_part(self._parts, id, resident.program.shards))
         resident.shards[id] = shard
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import attrs
@@ -19,9 +19,10 @@ from ...sdk.serialization import dumps, local_modules_by_value
 from .failures import raise_original
 from .jobs import Jobs
 from .level_task import LevelTask
-from .parcels import TaskId, TaskResult
+from .parcels import TaskId, TaskResult, addressed
 from .planned_batch import PlannedBatch
 from .shard import Program, StatePart
+from .shard_chain import ShardChain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,7 @@ class MicroBatches:
         self.run_name = uuid4().hex[:12]
         self._context = session.sparkContext
         self.jobs = Jobs(self._context, f"penstock-{self.run_name}")
+        self._chain = ShardChain(self._context, program.shards)
         with local_modules_by_value():
             payload = dumps((program, registry.registered()), "the pipeline")
         self._payload = self._context.broadcast(payload)
@@ -68,25 +70,25 @@ class MicroBatches:
         )
 
     def _run_once(self, batch: PlannedBatch, parts: StateParts) -> list[TaskResult]:
-        shards, tasks = self.program.shards, self.program.execution_graph.tasks
+        shards = self.program.shards
         with local_modules_by_value():
-            rows = [(i, (0, dumps(batch.of_shard(i, shards), "the batch's input"))) for i in range(shards)]
-        rdd: Any = self._context.parallelize(rows, shards)
+            readings = [dumps(batch.of_shard(i, shards), "the batch's input") for i in range(shards)]
         # What is read has been sent, and where sources will stand is the driver's business.
         header = attrs.evolve(batch, readings=(), positions=None)
-        for task in tasks:
-            own = {id.shard: found for id, found in parts.items() if id.level == task.id}
-            if task.id > 0:
-                rdd = rdd.partitionBy(shards, _same)
-            level = LevelTask(self.run_name, self._payload, task.id, header, own)
-            rdd = rdd.mapPartitionsWithIndex(level).setName(task.label[:200])
+        for task in self.program.execution_graph.tasks:
+
+            def of_shard(shard: int, level: int = task.id) -> LevelTask:
+                id, own = TaskId(level, shard), readings[shard] if level == 0 else None
+                return LevelTask(self.run_name, self._payload, id, header, parts.get(id, ()), own)
+
+            self._chain.level(of_shard, task.label[:200])
         try:
-            rows = self.jobs.run(f"batch {batch.number}", rdd.collect)
+            rows = self.jobs.run(f"batch {batch.number}", self._chain.collect)
         except Exception as error:
             self.jobs.cancel()
             raise_original(error)
             raise
-        return sorted((pickle.loads(data) for _, (_, data) in rows), key=lambda result: result.id)
+        return sorted((pickle.loads(addressed(row)[1]) for row in rows), key=lambda result: result.id)
 
 
 def is_of_one_attempt(results: Sequence[TaskResult]) -> bool:
@@ -97,7 +99,3 @@ def is_of_one_attempt(results: Sequence[TaskResult]) -> bool:
     """
     attempts = {result.id: result.attempt for result in results}
     return all(attempts.get(id) == attempt for result in results for id, attempt in result.consumed.items())
-
-
-def _same(shard: int) -> int:
-    return shard

@@ -9,8 +9,9 @@ which nothing is computed twice.
 from __future__ import annotations
 
 import pickle
+import struct
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import attrs
 
@@ -22,12 +23,30 @@ from ..execution.manifest import PartReference
 from ..execution.partitioning import Partitioner
 from ..execution.shuffle_blocks import encode_bundle
 from ..execution.user_code import guarded
+from .shard_chain import Row
 
 # How many bytes of blocks make a parcel full.
 FULL = 8 << 20
 
-# What Spark shuffles by: a shard; then the level that a parcel is for, and the parcel, pickled.
-Row = tuple[int, tuple[int, bytes]]
+Buffer: TypeAlias = bytes | memoryview
+
+# In front of what is sent: the level that it is for.
+_LEVEL = struct.Struct("<i")
+
+
+def address(level: int, data: bytes) -> bytes:
+    """What is sent to a level, or, as if there were one more, to the driver.
+
+    >>> level, data = addressed(address(2, b"parcel"))
+    >>> level, bytes(data)
+    (2, b'parcel')
+    """
+    return _LEVEL.pack(level) + data
+
+
+def addressed(row: bytes) -> tuple[int, Buffer]:
+    """For which level something was sent, and what."""
+    return _LEVEL.unpack_from(row)[0], memoryview(row)[_LEVEL.size :]
 
 
 class TaskId(NamedTuple):
@@ -146,7 +165,7 @@ class Outbox:
         blocks = self._held.pop(to, [])
         self._sizes.pop(to, None)
         parcel = Parcel(self._id, self._attempt, number, blocks, watermarks)
-        return target, (level, pickle.dumps(parcel, protocol=5))
+        return target, address(level, pickle.dumps(parcel, protocol=5))
 
     def taken(self) -> list[Row]:
         """The parcels that are full."""

@@ -31,8 +31,9 @@ from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import CLOCKS, Restored, chunks_of, records_of, snapshot
 from ..execution.user_code import guarded
 from .commit_points import Reached, go_on
-from .parcels import Outbox, Parcel, Row, TaskId, TaskResult
+from .parcels import Buffer, Outbox, Parcel, TaskId, TaskResult, address
 from .planned_batch import Arriving, OffsetRange, PlannedBatch, Reading
+from .shard_chain import Row
 
 # A part is written whole again when there are so many changes on it, or they are larger than it.
 LONGEST_CHAIN = 16
@@ -132,7 +133,7 @@ class Shard:
 
     # A batch
 
-    def run(self, batch: PlannedBatch, rows: Iterable[Any], base: PartReference | None) -> Iterator[Row]:
+    def run(self, batch: PlannedBatch, rows: Iterable[Buffer], base: PartReference | None) -> Iterator[Row]:
         """One batch: its parcels, and what it has to tell the driver."""
         attempt = uuid4().hex[:12]
         execution, outbox = self.execution, self._outbox
@@ -170,7 +171,7 @@ class Shard:
             raise
         self.version = None if result.part is None else result.part.files[-1].file
         self.was_loaded = False
-        yield self.id.shard, (self.program.levels, pickle.dumps(result, protocol=5))
+        yield self.id.shard, address(self.program.levels, pickle.dumps(result, protocol=5))
 
     def _hear(self, batch: PlannedBatch) -> None:
         """Everybody is told what time it is before anything comes of it."""

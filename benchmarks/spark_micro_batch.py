@@ -1,0 +1,211 @@
+"""Micro-batches on Spark against what one writes by hand in Structured Streaming, in one session.
+
+(a) sum per key and window, 100,000 events a batch: against `transformWithState`
+(b) 10,000 keys changed a batch: a state of a million keys against one of 100,000
+(c) the least time of a nearly empty batch: against an empty `foreachBatch` with one shuffle
+(d) available-now over a million events: against the Spark batch runner
+
+What is compared is time by the clock, as medians of batches: most of a small batch is waiting.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import spark
+import spark_streams_by_hand
+from batched_pairs import STRIDE, BatchedPairs
+from timing import Quantity, Ratio, compare
+
+import penstock as beam
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.spark.micro_batch import MicroBatches
+from penstock.runners.spark.write_ahead import WriteAhead
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.options import PipelineOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAY = 24 * 60 * 60
+BATCH = 100_000
+# The first batches warm up workers and the JVM, the last one closes the window.
+WARM_UP = 3
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+@attrs.define
+class Batches:
+    """What has been seen of the batches of a stream: seconds, one entry for each batch."""
+
+    commits: list[float] = attrs.field(factory=list)
+    parts: dict[str, list[float]] = attrs.field(factory=dict)
+
+    @property
+    def seconds(self) -> list[float]:
+        """From one commit to the next, of all but the first ones and the last."""
+        return [after - before for before, after in zip(self.commits, self.commits[1:])][WARM_UP - 1 : -1]
+
+
+@contextmanager
+def watched() -> Iterator[Batches]:
+    """Watch the batches of the streams that run meanwhile."""
+    seen = Batches()
+    watched = [(WriteAhead, "write", "plan"), (MicroBatches, "run", "job"), (SnapshotStore, "commit", "commit")]
+    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in watched]
+
+    def timed(original: Any, part: str) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            before = time.perf_counter()
+            result = original(*arguments, **named)
+            after = time.perf_counter()
+            seen.parts.setdefault(part, []).append(after - before)
+            if part == "commit":
+                seen.commits.append(after)
+            return result
+
+        return call
+
+    for (owner, name, original), (_, _, part) in zip(originals, watched):
+        setattr(owner, name, timed(original, part))
+    try:
+        yield seen
+    finally:
+        for owner, name, original in originals:
+            setattr(owner, name, original)
+
+
+class TotalSink(beam.io.Sink[Any]):
+    """Keeps how many sums were published, and their sum, as `found`."""
+
+    def __init__(self) -> None:
+        self.found = (0, 0)
+
+    def prepare(self, transaction: str) -> None:
+        pass
+
+    def open_writer(self, transaction: str, unit: str) -> beam.io.SinkWriter[Any]:
+        return _TotalWriter()
+
+    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+        self.found = sum(count for count, _ in staged), sum(total for _, total in staged)
+
+    def abort(self, transaction: str) -> None:
+        pass
+
+
+class _TotalWriter(beam.io.SinkWriter[Any]):
+    def __init__(self) -> None:
+        self.count = self.total = 0
+
+    def write(self, bundle: Bundle) -> None:
+        self.count += len(bundle)
+        self.total += sum(total for _, total in bundle.values)
+
+    def stage(self) -> tuple[int, int]:
+        return self.count, self.total
+
+    def discard(self) -> None:
+        self.count = self.total = 0
+
+
+def sums(session: SparkSession, keys: int, sizes: Sequence[int]) -> tuple[Batches, tuple[int, int]]:
+    """Sums of `BatchedPairs` in windows of a day, by the micro-batch runner: its batches, and what comes out."""
+    from penstock.runners.spark import SparkMicroBatchRunner
+
+    sink = TotalSink()
+    with tempfile.TemporaryDirectory() as directory, watched() as batches:
+        options = PipelineOptions([], checkpoint_dir=directory, available_now=True)
+        p = beam.Pipeline(SparkMicroBatchRunner(session), options=options)
+        source = BatchedPairs(keys, sizes, session.sparkContext.defaultParallelism)
+        (
+            p
+            | beam.io.Read(source)
+            | beam.WindowInto(beam.window.FixedWindows(DAY))
+            | beam.CombinePerKey(sum)
+            | beam.io.Write(sink)
+        )
+        p.run().wait_until_finish()
+    return batches, sink.found
+
+
+def against_transform_with_state(session: SparkSession, keys: int, limit: int) -> Ratio:
+    """(a)"""
+    by_hand, expected = spark_streams_by_hand.sums(session, keys, BATCH, 4 if keys == BATCH else 6)
+    batches, found = sums(session, keys, [BATCH] * 12)
+    count, _ = expected
+    assert (count, sum(range(12 * BATCH))) == found, f"{found}: the results differ"
+    name = f"(a) sums of {keys:,} keys, transformWithState"
+    return Ratio(name, median(batches.seconds), median(by_hand[1:-1]), 1 / limit)
+
+
+def by_state(session: SparkSession) -> Ratio:
+    """(b)"""
+    changed = [10_000] * 20
+    seconds = {}
+    for keys in (100_000, 1_000_000):
+        batches, _ = sums(session, keys, [keys, *changed])
+        seconds[keys] = median(batches.seconds)
+    return Ratio("(b) 10,000 of 1,000,000 keys, of 100,000", seconds[1_000_000], seconds[100_000], 1.2)
+
+
+def nearly_empty(session: SparkSession) -> Iterator[Ratio | Quantity]:
+    """(c)"""
+    by_hand = spark_streams_by_hand.empty(session, 40)
+    batches, _ = sums(session, 2, [2] * 40)
+    yield Ratio("(c) a nearly empty batch, foreachBatch", min(batches.seconds), min(by_hand), 1.5)
+    for part, seconds in batches.parts.items():
+        yield Quantity(f"    of which {part}", min(seconds) * 1000, 1000, "ms", 1)
+
+
+def available_now(session: SparkSession) -> Ratio:
+    """(d)"""
+    from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner
+
+    def minutely(runner: Any, **numbers: Any) -> tuple[int, int]:
+        sink = TotalSink()
+        with tempfile.TemporaryDirectory() as directory:
+            options = PipelineOptions([], checkpoint_dir=directory, available_now=True)
+            p = beam.Pipeline(runner, options=options)
+            (
+                p
+                | beam.io.GenerateSequence(0, stop=1_000_000, **numbers)
+                | beam.Map(lambda n: (n * STRIDE % 10_000, n))
+                | beam.WindowInto(beam.window.FixedWindows(60))
+                | beam.CombinePerKey(sum)
+                | beam.io.Write(sink)
+            )
+            p.run().wait_until_finish()
+        return sink.found
+
+    return compare(
+        "(d) available now, a million; Spark batch",
+        lambda: minutely(
+            SparkMicroBatchRunner(session), elements_per_period=1_000_000, period=3600, start_time=0, partitions=2
+        ),
+        lambda: minutely(SparkBatchRunner(session), timestamp_fn=lambda n: n * 3600 / 1_000_000),
+        2.0,
+        clock=time.perf_counter,
+        warm_up=1,
+    )
+
+
+def run() -> Iterator[Ratio | Quantity]:
+    session = spark.started_session()
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
+    try:
+        yield from nearly_empty(session)
+        yield by_state(session)
+        yield available_now(session)
+        yield against_transform_with_state(session, 10_000, 8)
+        yield against_transform_with_state(session, 100_000, 20)
+    finally:
+        session.stop()

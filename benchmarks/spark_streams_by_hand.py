@@ -1,0 +1,102 @@
+"""Structured Streaming queries as one writes them by hand, to compare micro-batches with."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from batched_pairs import STRIDE
+from pyspark import cloudpickle
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The workers can't import what is beside a benchmark.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class SumUntilItsWindowEnds(StatefulProcessor):
+    """The sum of a key and window: one `get` and one `update` a batch, no timer, and nothing put out before the end.
+
+    That is the least that a processor can do.  In the batch that a window ends with (`ends`), its sum is put out.
+    """
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._sum = handle.getValueState("sum", "total bigint")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        from pyspark.sql import Row
+
+        found = self._sum.get()
+        total, ends = found[0] if found else 0, False
+        for row in rows:
+            total += row.value
+            ends = row.ends
+        self._sum.update((total,))
+        if ends:
+            yield Row(key=key[0], window=key[1], total=total)
+
+    def close(self) -> None:
+        pass
+
+
+def sums(session: SparkSession, keys: int, size: int, batches: int) -> tuple[list[float], tuple[int, int]]:
+    """Sums of `BatchedPairs`: the seconds of each batch; in the end, how many sums come out, and their sum."""
+    from pyspark.sql import functions as f
+
+    pairs = _pairs(session, size).select(
+        (f.col("value") * STRIDE % keys).alias("key"),
+        f.window("timestamp", "1 day").start.alias("window"),
+        "value",
+        (f.col("value") >= (batches - 1) * size).alias("ends"),
+    )
+    result = pairs.groupBy("key", "window").transformWithState(
+        SumUntilItsWindowEnds(), "key bigint, window timestamp, total bigint", "Update", "None"
+    )
+    out: list[tuple[int, int]] = []
+
+    def keep(frame: DataFrame, number: int) -> None:
+        (row,) = frame.select(f.count("*"), f.coalesce(f.sum("total"), f.lit(0))).collect()
+        out.append((row[0], row[1]))
+
+    seconds = _batches(result.writeStream.outputMode("update").foreachBatch(keep), batches)
+    return seconds, out[batches - 1]
+
+
+def empty(session: SparkSession, batches: int) -> list[float]:
+    """The seconds of each batch of a query that does nothing: in its `foreachBatch` a job with one shuffle."""
+
+    def shuffled(frame: DataFrame, number: int) -> None:
+        shards = session.sparkContext.defaultParallelism
+        rows = session.sparkContext.parallelize([(shard, b"") for shard in range(shards)], shards)
+        rows.partitionBy(shards, lambda shard: shard).collect()
+
+    return _batches(_pairs(session, 2).writeStream.foreachBatch(shuffled), batches)
+
+
+def _pairs(session: SparkSession, size: int) -> DataFrame:
+    """Numbered rows of Spark's own, so many a batch."""
+    return (
+        session.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", size)
+        .option("numPartitions", session.sparkContext.defaultParallelism)
+        .option("advanceMillisPerBatch", 1000)
+        .load()
+    )
+
+
+def _batches(writer: Any, batches: int) -> list[float]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        query = writer.option("checkpointLocation", directory).start()
+        try:
+            while len(query.recentProgress) < batches and query.isActive:
+                time.sleep(0.1)
+            if query.exception() is not None:
+                raise query.exception()
+            return [progress["durationMs"]["triggerExecution"] / 1000 for progress in query.recentProgress[:batches]]
+        finally:
+            query.stop()
