@@ -21,6 +21,9 @@ What has no end:
     redis_source         ReadFromRedisStream
     (and PeriodicImpulse, among the transforms)
 
+DataFrames of Spark, on its runners:
+    spark_frames         FromSpark, ToSpark, FromSparkStream
+
 Tables and changelogs, which take retractions; everything above only appends:
     sqlite_sink     WriteToSQLite: a table in a file, one row for each key
     sql_sink        WriteToSQL: the same in PostgreSQL, or by a connection of one's own
@@ -37,6 +40,7 @@ How it is done, in reading order:
     file_format  how values become bytes; text_format, json_format, csv_format, ...
     table_sink   the same two phases in a database: signed rows, and one transaction
     table_rows   elements as rows; table_changes: their net effect, in SQL
+    spark_rows   rows as Arrow has them, and elements; spark_schema: columns, from type hints
     sql_database where a database is and how to talk to it; sql_dialect: what each writes differently
 
 None of the packages that only some formats need is imported before that format is used.
@@ -68,6 +72,7 @@ from .parquetio import (
 from .redis_sink import WriteToRedis
 from .redis_source import ReadFromRedisStream, RedisStreamEntry
 from .socket_source import ReadFromSocket
+from .spark_frames import FromSpark, FromSparkStream, ToSpark
 from .sql_sink import WriteToSQL
 from .sql_source import ReadFromSQL
 from .sqlite_sink import WriteToSQLite
@@ -107,6 +112,9 @@ __all__ = [
     "GenerateSequence",
     "ReadFromSocket",
     "ReadFromSQL",
+    "FromSpark",
+    "FromSparkStream",
+    "ToSpark",
     "ReadFromRedisStream",
     "RedisStreamEntry",
     "WriteToSQLite",

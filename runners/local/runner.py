@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...sdk.frames import refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import PipelineOptions, StreamingOptions
@@ -21,6 +22,7 @@ class LocalStreamingRunner(Runner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end, and raise what made it fail."""
+        refuse_frames(graph, self.name)
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...sdk import graph
 from ...sdk.coders.key_encoding import KEY_GROUPS
+from ...sdk.frames import Block, BoundedFrame, FrameSink
 from ...sdk.serialization import dumps, local_modules_by_value
 from ...sdk.source import BoundedSource
 from ..execution.counters import Counts
@@ -23,6 +24,8 @@ from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
 from ..execution.output import OutputRun
 from ..execution.user_code import Attribution, attributed, reraise
 from .failures import raise_original
+from .frame_blocks import blocks, each_as, opened
+from .frame_output import check_packages, frame_of
 from .jobs import Jobs
 from .segments import Segment, Stored, cut
 from .task import SegmentTask
@@ -49,6 +52,7 @@ class SparkBatchExecution:
 
     def __init__(self, plan: Plan, session: SparkSession, shuffle_partitions: int | None = None) -> None:
         self.plan = plan
+        self._session = session
         self.transaction = uuid.uuid4().hex[:12]
         self._context = session.sparkContext
         self.jobs = Jobs(self._context, f"penstock-{self.transaction}")
@@ -62,6 +66,10 @@ class SparkBatchExecution:
         self._side_inputs: dict[int, list[bytes]] = {i: [] for i in plan.side_input_ids()}
         outputs = [s.transform for s in plan.steps if isinstance(s, Output)]
         self._outputs = {t.label: OutputRun(t, self.transaction, Counts()) for t in outputs}
+        self._frame_sinks = {t.label: sink for t in outputs if isinstance(sink := _sink_of(t), FrameSink)}
+        self._schemas: dict[str, Any] = {}
+        # Of each DataFrame that is made, its rows, packed, as the segments have made them.
+        self._rows_made: dict[str, list[RDD[bytes]]] = {label: [] for label in self._frame_sinks}
         self._staged: dict[str, list[Any]] = {label: [] for label in self._outputs}
 
     def run(self) -> None:
@@ -70,6 +78,9 @@ class SparkBatchExecution:
         try:
             for output in self._outputs.values():
                 output.prepare()
+            if self._frame_sinks:
+                check_packages()
+            self._schemas = {label: sink.schema(self._session) for label, sink in self._frame_sinks.items()}
             for number, segment in enumerate(cut(self.plan)):
                 self._run_segment(number, segment)
             for label, output in self._outputs.items():
@@ -77,6 +88,9 @@ class SparkBatchExecution:
                 del uncommitted[label]
         except BaseException as error:
             self.jobs.cancel()
+            for made in self._rows_made.values():
+                for rdd in made:
+                    rdd.unpersist()
             for output in uncommitted.values():
                 output.abort()
             if isinstance(error, Exception):
@@ -96,12 +110,14 @@ class SparkBatchExecution:
         if segment.side_inputs:
             side_inputs = self._context.broadcast({i: self._side_inputs[i] for i in segment.side_inputs})
             self._broadcasts.append(side_inputs)
+        frames = [label for label in segment.sinks if label in self._frame_sinks]
+        packs = {label: self._frame_sinks[label].packer(self._schemas[label]) for label in frames}
         with local_modules_by_value():
             task = SegmentTask(
-                self.plan, segment, self.transaction, side_inputs, self.reports.accumulator, number, self._groups
+                self.plan, segment, self.transaction, side_inputs, self.reports.accumulator, number, self._groups, packs
             )
         rdd = self._input(segment).mapPartitionsWithIndex(task).setName(segment.label)
-        uses = len(segment.groupings) + len(segment.left) + segment.is_eager
+        uses = len(segment.groupings) + len(segment.left) + segment.is_eager + len(frames)
         if uses > 1:
             from pyspark import StorageLevel
 
@@ -115,6 +131,22 @@ class SparkBatchExecution:
                 self._staged[where].append(pickle.loads(block))
             else:
                 self._side_inputs[where].append(block)
+        for label in frames:
+            self._keep_rows(segment, label)
+
+    def _keep_rows(self, segment: Segment, label: str) -> None:
+        """Have the executors keep what a segment has made of a DataFrame, and nothing of how it was made."""
+        made = self._rows(("frame", label), [rdd for s, rdd in self._rdds if s is segment]).map(_block)
+        made.localCheckpoint()
+        self.jobs.run(label, made.count)
+        self._rows_made[label].append(made)
+
+    def frames(self) -> dict[str, Any]:
+        """The DataFrames that were made, by the labels of their sinks."""
+        return {
+            label: frame_of(self._session, self._context.union(made), self._schemas[label])
+            for label, made in self._rows_made.items()
+        }
 
     def _input(self, segment: Segment) -> RDD[Any]:
         root = segment.root
@@ -143,6 +175,10 @@ class SparkBatchExecution:
         primitive = root.transform.primitive
         assert isinstance(primitive, graph.Read)
         assert isinstance(primitive.source, BoundedSource)
+        if isinstance(primitive.source, BoundedFrame):
+            label = root.transform.label
+            messages, schema = blocks(label, opened(label, primitive.source, self._session))
+            return messages.mapPartitions(each_as(_split, schema))
         cores = self._context.defaultParallelism
         try:
             desired = max(cores, (primitive.source.estimate_size() or 0) // SPLIT_BYTES)
@@ -152,6 +188,20 @@ class SparkBatchExecution:
         with local_modules_by_value():
             rows = [dumps(split, root.transform.label) for split in splits]
         return self._context.parallelize(rows, max(1, min(len(rows), max(desired, cores * TASKS_A_CORE))))
+
+
+def _sink_of(transform: graph.Transform) -> Any:
+    primitive = transform.primitive
+    return primitive.sink if isinstance(primitive, graph.ParDo) else None
+
+
+def _split(block: Block) -> bytes:
+    return pickle.dumps(block, protocol=5)
+
+
+def _block(row: Any) -> bytes:
+    packed: bytes = row[1]
+    return packed
 
 
 def _comes_back(row: Any) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...sdk.errors import UnsupportedError
+from ...sdk.frames import HasFrames, refuse_frames
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, SparkOptions
@@ -45,7 +46,9 @@ class SparkBatchRunner(Runner):
                     f"{transform.label}: its output has no end, and --runner=spark-batch runs bounded pipelines only; "
                     "--runner=local runs it"
                 )
+        refuse_frames(graph, self.name)
         plan = fuse(graph, shrinks)
+        frames: dict[str, Any] = {}
         session, is_ours = find_session(options, self._session)
         try:
             partitions = options.view_as(SparkOptions).spark_shuffle_partitions
@@ -58,9 +61,11 @@ class SparkBatchRunner(Runner):
 
             with progress_of(reports.counts, plan, options, refresh=refresh):
                 execution.run()
-            return FinishedResult(MetricResults(reports.metrics))
+            frames = execution.frames()
+            return SparkBatchResult(MetricResults(reports.metrics), frames)
         finally:
-            if is_ours:
+            # A DataFrame is gone when its session is.
+            if is_ours and not frames:
                 session.stop()
 
     @classmethod
@@ -76,3 +81,14 @@ class SparkBatchRunner(Runner):
             "TestStream": "no",
             "unbounded sources": "no",
         }
+
+
+class SparkBatchResult(FinishedResult, HasFrames):
+    """A run that is over, with the DataFrames that it has made, by the labels of their sinks."""
+
+    def __init__(self, metrics: MetricResults, frames: Mapping[str, Any]) -> None:
+        super().__init__(metrics)
+        self._frames = frames
+
+    def frame(self, label: str) -> Any:
+        return self._frames[label]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...sdk.errors import OptionsError, UnsupportedError
+from ...sdk.frames import refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
 from ...sdk.metrics import MetricResults
 from ...sdk.options import MicroBatchOptions, PipelineOptions, SparkOptions, StreamingOptions
@@ -45,6 +46,7 @@ class SparkMicroBatchRunner(Runner):
 
         for head in graph.loops():
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
+        refuse_frames(graph, self.name)
         settings = _settings_of(options, self._reached)
         streaming = options.view_as(StreamingOptions)
         for read in graph.unbounded_reads():

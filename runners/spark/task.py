@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,13 +35,14 @@ from ..execution.triggered_windows import TriggeredWindows
 from ..execution.user_code import Attribution, attributed, guarded, reraise
 from ..execution.window_operator import WindowOperator
 from .block_spool import BlockSpool
+from .frame_output import FrameOutput, Pack
 from .segments import Segment
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
 
 # What a row is: the output that it belongs to, and there a number and bytes.  An output is
-# ("grouping", label), ("stored", pcollection), ("side", pcollection), ("sink", label).
+# ("grouping", label), ("stored", pcollection), ("side", pcollection), ("sink", label), ("frame", label).
 Row = tuple[tuple[str, Any], int, bytes]
 
 
@@ -55,6 +56,7 @@ class SegmentTask:
       reports: an accumulator of `Reports`.
       number: the segment's.
       groups: how many key groups there are.
+      packs: what packs the rows of a DataFrame, by the label of its sink.
 
     Raises `SerializationError` when something in the segment can't be pickled.
     """
@@ -68,12 +70,13 @@ class SegmentTask:
         reports: Any,
         number: int,
         groups: int,
+        packs: Mapping[str, Pack],
     ) -> None:
         # Of the plan a task needs what the segment sends to.  With the coders that users
         # registered: they decide what can be a key.
         targets = tuple(t for t in plan.graph.transforms if t.label in segment.groupings)
         needed = Plan((), graph.Graph(targets, plan.graph.pcollections))
-        self._payload = dumps((needed, segment, registry.registered()), segment.label)
+        self._payload = dumps((needed, segment, registry.registered(), packs), segment.label)
         self._transaction = transaction
         self._side_inputs = side_inputs
         self._reports = reports
@@ -85,7 +88,7 @@ class SegmentTask:
         container, counts = MetricsContainer(), Counts()
         try:
             with scoped(container), rarely_collected():
-                plan, segment, coders = cloudpickle.loads(self._payload)
+                plan, segment, coders, packs = cloudpickle.loads(self._payload)
                 registry.register_all(coders)
                 views = SideInputViews()
                 if self._side_inputs is not None:
@@ -94,7 +97,7 @@ class SegmentTask:
                             views.add(pcollection, decode_bundle(block))
                 # What another attempt writes has other names.
                 unit = f"{partition}-{uuid.uuid4().hex[:8]}"
-                run = SegmentRun(plan, segment, views, self._transaction, unit, counts, self._groups)
+                run = SegmentRun(plan, segment, views, self._transaction, unit, counts, self._groups, packs)
                 yield from run.rows(rows)
         except Exception as error:
             raise wrapped(error) from None
@@ -108,6 +111,7 @@ class SegmentRun:
       views: its side inputs, complete.
       unit: what its sinks call this attempt.
       counts: what to count in.
+      packs: what packs the rows of a DataFrame, by the label of its sink.
       groups: how many key groups there are.
     """
 
@@ -120,6 +124,7 @@ class SegmentRun:
         unit: str,
         counts: Counts,
         groups: int = KEY_GROUPS,
+        packs: Mapping[str, Pack] | None = None,
     ) -> None:
         self.segment = segment
         self.counts = counts
@@ -134,10 +139,12 @@ class SegmentRun:
                 self.element_writers[label] = ElementWriter(label, self._send_to(label), groups)
             else:
                 self.writers[label] = ShuffleWriter(Fold(transforms[label]), self._send_to(label), groups)
-        self.outputs = [
-            OutputRun(step.transform, transaction, counts, unit) for step in segment.steps if isinstance(step, Output)
-        ]
+        outputs = [step.transform for step in segment.steps if isinstance(step, Output)]
+        packs = packs or {}
+        self.outputs = [OutputRun(t, transaction, counts, unit) for t in outputs if t.label not in packs]
+        self.frames = [FrameOutput(label, pack, self._rows_of(label), counts) for label, pack in packs.items()]
         receivers = {output.label: output.receive for output in self.outputs}
+        receivers |= {frame.label: frame.receive for frame in self.frames}
         bundles = {label: writer.receive for label, writer in self.element_writers.items()}
         portions = {label: Portions(writer) for label, writer in self.writers.items()}
         self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts, bundles, portions)
@@ -156,6 +163,14 @@ class SegmentRun:
             self.made.append((output, group, block))
 
         return send
+
+    def _rows_of(self, label: str) -> Any:
+        output = ("frame", label)
+
+        def keep(packed: bytes) -> None:
+            self.made.append((output, 0, packed))
+
+        return keep
 
     def _keep_all(self, kind: str, node: graph.PCollectionNode) -> None:
         output = (kind, node.id)
@@ -179,6 +194,9 @@ class SegmentRun:
                 element_writer.flush()
                 yield from self._taken()
             self.dataflow.teardown()
+            for frame in self.frames:
+                frame.flush()
+                yield from self._taken()
             for output in self.outputs:
                 output.stage()
                 for token in output.staged:

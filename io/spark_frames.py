@@ -1,0 +1,301 @@
+"""DataFrames of Spark: FromSpark reads one, ToSpark makes one, FromSparkStream reads one without an end."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..sdk import graph
+from ..sdk.bundle import Bundle
+from ..sdk.errors import PipelineError, SourceError, UnsupportedError
+from ..sdk.frames import Block, BoundedFrame, FrameSink, HasFrames, UnboundedFrame
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PBegin, PCollection, PDone
+from ..sdk.row import Row
+from ..sdk.serialization import dumps
+from ..sdk.windowing_strategy import DEFAULT_WINDOWING
+from ..transforms.write import Write
+from ..windowing import Duration
+from ..windowing.timestamp import MIN_MICROS, Timestamp
+from .spark_rows import Packer, arrow_schema, pyarrow, rows_of, timestamps_of
+from .spark_schema import schema_of
+
+# Sources that Spark has in packages of their own, and what is in their names before its version.
+_PACKAGES = {"kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13", "avro": "org.apache.spark:spark-avro_2.13"}
+
+
+class FromSpark(PTransform):
+    """A DataFrame's rows, as `Row`s; read where Spark's tasks compute them.
+
+    For `--runner=spark-batch`, and for a bounded side of a pipeline on `--runner=spark-microbatch`.
+    Structs are `Row`s, arrays lists, maps dictionaries; a timestamp is a `datetime` in UTC.
+
+    >>> import penstock as beam
+    >>> def people(spark):
+    ...     return spark.read.parquet("people.parquet")
+    >>> p = beam.Pipeline(runner="spark-batch")
+    >>> names = p | beam.io.FromSpark(people, timestamp="born") | beam.Map(lambda person: person.name)
+
+    Args:
+      frame: the DataFrame; or a function that makes it, in the session that it is given: for a program that
+        leaves it to the runner to start Spark.
+      timestamp: the column that has the event times: timestamps, dates, or numbers of seconds since 1970.  Without
+        one they are `MIN_TIMESTAMP`.
+    """
+
+    def __init__(self, frame: Any, timestamp: str | None = None) -> None:
+        super().__init__()
+        _check(frame, "FromSpark", is_streaming=False)
+        self.source = DataFrameSource(frame, timestamp)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        return _read(pbegin, self.source, is_bounded=True)
+
+
+class FromSparkStream(PTransform):
+    """The rows of a streaming DataFrame, as `Row`s, whatever Spark reads it from: files, Kafka, a rate.
+
+    For `--runner=spark-microbatch`.  A Structured Streaming query says what each batch holds, and keeps its
+    own checkpoint within `--checkpoint_dir`.
+
+    >>> import penstock as beam
+    >>> def clicks(spark):
+    ...     return spark.readStream.schema("at timestamp, page string").json("clicks/")
+    >>> p = beam.Pipeline(runner="spark-microbatch")
+    >>> pages = p | beam.io.FromSparkStream(clicks, timestamp="at", watermark=60) | beam.Map(lambda row: row.page)
+
+    Args:
+      frame: the DataFrame, such as `spark.readStream...load()`; or a function that makes it, in the session that it
+        is given.  It may be anything that Spark can stream without state of its own.
+      timestamp: the column that has the event times: timestamps, dates, or numbers of seconds since 1970.
+      watermark: by how much, in seconds or as a `Duration`, the watermark is behind the greatest event time of all
+        earlier batches, as in Spark's `withWatermark`; or a function of that time and of the processing time,
+        both `Timestamp`s, that gives the watermark, a `Timestamp`.  It never goes back.
+    """
+
+    def __init__(
+        self,
+        frame: Any,
+        timestamp: str,
+        watermark: float | Duration | Callable[[Timestamp, Timestamp], Timestamp] = 0,
+    ) -> None:
+        super().__init__()
+        _check(frame, "FromSparkStream", is_streaming=True)
+        if not isinstance(timestamp, str):
+            raise TypeError(f"FromSparkStream: timestamp: expected the name of a column, got {timestamp!r}")
+        if not callable(watermark):
+            watermark = Duration.of(watermark)
+            if watermark.micros < 0:
+                raise ValueError(f"FromSparkStream: watermark: expected 0 or more seconds, got {watermark!r}")
+        self.source = DataFrameStream(frame, timestamp, watermark)
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        return _read(pbegin, self.source, is_bounded=False)
+
+
+class ToSpark(PTransform):
+    """Elements as the rows of a DataFrame, which is there when the pipeline has run.
+
+    For `--runner=spark-batch`.  Nothing goes through the driver: the rows stay in the executors, on their disks
+    where memory is short, until the DataFrame is forgotten or the session ends.  A session that the runner
+    has started is left running: `frame.sparkSession.stop()` ends it.
+
+    >>> import penstock as beam
+    >>> p = beam.Pipeline(runner="spark-batch")
+    >>> totals = p | beam.Create([("a", 1), ("b", 2)]) | beam.io.ToSpark("word string, n bigint")
+
+    And then `p.run()`, after which `totals.dataframe()` is it.
+
+    Args:
+      schema: the DataFrame's: DDL, or a `StructType`.  Without it, what the elements' type hint says, which is that of
+        a named tuple, a dataclass, an attrs class or a tuple (then the columns are `_1`, `_2`, ...).
+    """
+
+    def __init__(self, schema: Any = None) -> None:
+        super().__init__()
+        self.schema = schema
+
+    def expand(self, pcoll: PCollection[Any]) -> ToSparkResult:
+        label = pcoll.pipeline.full_label
+        schema = schema_of(pcoll.element_type) if self.schema is None else self.schema
+        if schema is None:
+            raise PipelineError(
+                f"{label}: the elements' type hint doesn't say which columns there are; give a schema, such as "
+                'ToSpark("word string, n bigint"), or have the transform before it declare a named tuple'
+            )
+        if not pcoll.is_bounded:
+            raise UnsupportedError(
+                f"{label}: its input has no end, and a DataFrame is complete; write to a table or files"
+            )
+        if pcoll.retracted_by:
+            raise UnsupportedError(
+                f"{label}: a DataFrame can't take back rows, but {pcoll.retracted_by} may retract what it is given; "
+                "use AccumulationMode.ACCUMULATING"
+            )
+        pcoll | "Rows" >> Write(DataFrameSink(schema, label))
+        return ToSparkResult(pcoll.pipeline, label)
+
+
+class ToSparkResult(PDone):
+    """What ToSpark gives."""
+
+    def __init__(self, pipeline: Any, label: str) -> None:
+        super().__init__(pipeline)
+        self._label = label
+
+    def dataframe(self) -> Any:
+        """The DataFrame, of the session that the pipeline ran in.
+
+        Raises `PipelineError` before the pipeline has run.
+        """
+        result: Any = self.pipeline.result
+        if not isinstance(result, HasFrames):
+            raise PipelineError(f"{self._label}: there is no DataFrame before the pipeline has run; call p.run() first")
+        return result.frame(f"{self._label}/Rows")
+
+
+# What runners are given
+
+
+class _WithFrame:
+    """What has a DataFrame, or makes it.  It stays on the driver: pickled, there is none."""
+
+    # A DataFrame, or `_Made`.
+    _frame: Any
+    _timestamp: str | None
+    _label = ""
+
+    def frame(self, session: Any) -> Any:
+        """The DataFrame."""
+        if not isinstance(self._frame, _Made):
+            frame = self._frame
+        else:
+            frame = _opened(self._label, self._frame.make, session)
+            _check(frame, self._label, is_streaming=isinstance(self, UnboundedFrame))
+        if self._timestamp is not None and self._timestamp not in frame.columns:
+            raise SourceError(
+                f"{self._label}: the DataFrame has no column {self._timestamp!r}; it has {', '.join(frame.columns)}"
+            )
+        return frame
+
+    def read_bundles(self, split: Block) -> Iterator[Bundle]:
+        """The rows of a block."""
+        pa = pyarrow()
+        schema = pa.ipc.read_schema(pa.py_buffer(split.schema))
+        batch = pa.ipc.read_record_batch(pa.py_buffer(split.rows), schema)
+        if self._timestamp is None:
+            yield Bundle(rows_of(batch), MIN_MICROS)
+        elif batch.num_rows:
+            yield Bundle(rows_of(batch), timestamps_of(batch, self._timestamp, self._label))
+
+    def labelled(self, label: str) -> Any:
+        """The same for a transform with this full label."""
+        labelled = copy.copy(self)
+        labelled._label = label
+        return labelled
+
+    def __copy__(self) -> Any:
+        # Not by `__getstate__`: it is another one on the driver.
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_frame": None}
+
+
+class _Made:
+    """A function that makes a DataFrame."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.make = make
+
+
+class DataFrameSource(_WithFrame, BoundedFrame):
+    """A DataFrame as a source."""
+
+    def __init__(self, frame: Any, timestamp: str | None) -> None:
+        self._frame = _Made(frame) if _is_function(frame) else frame
+        self._timestamp = timestamp
+
+
+class DataFrameStream(_WithFrame, UnboundedFrame):
+    """A streaming DataFrame as a source."""
+
+    def __init__(self, frame: Any, timestamp: str, watermark: Any) -> None:
+        self._frame = _Made(frame) if _is_function(frame) else frame
+        self._timestamp = timestamp
+        self._watermark = watermark
+
+    def watermark(self, newest: Timestamp, now: Timestamp) -> Timestamp:
+        if isinstance(self._watermark, Duration):
+            return Timestamp.of_micros(newest.micros - self._watermark.micros)
+        found = self._watermark(newest, now)
+        if not isinstance(found, Timestamp):
+            raise TypeError(f"{self._label}: watermark: expected the function to return a Timestamp, got {found!r}")
+        return found
+
+
+class DataFrameSink(FrameSink):
+    """Elements that become a DataFrame."""
+
+    def __init__(self, schema: Any, label: str) -> None:
+        self._schema = schema
+        self._label = label
+
+    def schema(self, session: Any) -> Any:
+        try:
+            return session.createDataFrame([], self._schema).schema
+        except Exception as error:
+            raise PipelineError(f"{self._label}: {self._schema!r} isn't a schema that Spark knows: {error}") from error
+
+    def packer(self, schema: Any) -> Callable[[list[Any]], bytes]:
+        return Packer(arrow_schema(schema, self._label), self._label)
+
+
+def _read(pbegin: PBegin, source: Any, is_bounded: bool) -> PCollection[Any]:
+    label = pbegin.pipeline.full_label
+    source = source.labelled(label)
+    dumps(source, label)
+    primitive = graph.Read(source)
+    return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, Row, is_bounded=is_bounded)[None]
+
+
+def _is_function(frame: Any) -> bool:
+    return callable(frame) and not hasattr(frame, "schema")
+
+
+def _check(frame: Any, who: str, is_streaming: bool) -> None:
+    if _is_function(frame):
+        return
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise UnsupportedError(
+            f"{who}: the DataFrame is one of Spark Connect, whose driver is another process; the Spark runners need a "
+            "session whose driver is this one: leave SPARK_REMOTE unset, and run the program by spark-submit"
+        )
+    if not hasattr(frame, "isStreaming") or not hasattr(frame, "schema"):
+        raise TypeError(f"{who}: expected a DataFrame, or a function that makes one of a SparkSession; got {frame!r}")
+    if frame.isStreaming and not is_streaming:
+        raise UnsupportedError(f"{who}: the DataFrame is a stream; read it by FromSparkStream")
+    if not frame.isStreaming and is_streaming:
+        raise UnsupportedError(
+            f"{who}: the DataFrame isn't a stream (spark.readStream makes one); read it by FromSpark"
+        )
+
+
+def _opened(label: str, make: Callable[[Any], Any], session: Any) -> Any:
+    """What a function makes; with the package that it lacks named, where Spark says so."""
+    try:
+        return make(session)
+    except Exception as error:
+        missing = re.search(r"Failed to find data source: (\w+)", str(error))
+        package = _PACKAGES.get(missing.group(1).lower()) if missing else None
+        if missing is None or package is None:
+            raise
+        raise SourceError(
+            f"{label}: Spark has no data source {missing.group(1)!r}: its package isn't on the class path. Give it "
+            f"when Spark starts: --spark_conf=spark.jars.packages={package}:{session.version}, or spark-submit "
+            f"--packages {package}:{session.version}"
+        ) from error

@@ -1,0 +1,98 @@
+"""What DataFrames are refused for before there is any Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import pytest
+
+import penstock as beam
+from penstock.io.spark_schema import schema_of
+from penstock.sdk.errors import PipelineError, UnsupportedError
+from penstock.triggers import AccumulationMode
+from penstock.windowing import FixedWindows
+
+
+def nothing(session: Any) -> Any:
+    raise AssertionError("no runner should ask for it")
+
+
+TRANSFORMS = {
+    "FromSpark": lambda p: p | beam.io.FromSpark(nothing),
+    "FromSparkStream": lambda p: p | beam.io.FromSparkStream(nothing, timestamp="at"),
+    "ToSpark": lambda p: p | beam.Create([(1,)]) | beam.io.ToSpark("n bigint"),
+}
+RUNNERS = {
+    ("FromSpark", "local"): "it reads a DataFrame, which --runner=local can't; it needs --runner=spark-batch or",
+    ("FromSparkStream", "local"): "--runner=local can't; it needs --runner=spark-microbatch",
+    ("FromSparkStream", "spark-batch"): "runs bounded pipelines only",
+    ("ToSpark", "local"): "it makes a DataFrame, which --runner=local can't; it needs --runner=spark-batch",
+    ("ToSpark", "spark-microbatch"): "--runner=spark-microbatch can't; it needs --runner=spark-batch",
+}
+
+
+@pytest.mark.parametrize(("transform", "runner"), RUNNERS)
+def test_a_runner_that_has_no_dataframes_says_which_one_has(transform: str, runner: str) -> None:
+    """Before anything runs, by the transform's label."""
+    p = beam.Pipeline(runner=runner)
+    TRANSFORMS[transform](p)
+    with pytest.raises(UnsupportedError, match=f"{transform}.*: .*{RUNNERS[transform, runner]}"):
+        p.run()
+
+
+def test_rows_that_may_be_taken_back_are_refused() -> None:
+    """A DataFrame only has rows; the message names both transforms."""
+    p = beam.Pipeline()
+    sums = (
+        p
+        | beam.Create([("a", 1)])
+        | beam.WindowInto(
+            FixedWindows(10),
+            trigger=beam.trigger.AfterWatermark(early=beam.trigger.AfterCount(1)),
+            accumulation_mode=AccumulationMode.RETRACTING,
+        )
+        | "sums" >> beam.CombinePerKey(sum)
+    )
+    with pytest.raises(UnsupportedError, match=r"ToSpark: a DataFrame can't take back rows, but sums"):
+        sums | beam.io.ToSpark("key string, n bigint")
+
+
+def test_elements_without_a_type_need_a_schema() -> None:
+    """There is nothing else to tell the columns by."""
+    p = beam.Pipeline()
+    mixed = p | beam.Create([1]) | beam.Map(lambda n: {"n": n})
+    with pytest.raises(PipelineError, match=r"ToSpark: the elements' type hint doesn't say which columns"):
+        mixed | beam.io.ToSpark()
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    labels: dict[str, int | None]
+
+
+class Line(NamedTuple):
+    start: Point
+    ends: list[Point]
+
+
+NESTED = (
+    "`start` struct<`x`: double, `labels`: map<string, bigint>>, "
+    "`ends` array<struct<`x`: double, `labels`: map<string, bigint>>>"
+)
+HINTS = [
+    (int, "`value` bigint"),
+    (tuple[str, bytes], "`_1` string, `_2` binary"),
+    (Point, "`x` double, `labels` map<string, bigint>"),
+    (Line, NESTED),
+    (tuple[int, ...], None),
+    (dict, None),
+    (Any, None),
+]
+
+
+@pytest.mark.parametrize(("hint", "schema"), HINTS)
+def test_a_type_hint_says_the_columns(hint: Any, schema: str | None) -> None:
+    """As DDL; None where it doesn't."""
+    assert schema == schema_of(hint)

@@ -1,0 +1,173 @@
+"""DataFrames as PCollections, and PCollections as DataFrames, on the batch runner."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pytest
+
+import penstock as beam
+from penstock.runners.spark import SparkBatchRunner
+from penstock.sdk.errors import PipelineError, SinkError, SourceError
+from penstock.testing import assert_that, equal_to
+from penstock.windowing import FixedWindows, Timestamp
+
+DAY = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
+
+
+class Total(NamedTuple):
+    word: str
+    n: int
+
+
+def with_task(row: Any) -> tuple[int, int]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId(), row.id
+
+
+def test_rows_keep_their_columns_types_and_nesting(spark: Any) -> None:
+    """A struct is a Row, an array a list, a map a dictionary, a timestamp a datetime in UTC."""
+    frame = spark.sql(
+        "select 'a' as word, 1 as n, cast(null as double) as x, timestamp_seconds(1709208000) as at, "
+        "date'2024-02-29' as day, array(struct(1 as q)) as parts, map('k', 2) as counts, binary('z') as raw, "
+        "cast(1.50 as decimal(5, 2)) as price"
+    )
+    expected = beam.Row(
+        word="a",
+        n=1,
+        x=None,
+        at=DAY,
+        day=DAY.date(),
+        parts=[beam.Row(q=1)],
+        counts={"k": 2},
+        raw=b"z",
+        price=Decimal("1.50"),
+    )
+    with beam.Pipeline(SparkBatchRunner(spark)) as p:
+        assert_that(p | beam.io.FromSpark(frame), equal_to([expected]))
+
+
+def test_partitions_are_read_where_spark_computes_them(spark: Any) -> None:
+    """Each by its own task: none of them goes through the driver."""
+
+    def check(found: list[tuple[int, int]]) -> None:
+        assert {0, 1, 2} == {task for task, _ in found}
+        assert list(range(30)) == sorted(id for _, id in found)
+
+    with beam.Pipeline(SparkBatchRunner(spark)) as p:
+        assert_that(p | beam.io.FromSpark(spark.range(0, 30, 1, 3)) | beam.Map(with_task), check)
+
+
+def test_a_column_is_the_event_time(spark: Any) -> None:
+    """Of rows of a DataFrame that a function makes, which go into windows by it and come back as another one."""
+    with beam.Pipeline(SparkBatchRunner(spark)) as p:
+        totals = (
+            p
+            | beam.io.FromSpark(lambda session: session.range(6).selectExpr("id", "id * 10 as at"), timestamp="at")
+            | beam.Map(lambda row: (row.id % 2, row.id))
+            | beam.WindowInto(FixedWindows(30))
+            | beam.CombinePerKey(sum)
+            | beam.Map(lambda pair, window=beam.DoFn.WindowParam: (pair[0], pair[1], window.start))
+            | beam.io.ToSpark("key bigint, total bigint, since timestamp")
+        )
+    frame = totals.dataframe().selectExpr("key", "total", "unix_seconds(since)")
+
+    assert [(0, 2, 0), (0, 4, 30), (1, 1, 0), (1, 8, 30)] == sorted(map(tuple, frame.collect()))
+
+
+def test_rows_dictionaries_and_tuples_become_a_dataframe(spark: Any) -> None:
+    """With the parts of nested ones in their places; it can be read again and again."""
+    values = [
+        ("a", [1, 2], {"x": 1.5}, ("p", Timestamp(1))),
+        beam.Row(word="b", ns=[], weights={}, part=beam.Row(name="q", at=Timestamp(2))),
+        {"part": {"name": None, "at": DAY}, "word": "c"},
+    ]
+    schema = "word string, ns array<int>, weights map<string, double>, part struct<name: string, at: timestamp>"
+    with beam.Pipeline(SparkBatchRunner(spark)) as p:
+        result = p | beam.Create(values) | beam.io.ToSpark(schema)
+    frame = result.dataframe()
+    rows = frame.selectExpr("word", "ns", "weights", "part.name", "unix_seconds(part.at)").collect()
+
+    assert [
+        ("a", [1, 2], {"x": 1.5}, "p", 1),
+        ("b", [], {}, "q", 2),
+        ("c", None, None, None, 1709208000),
+    ] == sorted(map(tuple, rows), key=lambda row: row[0])
+    assert 3 == frame.count()
+
+
+def test_several_inputs_of_one_dataframe_are_computed_once(spark: Any) -> None:
+    """What made the rows isn't run again when they are looked at; the type hint says the columns."""
+    p = beam.Pipeline(SparkBatchRunner(spark))
+    counted = beam.metrics.Metrics.counter("test", "made")
+
+    def make(n: int) -> Total:
+        counted.inc()
+        return Total(str(n), n)
+
+    parts = [p | f"create {i}" >> beam.Create([i, i + 10]) for i in range(2)]
+    made = parts | beam.Flatten() | beam.Map(make).with_output_types(Total)
+    result = made | beam.io.ToSpark()
+    assert_that(made | beam.combiners.Count.Globally(), equal_to([4]))
+    with pytest.raises(PipelineError, match=r"ToSpark: there is no DataFrame before the pipeline has run"):
+        result.dataframe()
+    ran = p.run()
+    frame = result.dataframe()
+
+    assert [0, 1, 10, 11] == sorted(row.n for row in frame.where("word = n").collect())
+    assert 4 == frame.count()
+    assert [4] == [
+        counter.committed for counter in ran.metrics().query()["counters"] if counter.key.metric.name == "made"
+    ]
+
+
+def test_what_does_not_fit_the_schema_is_named(spark: Any) -> None:
+    """The transform, the column, and what was found."""
+    p = beam.Pipeline(SparkBatchRunner(spark))
+    p | beam.Create([("a", "b")]) | beam.io.ToSpark("word string, n bigint")
+    with pytest.raises(SinkError, match=r"ToSpark: column 'n' of type int64 was given what doesn't fit it"):
+        p.run()
+
+
+REFUSED = {
+    "missing": (
+        lambda spark: beam.io.FromSpark(spark.range(1), timestamp="at"),
+        SourceError,
+        r"no column 'at'; it has",
+    ),
+    "null": (
+        lambda spark: beam.io.FromSpark(spark.sql("select cast(null as timestamp) as at"), timestamp="at"),
+        SourceError,
+        r"1 rows have nothing in column 'at'",
+    ),
+    "text": (
+        lambda spark: beam.io.FromSpark(spark.sql("select 'x' as at"), timestamp="at"),
+        SourceError,
+        r"column 'at' has the type string; an event time is",
+    ),
+    "twice": (
+        lambda spark: beam.io.FromSpark(spark.sql("select 1 as a, 2 as a")),
+        SourceError,
+        r"two columns are called 'a'",
+    ),
+    "kind": (
+        lambda spark: beam.io.FromSpark(spark.sql("select parse_json('1') as v")),
+        SourceError,
+        r"column 'v' has the type variant",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_dataframe_that_cannot_be_read_is_refused(spark: Any, case: str) -> None:
+    """By the transform's label, with the column."""
+    make, kind, message = REFUSED[case]
+    p = beam.Pipeline(SparkBatchRunner(spark))
+    p | "people" >> make(spark)
+    with pytest.raises(kind, match=f"people: .*{message}"):
+        p.run()
