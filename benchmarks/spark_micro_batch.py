@@ -69,6 +69,12 @@ def watched() -> Iterator[Batches]:
             seen.parts.setdefault(part, []).append(after - before)
             if part == "commit":
                 seen.commits.append(after)
+            elif part == "job":
+                for name in ("loading", "working", "saving"):
+                    levels: dict[int, float] = {}
+                    for task in result:
+                        levels[task.id.level] = max(levels.get(task.id.level, 0.0), getattr(task.seconds, name))
+                    seen.parts.setdefault(name, []).append(sum(levels.values()))
             return result
 
         return call

@@ -73,6 +73,21 @@ class Parcel(NamedTuple):
     watermarks: Mapping[int, int] | None
 
 
+@attrs.define
+class TaskSeconds:
+    """What a task spends its time on, in seconds by the clock.
+
+    Attributes:
+      loading: reading its state from the store, where its worker didn't have it.
+      working: taking in what it was sent, its steps' work, and what it sends.
+      saving: writing what has changed of its state.
+    """
+
+    loading: float = 0.0
+    working: float = 0.0
+    saving: float = 0.0
+
+
 @attrs.frozen
 class TaskResult:
     """What a task tells the driver.
@@ -85,6 +100,8 @@ class TaskResult:
       next_time, next_event_time: when something will be due, in microseconds: by the clock, by the watermark.
       is_complete: whether nothing more will come out of it.
       loaded: whether it had to read its state.
+      newest: of streaming DataFrames, the greatest event time that it has read, by label.
+      seconds: what it has spent its time on.
     """
 
     id: TaskId
@@ -99,6 +116,8 @@ class TaskResult:
     next_event_time: int | None
     is_complete: bool
     loaded: bool = False
+    newest: Mapping[str, int] = attrs.field(factory=dict)
+    seconds: TaskSeconds = attrs.field(factory=TaskSeconds)
 
 
 class Outbox:

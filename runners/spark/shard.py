@@ -7,6 +7,7 @@ worker that holds just that goes on, any other one reads it first.
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -31,7 +32,7 @@ from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import CLOCKS, Restored, chunks_of, records_of, snapshot
 from ..execution.user_code import guarded
 from .commit_points import Reached, go_on
-from .parcels import Buffer, Outbox, Parcel, TaskId, TaskResult, address
+from .parcels import Buffer, Outbox, Parcel, TaskId, TaskResult, TaskSeconds, address
 from .planned_batch import Arriving, OffsetRange, PlannedBatch, Reading
 from .shard_chain import Row
 
@@ -94,6 +95,7 @@ class Shard:
         self.program = program
         self.version: str | None = None
         self.was_loaded = False
+        self._loading = 0.0
         self._task = program.execution_graph.tasks[id.level]
         self._metrics = MetricsContainer()
         self._counts = Counts()
@@ -124,18 +126,20 @@ class Shard:
 
     def load(self, parts: Sequence[StatePart]) -> None:
         """Take over what is in the store."""
+        began = time.perf_counter()
         restored = Restored(self.id.shard, self.program.shards)
         for part, shard, of in ((p.part, p.shard, p.of) for p in parts):
             chain = [list(chunks_of(records)) for _, records in self.program.store.read_part(part)]
             restored.add(chain, shard, of)
         restored.into(self.execution)
         self.was_loaded = bool(parts)
+        self._loading = time.perf_counter() - began
 
     # A batch
 
     def run(self, batch: PlannedBatch, rows: Iterable[Buffer], base: PartReference | None) -> Iterator[Row]:
         """One batch: its parcels, and what it has to tell the driver."""
-        attempt = uuid4().hex[:12]
+        attempt, began = uuid4().hex[:12], time.perf_counter()
         execution, outbox = self.execution, self._outbox
         outbox.begin(attempt)
         for output in execution.outputs:
@@ -162,7 +166,8 @@ class Shard:
                 if is_complete:
                     execution.teardown()
             yield from outbox.finish({e.id: execution.watermark(e.pcollection) for e in self._task.outputs})
-            result = self._result(batch, attempt, consumed, base, is_complete)
+            seconds = TaskSeconds(self._loading, time.perf_counter() - began)
+            result = self._result(batch, attempt, consumed, base, is_complete, seconds)
         except BaseException:
             for output in execution.outputs:
                 output.discard()
@@ -170,7 +175,7 @@ class Shard:
                 execution.teardown()
             raise
         self.version = None if result.part is None else result.part.files[-1].file
-        self.was_loaded = False
+        self.was_loaded, self._loading = False, 0.0
         yield self.id.shard, address(self.program.levels, pickle.dumps(result, protocol=5))
 
     def _hear(self, batch: PlannedBatch) -> None:
@@ -240,7 +245,9 @@ class Shard:
         consumed: dict[TaskId, str],
         base: PartReference | None,
         is_complete: bool,
+        seconds: TaskSeconds,
     ) -> TaskResult:
+        began = time.perf_counter()
         execution = self.execution
         staged: dict[str, list[bytes]] = {}
         for output in execution.outputs:
@@ -255,6 +262,7 @@ class Shard:
             self.program.reached("before-state", batch.number)
             part = self.program.store.write_part(batch.number, name, records_of(chunks), None if whole else base)
             self.program.reached("after-state", batch.number)
+        seconds.saving = time.perf_counter() - began
         return TaskResult(
             self.id,
             attempt,
@@ -268,6 +276,7 @@ class Shard:
             execution.next_event_time(),
             is_complete,
             self.was_loaded,
+            seconds,
         )
 
 
