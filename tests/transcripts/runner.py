@@ -85,7 +85,7 @@ class Transcript:
     in_order: bool
     steps: tuple[Step, ...]
     # The panes where its elements are the input of a batch, if those aren't the same.
-    batch: tuple[Pane, ...] | None
+    batch: tuple[Pane, ...] | None = None
 
     @property
     def windowing(self) -> WindowingStrategy:
