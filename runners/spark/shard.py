@@ -17,6 +17,7 @@ from uuid import uuid4
 import attrs
 
 from ...sdk import graph
+from ...sdk.bundle import expanded
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.serialization import dumps
 from ...sdk.unbounded_source import UnboundedSource
@@ -33,7 +34,7 @@ from ..execution.task_snapshot import CLOCKS, Restored, chunks_of, records_of, s
 from ..execution.user_code import guarded
 from .commit_points import Reached, go_on
 from .parcels import Buffer, Outbox, Parcel, TaskId, TaskResult, TaskSeconds, address
-from .planned_batch import Arriving, OffsetRange, PlannedBatch, Reading
+from .planned_batch import Arriving, FrameRows, OffsetRange, PlannedBatch, Reading
 from .shard_chain import Row
 
 # A part is written whole again when there are so many changes on it, or they are larger than it.
@@ -98,6 +99,7 @@ class Shard:
         self._loading = 0.0
         self._task = program.execution_graph.tasks[id.level]
         self._metrics = MetricsContainer()
+        self._newest: dict[str, int] = {}
         self._counts = Counts()
         self._clock = Clock(0)
         plan = program.execution_graph.plan
@@ -142,6 +144,7 @@ class Shard:
         attempt, began = uuid4().hex[:12], time.perf_counter()
         execution, outbox = self.execution, self._outbox
         outbox.begin(attempt)
+        self._newest.clear()
         for output in execution.outputs:
             output.next(batch.transaction)
         try:
@@ -223,6 +226,9 @@ class Shard:
             while (bundle := guarded(reading.label, partial(next, bundles, None))) is not None:
                 count.read += len(bundle)
                 count.written += len(bundle)
+                if isinstance(reading, FrameRows):
+                    newest = max(expanded(bundle.timestamps, len(bundle)))
+                    self._newest[reading.label] = max(newest, self._newest.get(reading.label, newest))
                 send(bundle)
 
     def _bundles(self, batch: PlannedBatch, reading: Reading, step: Source) -> tuple[int, Iterator[Any]]:
@@ -277,6 +283,7 @@ class Shard:
             is_complete,
             self.was_loaded,
             seconds,
+            dict(self._newest),
         )
 
 
