@@ -12,6 +12,7 @@ The same pipeline gets the commits in one of two ways:
   A commit that was made on a branch may get there years later.  The watermark is a guess,
   that what was made more than an hour ago has come; one commit in eleven proves it wrong.
   The clock moves when a commit arrives, and what is due by then happens then.
+  Where each event costs a micro-batch, a quarter's commits are played at once instead.
 - As a whole: the file is read, and there is nothing to correct.
 
 What the table holds at the end is the same.  (Dataflow Model, section 2.3.)
@@ -27,13 +28,12 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import penstock as beam
 from penstock.examples.commits import COMMITS, ReadCommits
 from penstock.examples.demo import print_plain
-from penstock.sdk.runner import create_runner
+from penstock.sdk.runner import Runner, create_runner
 from penstock.sdk.userstate import TimerSpec, on_timer
 from penstock.testing import TestStream
 from penstock.triggers import (
@@ -59,16 +59,20 @@ class PlayCommits(beam.PTransform):
     Args:
       path: the file, in the order of arrival.
       behind: how many seconds the watermark is behind the clock.
+      together: in rounds of how many seconds what arrives is played at once, when the first of it has come.
     """
 
-    def __init__(self, path: str | pathlib.Path, behind: float) -> None:
+    def __init__(self, path: str | pathlib.Path, behind: float, together: int = 1) -> None:
         super().__init__()
         self.path = path
         self.behind = behind
+        self.together = together
 
     def expand(self, p: Any) -> Any:
         stream, clock = TestStream(), 0
-        for arrival, commits in groupby(read(self.path), key=itemgetter("arrival_time")):
+        for _, round in groupby(read(self.path), key=lambda commit: commit["arrival_time"] // self.together):
+            commits = list(round)
+            arrival = commits[0]["arrival_time"]
             stream.advance_processing_time(arrival - clock)
             stream.advance_watermark_to(arrival - self.behind)
             stream.add_elements([beam.window.TimestampedValue(commit, commit["event_time"]) for commit in commits])
@@ -191,17 +195,25 @@ AT_THE_END = {
 }
 
 
-def plays(options: beam.options.PipelineOptions) -> bool:
-    """Whether the runner takes a script of arrivals."""
-    runner = create_runner(options.view_as(beam.options.StandardOptions).runner or "local")
-    return runner.capabilities().get("TestStream") == "yes"
+def runner_of(options: beam.options.PipelineOptions) -> Runner:
+    """The runner that the flag names."""
+    return create_runner(options.view_as(beam.options.StandardOptions).runner or "local")
+
+
+def table(output: str, name: str, key: str | list[str], columns: dict[str, type]) -> beam.PTransform:
+    """What writes to a table: of an SQLite file, or of the database that a URL leads to."""
+    if "://" in output:
+        return beam.io.WriteToSQL(output, name, key, columns)
+    return beam.io.WriteToSQLite(output, name, key, columns)
 
 
 def run(argv: Sequence[str] | None = None) -> str:
     """Count the sessions of each length; the database that holds the results."""
     parser = argparse.ArgumentParser(description="Commits in sessions, by length.", allow_abbrev=False)
     parser.add_argument("--input", default=COMMITS, help="The commits: a CSV file, in the order of arrival.")
-    parser.add_argument("--output", default="session-lengths.db", help="The SQLite database for the results.")
+    parser.add_argument(
+        "--output", default="session-lengths.db", help="Where the results go: an SQLite file, or a database's URL."
+    )
     parser.add_argument("--gap_minutes", type=float, default=60, help="Minutes without a commit that end a session.")
     parser.add_argument("--behind_minutes", type=float, default=60, help="How far the watermark is behind the clock.")
     parser.add_argument(
@@ -209,17 +221,26 @@ def run(argv: Sequence[str] | None = None) -> str:
         choices=["played", "complete"],
         help="Play the commits one by one, or read them as a whole; by default, played where the runner can.",
     )
+    parser.add_argument(
+        "--together_days",
+        type=int,
+        help="Play at once what arrives within so many days; by default, 91 in micro-batches, else one by one.",
+    )
     ours, for_the_pipeline = parser.parse_known_args(argv)
     options = beam.options.PipelineOptions(for_the_pipeline)
-    played = (ours.arrivals or ("played" if plays(options) else "complete")) == "played"
+    runner = runner_of(options)
+    plays = runner.capabilities().get("TestStream") == "yes"
+    played = (ours.arrivals or ("played" if plays else "complete")) == "played"
+    days = ours.together_days
+    if days is None:
+        days = 0 if runner.name == "local" else 91
 
     with beam.Pipeline(options=options) as p:
-        arrivals = PlayCommits(ours.input, ours.behind_minutes * MINUTE) if played else ReadCommits(ours.input)
+        play = PlayCommits(ours.input, ours.behind_minutes * MINUTE, days * DAY or 1)
+        arrivals = play if played else ReadCommits(ours.input)
         lengths = p | "Commits" >> arrivals | "Lengths" >> Lengths(ours.gap_minutes * MINUTE)
         counts = lengths | "Sessions" >> SessionsPerClass()
-        counts | "Write" >> beam.io.WriteToSQLite(
-            ours.output, "session_lengths", key="minutes", columns=["minutes", "sessions"]
-        )
+        counts | "Write" >> table(ours.output, "session_lengths", "minutes", {"minutes": int, "sessions": int})
         changes = (
             lengths
             | "OfSessions" >> beam.FlatMap(changes_of_sessions)
@@ -227,14 +248,17 @@ def run(argv: Sequence[str] | None = None) -> str:
             counts | "OfRows" >> beam.FlatMap(changes_of_rows) | "AllRows" >> beam.WindowInto(**AT_THE_END),
         )
         corrections = changes | "Corrections" >> Corrections()
-        corrections | "WriteCorrections" >> beam.io.WriteToSQLite(
-            ours.output, "corrections", key=["day", "what"], columns=["day", "what", "times"]
+        corrections | "WriteCorrections" >> table(
+            ours.output, "corrections", ["day", "what"], {"day": str, "what": str, "times": int}
         )
     return str(ours.output)
 
 
 def show(path: str) -> None:
     """Print what the table holds, and what was corrected in each year."""
+    if "://" in path:
+        print("The results are in the database's tables session_lengths and corrections.")
+        return
     with closing(sqlite3.connect(path)) as database:
         lengths = database.execute("SELECT minutes, sessions FROM session_lengths ORDER BY minutes").fetchall()
         of_years = database.execute("SELECT substr(day, 1, 4), what, SUM(times) FROM corrections GROUP BY 1, 2")

@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 import hypothesis
 import pytest
+from servers.postgresql import PostgreSQL, running_postgresql, why_there_is_no_postgresql
 from servers.spark_standalone import running_cluster
 from side_by_side import runner_of
 
@@ -128,6 +129,18 @@ def pickle_tests_by_value(pickler: Any) -> None:
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(here) and module.__name__ == name:
             pickler.register_pickle_by_value(module)
+
+
+# --- Databases
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """A real PostgreSQL, started for the first test that asks."""
+    if reason := why_there_is_no_postgresql():
+        pytest.skip(reason)
+    with running_postgresql() as server:
+        yield server
 
 
 # --- The run

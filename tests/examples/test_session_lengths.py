@@ -10,7 +10,9 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+import sqlalchemy
 from commit_records import commits
+from servers.postgresql import PostgreSQL
 
 from penstock.examples import session_lengths
 
@@ -19,10 +21,37 @@ HOUR = 60 * 60
 NOON = 1_441_368_000
 
 
-def expected_lengths(gap: int = HOUR) -> list[tuple[int, int]]:
+@pytest.fixture
+def database_url(postgresql: PostgreSQL) -> str:
+    """The URL of a database without tables."""
+    with sqlalchemy.create_engine(postgresql.url).begin() as connection:
+        connection.execute(sqlalchemy.text("DROP TABLE IF EXISTS session_lengths, corrections"))
+    return postgresql.url
+
+
+def of_every_tenth_author() -> list[dict[str, str]]:
+    """Their commits, in the order of arrival."""
+    found = commits()
+    chosen = set(sorted({commit["author"] for commit in found})[::10])
+    return [commit for commit in found if commit["author"] in chosen]
+
+
+@pytest.fixture(scope="module")
+def tenth(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A file with the commits of every tenth author."""
+    chosen = of_every_tenth_author()
+    path = tmp_path_factory.mktemp("commits") / "tenth.csv"
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, chosen[0])
+        writer.writeheader()
+        writer.writerows(chosen)
+    return path
+
+
+def expected_lengths(gap: int = HOUR, of: list[dict[str, str]] | None = None) -> list[tuple[int, int]]:
     """How many sessions there are of each length class, by hand."""
     times = defaultdict(list)
-    for commit in commits():
+    for commit in of or commits():
         times[commit["author"]].append(int(commit["event_time"]))
     seconds = []
     for of_author in times.values():
@@ -34,7 +63,7 @@ def expected_lengths(gap: int = HOUR) -> list[tuple[int, int]]:
     return sorted(Counter(max(c for c in classes if c <= length // 60) for length in seconds).items())
 
 
-def rows(path: pathlib.Path, table: str) -> list[tuple[Any, ...]]:
+def rows(path: pathlib.Path | str, table: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as database:
         return sorted(database.execute(f"SELECT * FROM {table}").fetchall())
 
@@ -49,14 +78,43 @@ def written(path: pathlib.Path, arrivals: list[tuple[str, int, int]]) -> pathlib
     return path
 
 
-def test_one_file_gives_one_table_on_every_runner(runner_name: str, tmp_path: pathlib.Path) -> None:
-    """All commits: in the order of their arrival where the runner can play it, else as a whole."""
+def rows_of_url(url: str, table: str) -> list[tuple[Any, ...]]:
+    with sqlalchemy.create_engine(url).connect() as connection:
+        return sorted(tuple(row) for row in connection.execute(sqlalchemy.text(f"SELECT * FROM {table}")))
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("runner_name", ["local", "spark-batch", "spark-microbatch"])
+def test_one_file_gives_one_table_under_three_flags(
+    runner_name: str, database: str, tenth: pathlib.Path, request: pytest.FixtureRequest, tmp_path: pathlib.Path
+) -> None:
+    """Every tenth author's commits: those of three years at once where the runner plays them; else all of them.
+
+    Where they are played, sessions and rows of the table are corrected.
+    """
+    if runner_name != "local":
+        request.getfixturevalue("spark")
+    output = str(tmp_path / "lengths.db")
+    if database == "postgresql":
+        output = request.getfixturevalue("database_url")
+
+    session_lengths.run(
+        [f"--input={tenth}", f"--output={output}", f"--runner={runner_name}", f"--together_days={3 * 365}"]
+    )
+
+    read = rows_of_url if database == "postgresql" else rows
+    assert expected_lengths(of=of_every_tenth_author()) == read(output, "session_lengths")
+    assert (runner_name == "spark-batch") == (read(output, "corrections") == [])
+
+
+def test_commits_that_are_played_one_by_one_are_corrected_thousands_of_times(tmp_path: pathlib.Path) -> None:
+    """In the order of their arrival, and at its time."""
     path = tmp_path / "lengths.db"
 
-    session_lengths.run([f"--output={path}", f"--runner={runner_name}"])
+    session_lengths.run([f"--output={path}"])
 
     assert expected_lengths() == rows(path, "session_lengths")
-    assert (runner_name == "local") == (len(rows(path, "corrections")) > 5_000)
+    assert len(rows(path, "corrections")) > 5_000
 
 
 def test_commits_read_as_a_whole_need_no_corrections(

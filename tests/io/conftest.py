@@ -9,21 +9,11 @@ from typing import Any
 
 import pytest
 from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
-from servers.postgresql import PostgreSQL, running_postgresql, why_there_is_no_postgresql
 from servers.redis_server import RedisServer, running_redis, why_there_is_no_redis
 
 from penstock.io.sql_database import SqlConnector, SqlDatabase, SqliteFile
 from penstock.io.table_sink import TableSink
 from penstock.sdk.bundle import Bundle
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgreSQL]:
-    """A real PostgreSQL, started for the first test that asks."""
-    if reason := why_there_is_no_postgresql():
-        pytest.skip(reason)
-    with running_postgresql() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")
