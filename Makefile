@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli io runners sdk testing transf
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test lint format bench kills simulate servers types floors clean
+.PHONY: help demo test lint format bench kills spark_kills simulate servers types floors clean
 
 help:
 	@echo 'make demo      install the core and run the example'
@@ -29,6 +29,7 @@ help:
 	@echo 'make bench     run the benchmarks'
 	@echo 'make simulate  run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills     kill 100 workers and 20 coordinators of a running pipeline'
+	@echo 'make spark_kills  kill 10 drivers of micro-batches, and one at each point of a commit'
 	@echo 'make clean     remove .venv and all caches'
 
 demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
@@ -52,6 +53,9 @@ bench: $(FULL)
 
 kills: $(FULL)
 	@$(BIN)/python tests/kills
+
+spark_kills: $(FULL)
+	@$(BIN)/python tests/kills --workers=0 --coordinators=0 --drivers=10
 
 # On all cores, some thirty seeds a second on each.
 SEEDS ?= 10000

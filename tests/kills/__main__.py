@@ -1,4 +1,8 @@
-"""Kill workers and coordinators, one run after the other: `python tests/kills --workers=100 --coordinators=20`."""
+"""Kill workers and coordinators, one run after the other: `python tests/kills --workers=100 --coordinators=20`.
+
+With `--drivers=10` so many of Spark's drivers are killed, with their JVM and workers, and one more at each point of a
+commit.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from kills.killed_drivers import POINTS, drivers_killed
 from kills.killing import killed_once
 
 
@@ -19,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tests/kills", description=__doc__)
     parser.add_argument("--workers", type=int, default=100, help="how many workers to kill, at least")
     parser.add_argument("--coordinators", type=int, default=20, help="how many coordinators to kill, at least")
+    parser.add_argument("--drivers", type=int, default=0, help="how many drivers of micro-batches to kill")
     parser.add_argument("--seed", default=secrets.token_hex(4))
     options = parser.parse_args()
     began = time.monotonic()
@@ -29,6 +35,10 @@ def main() -> None:
                 kills += killed_once(pathlib.Path(directory), whom, f"{options.seed}-{whom}-{runs}")
             runs += 1
         print(f"{kills} kills of a {whom} in {runs} runs: all results as without", flush=True)
+    if options.drivers:
+        with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
+            kills = drivers_killed(pathlib.Path(directory), options.seed, options.drivers, POINTS)
+        print(f"{kills} kills of a driver with its JVM and workers, at every point of a commit: all results as without")
     print(f"seed {options.seed}: {time.monotonic() - began:.0f} s")
 
 

@@ -1,0 +1,57 @@
+"""Micro-batches whose processes die or are unlucky, on real clusters of processes: the results are those without.
+
+`make spark_kills` kills many drivers.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import secrets
+import subprocess
+import sys
+
+import pytest
+from kills.killed_drivers import drivers_killed
+from kills.killing import KilledRun
+from spark_programs import environment
+
+pytestmark = pytest.mark.spark
+
+UNLUCKY = pathlib.Path(__file__).parents[2] / "kills" / "unlucky_micro_batches.py"
+
+
+def test_a_driver_is_killed_with_its_jvm_and_workers(spark: object, tmp_path: pathlib.Path) -> None:
+    """At a random moment, and when a state file has been written; in whatever order, and started again each time."""
+    seed = secrets.token_hex(4)
+    assert 1 <= drivers_killed(tmp_path, seed, kills=1, points=("after-state",))
+
+
+def test_tasks_fail_are_overtaken_and_lose_their_executor(standalone_cluster: str, tmp_path: pathlib.Path) -> None:
+    """Each after it has written its state: another attempt's counts, and nothing of the first."""
+    run = KilledRun(tmp_path, seconds=2)
+    run.start_time -= 60
+    settings = [
+        "spark.executor.memory=512m",
+        "spark.task.maxFailures=4",
+        "spark.speculation=true",
+        "spark.speculation.interval=50ms",
+        "spark.speculation.quantile=0.5",
+        "spark.speculation.multiplier=1.1",
+    ]
+    command = [
+        sys.executable,
+        str(UNLUCKY),
+        f"--start_time={run.start_time}",
+        f"--numbers={run.numbers}",
+        f"--rate={run.rate}",
+        f"--checkpoint_dir={tmp_path / 'kept'}",
+        "--max_records_per_batch=200",
+        f"--spark_master={standalone_cluster}",
+        *(f"--spark_conf={setting}" for setting in settings),
+    ]
+    with open(tmp_path / "log", "wb") as log:
+        subprocess.run(command, cwd=tmp_path, env=environment(), stdout=log, stderr=log, timeout=240, check=False)
+
+    run.check_end()
+    assert {"failed", "slow", "lost"} <= {path.name for path in tmp_path.iterdir()}
+    assert list(tmp_path.glob("overtaking-*"))
