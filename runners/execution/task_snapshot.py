@@ -19,7 +19,7 @@ from ...sdk.serialization import dumps
 from . import window_snapshots
 from .dataflow import Receiver
 from .execution_graph import Edge, EdgeKind, inputs_of, label_of
-from .fusion import Back, Keyed, Stage
+from .fusion import Back, Keyed, Plan, Stage
 from .partitioning import owner
 from .task_execution import TaskExecution
 
@@ -131,7 +131,12 @@ def _grouped(label: str, kind: str, records: Sequence[Any], key: Callable[[Any],
 
 def in_flight(execution: TaskExecution, edge: Edge, rows: Sequence[Any]) -> list[Chunk]:
     """Elements that were on their way on an edge."""
-    label, kind = in_flight_name(execution, edge)
+    return on_the_way(execution.plan, edge, rows)
+
+
+def on_the_way(plan: Plan, edge: Edge, rows: Sequence[Any]) -> list[Chunk]:
+    """The same for whoever doesn't execute the task."""
+    label, kind = _in_flight_name(plan, edge)
     if edge.kind is EdgeKind.SHUFFLE:
         return _grouped(label, kind, rows, lambda row: row[0][0])
     return [Chunk(label, kind, None, list(rows))] if rows else []
@@ -139,7 +144,11 @@ def in_flight(execution: TaskExecution, edge: Edge, rows: Sequence[Any]) -> list
 
 def in_flight_name(execution: TaskExecution, edge: Edge) -> tuple[str, str]:
     """The label and the kind of chunks of what was on its way on an edge."""
-    name = _name(execution, edge.pcollection)
+    return _in_flight_name(execution.plan, edge)
+
+
+def _in_flight_name(plan: Plan, edge: Edge) -> tuple[str, str]:
+    name = _producer(plan, edge.pcollection)
     return (name, TO_ALL) if edge.step is None else (label_of(edge.step), f"{IN_FLIGHT} from {name}")
 
 
@@ -162,7 +171,11 @@ def in_flight_within(execution: TaskExecution, restored: Restored) -> Iterator[t
 
 
 def _name(execution: TaskExecution, pcollection: int) -> str:
-    node = execution.plan.graph.pcollections[pcollection]
+    return _producer(execution.plan, pcollection)
+
+
+def _producer(plan: Plan, pcollection: int) -> str:
+    node = plan.graph.pcollections[pcollection]
     return node.producer if node.tag is None else f"{node.producer}[{node.tag}]"
 
 

@@ -30,17 +30,17 @@ from ...sdk.errors import PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.runner import PipelineState
-from ..execution.execution_graph import ExecutionGraph, cut, whole
+from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
 from ..execution.simulated_disk import SimulatedCrash
 from ..execution.snapshot_store import SnapshotStore
 from .coordinator import CheckpointSettings
 from .execution import LocalExecution
 from .job import Job, JobSettings
-from .productions.delivery import weak_tasks
 from .productions.fenced_transactions import open_transactions
 from .productions.job import ProductionJob, Productions
 from .productions.producer import GroupCommit
+from .requests import Answer
 from .restarts import Restarts
 from .simulated_graph import in_batch, is_monotone, sinks_of, with_sinks
 from .simulated_sink import BrokenPromise, CollectingSink, Row, SimulatedSink, SimulatedTable
@@ -229,7 +229,7 @@ class _Run:
     def _job(self, is_impatient: bool) -> Job:
         world, random = self.world, self.world.random
         is_by_barriers = self.settings.delivery == "barriers"
-        if is_by_barriers and self.starts > 1 and self.settings.parallelism is None and random.random() < 0.3:
+        if self.starts > 1 and self.settings.parallelism is None and random.random() < 0.3:
             self.parallelism = random.choice([1, 2, 3])
         n = self.parallelism
         world.note(f"start {self.starts}: {self.mode}, parallelism {n}")
@@ -246,24 +246,24 @@ class _Run:
             aligns=self.settings.aligns,
             logs=self.settings.logs,
         )
-        visitor = _Visitor(random if self.starts <= 5 else None)
+        visitor = _Visitor(random if self.starts <= 5 else None, not is_by_barriers)
         workers = SimulatedWorkers(random.randint(1, n), world, visitor)
         execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
         if is_by_barriers:
             visitor.job = Job(execution_graph, workers, settings, store, world.clock, world.sleep, world.token)
         else:
-            productions = self._productions(execution_graph)
+            productions = self._productions()
             visitor.job = ProductionJob(
                 execution_graph, workers, settings, productions, world.clock, world.sleep, world.token
             )
         return visitor.job
 
-    def _productions(self, execution_graph: ExecutionGraph) -> Productions:
+    def _productions(self) -> Productions:
         random = self.world.random
         return Productions(
             self.disk,
             DIRECTORY,
-            weak=weak_tasks(execution_graph, self.settings.delivery),
+            delivery=self.settings.delivery,
             drops_duplicates=self.settings.drops_duplicates,
             group_commit=GroupCommit(
                 steps=random.choice([1, 4, 64]),
@@ -277,17 +277,24 @@ class _Run:
 class _Visitor:
     """Somebody who now and then stops the job, with a savepoint or without."""
 
-    def __init__(self, random: Random | None) -> None:
+    def __init__(self, random: Random | None, takes_savepoints: bool) -> None:
         self._random = random
+        self._takes_savepoints = takes_savepoints
         self.job: Job | None = None
 
     def __call__(self) -> None:
         if self._random is None or self.job is None or self._random.random() >= 0.003:
             return
-        if self._random.random() < 0.5:
+        if self._takes_savepoints and self._random.random() < 0.5:
+            self.job.take_savepoint(_taken)
+        elif self._random.random() < 0.5:
             self.job.savepoint()
         else:
             self.job.cancel()
+
+
+def _taken(answer: Answer) -> None:
+    """Whoever asked for a savepoint has it, or not."""
 
 
 @contextmanager

@@ -22,14 +22,13 @@ from ...sdk.runner import PipelineResult
 from ..execution.background_run import BackgroundRun
 from ..execution.clock import time_of_day
 from ..execution.disk import Disk, disk_of
-from ..execution.execution_graph import ExecutionGraph, cut, whole
+from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
 from ..execution.snapshot_store import SnapshotStore
 from .coordinator import CheckpointSettings
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
 from .job_progress import JobProgress
-from .productions.delivery import weak_tasks
 from .productions.job import OWNER, ProductionJob, Productions
 from .requests import Answer, Inbox
 from .restarts import Restarts
@@ -88,12 +87,12 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     if is_by_barriers:
         inbox = _inbox_of(None if store is None else store.disk, streaming)
         return Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=inbox)
-    productions = _productions_of(execution_graph, streaming)
+    productions = _productions_of(streaming)
     inbox = _inbox_of(productions.disk, streaming)
     return ProductionJob(execution_graph, runs, settings, productions, time_of_day, time.sleep, inbox=inbox)
 
 
-def _productions_of(execution_graph: ExecutionGraph, streaming: StreamingOptions) -> Productions:
+def _productions_of(streaming: StreamingOptions) -> Productions:
     """Where productions are logged.  Without a directory they don't outlive the program, but whichever worker dies."""
     if streaming.checkpoint_mode != "aligned":
         raise OptionsError(
@@ -109,8 +108,9 @@ def _productions_of(execution_graph: ExecutionGraph, streaming: StreamingOptions
             f"option --delivery={streaming.delivery}: files can't be appended to in {directory}; expected a directory "
             "of a local disk as --checkpoint_dir, or --delivery=barriers"
         )
-    weak = weak_tasks(execution_graph, streaming.delivery)
-    return Productions(disk, directory, is_kept, weak, allow_untrusted=streaming.allow_untrusted_checkpoints)
+    return Productions(
+        disk, directory, is_kept, streaming.delivery, allow_untrusted=streaming.allow_untrusted_checkpoints
+    )
 
 
 def _processes(slots: int, streaming: StreamingOptions) -> Workers:

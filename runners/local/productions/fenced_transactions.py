@@ -4,6 +4,8 @@ The names of open transactions are in a log with a sequencer, as productions are
 over claims a greater generation, and only then reads which transactions are open.  A zombie that is still there
 writes into a file which nobody reads any more, is told so, and begins nothing.
 
+The log also says whose logs there are: see `layout.py`.
+
 So before anything is staged in a transaction, its name is where every later owner finds it; and what is
 taken for open was begun by whoever owned the log then.  Commits need no fence: what is in a subtask's log is to be
 committed by whoever knows of it, and doing that twice changes nothing.
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import attrs
 import msgspec
 
 from ....sdk.errors import SnapshotError
@@ -21,9 +24,10 @@ from ...execution.disk import Disk
 from ...execution.fusion import Plan
 from ...execution.production_log import ProductionLog
 from ..transactions import Staged, Transactions, guarded
+from .layout import Layout
 
 # Where the log is, beside those of the subtasks.
-SINKS = "sinks"
+JOB = "job"
 
 # The log begins anew when it has so many bytes.
 _LONG = 1 << 16
@@ -31,6 +35,9 @@ _LONG = 1 << 16
 
 class FencedTransactions(Transactions):
     """Transactions that begin several at a time, each with the sinks of one task; of the newest owner alone.
+
+    Attributes:
+      layout: whose logs there are; None before there are any.
 
     >>> from penstock.runners.execution.fusion import fuse
     >>> from penstock.runners.execution.simulated_disk import SimulatedDisk
@@ -40,12 +47,13 @@ class FencedTransactions(Transactions):
     >>> zombie, owner = FencedTransactions(plan, disk, "dir"), FencedTransactions(plan, disk, "dir")
     >>> zombie.take_over("aa"); owner.take_over("bb"); zombie.check()
     Traceback (most recent call last):
-    penstock.sdk.errors.StaleWriterError: dir/sinks: 00000002-bb has taken over from 00000001-aa
+    penstock.sdk.errors.StaleWriterError: dir/job: 00000002-bb has taken over from 00000001-aa
     """
 
     def __init__(self, plan: Plan, disk: Disk, directory: str) -> None:
         super().__init__(plan, disk, directory)
-        self._log = ProductionLog(disk, f"{directory}/{SINKS}", ahead=1 << 12)
+        self._log = ProductionLog(disk, f"{directory}/{JOB}", ahead=1 << 12)
+        self.layout: Layout | None = None
         # Of those that began here.
         self._labels: dict[str, frozenset[str]] = {}
 
@@ -55,8 +63,14 @@ class FencedTransactions(Transactions):
     def take_over(self, token: str) -> None:
         """Become the owner, and find what is open.  Raises `StaleWriterError` if somebody else does just then."""
         for record in self._log.take_over(token)[-1:]:
-            self._open = msgspec.json.decode(record, type=list[str])
+            noted = msgspec.json.decode(record, type=_Noted)
+            self._open, self.layout = noted.open, noted.layout
         self._begin_log()
+
+    def use(self, layout: Layout) -> None:
+        """From now on these are the logs that count."""
+        self.layout = layout
+        self._write()
 
     def check(self) -> None:
         """Raises `StaleWriterError` if somebody has taken over."""
@@ -100,13 +114,33 @@ class FencedTransactions(Transactions):
         if self._log.is_broken or self._log.length >= _LONG:
             self._begin_log()
         else:
-            self._log.append(msgspec.json.encode(self._open))
+            self._log.append(self._record())
 
     def _begin_log(self) -> None:
-        self._log.begin([msgspec.json.encode(self._open)])
+        self._log.begin([self._record()])
+
+    def _record(self) -> bytes:
+        return msgspec.json.encode(_Noted(self._open, self.layout))
+
+
+@attrs.frozen
+class _Noted:
+    """What one record says."""
+
+    open: list[str]
+    layout: Layout | None
+
+
+def _noted(disk: Disk, directory: str) -> _Noted:
+    records = ProductionLog(disk, f"{directory}/{JOB}").read()
+    return msgspec.json.decode(records[-1], type=_Noted) if records else _Noted([], None)
 
 
 def open_transactions(disk: Disk, directory: str) -> list[str]:
     """What a job has left open, for whoever looks without taking over."""
-    records = ProductionLog(disk, f"{directory}/{SINKS}").read()
-    return msgspec.json.decode(records[-1], type=list[str]) if records else []
+    return _noted(disk, directory).open
+
+
+def noted_layout(disk: Disk, directory: str) -> Layout | None:
+    """Whose logs there are, for whoever looks without taking over; None if there are none."""
+    return _noted(disk, directory).layout

@@ -13,36 +13,29 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import attrs
-import msgspec
 
 from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StaleWriterError
 from ....sdk.runner import PipelineState
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
-from ...execution.fusion import Output
 from ...execution.snapshot_store import fresh_token
 from ...execution.stored_checkpoints import trusted
-from ..attempt import Attempt
-from ..commands import Drain, Stop, Stopped
 from ..job import Job, JobSettings
-from ..requests import Answer, Inbox, Wish
-from ..subtask import SubtaskId
+from ..requests import Answer, Inbox
 from ..transactions import Staged
-from ..workers import WorkerDied, Workers
-from .fenced_transactions import FencedTransactions
-from .producer import GroupCommit, Produced, Recovered
-from .production import StagedToken
-from .slot import Allot, ProductionStart
+from ..workers import WorkerDied, Workers, ids_of
+from .attempt import ProductionAttempt, RestWanted
+from .delivery import STRONG
+from .fenced_transactions import FencedTransactions, noted_layout
+from .fold import Folded, fold
+from .layout import SAVEPOINTS, Layout, begin_layout, remove_layout, staged_of, write_savepoint
+from .producer import GroupCommit
 
 _logger = logging.getLogger(__name__)
-
-# How many transactions a subtask with sinks has in advance.
-ALLOTTED = 3
 
 
 @attrs.frozen
@@ -52,14 +45,14 @@ class Productions:
     Attributes:
       is_kept: whether somebody may start again from that directory.
       allow_untrusted: read logs even if other users could have written them.
-      weak: the tasks whose productions are weak.
+      delivery: "strong" or "weak", of the transforms of which nothing was said.
       drops_duplicates: False to show that the results are wrong then.
     """
 
     disk: Disk
     directory: str
     is_kept: bool = True
-    weak: frozenset[int] = frozenset()
+    delivery: str = STRONG
     drops_duplicates: bool = True
     allow_untrusted: bool = False
     group_commit: GroupCommit = attrs.field(factory=GroupCommit)
@@ -81,6 +74,9 @@ class ProductionJob(Job):
     ) -> None:
         super().__init__(execution_graph, workers, settings, None, clock, sleep, token, inbox)
         self._productions = productions
+        # How many subtasks each task is to have; until then it runs with as many as there were.
+        self._wanted = execution_graph
+        self._is_at_rest = False
         self._transactions: FencedTransactions = FencedTransactions(
             execution_graph.plan, productions.disk, productions.directory
         )
@@ -89,9 +85,22 @@ class ProductionJob(Job):
     def _ended_path(self) -> str:
         return f"{self._productions.directory}/ended"
 
+    @property
+    def logs(self) -> str:
+        """Where the logs are that count."""
+        layout = self._transactions.layout
+        assert layout is not None
+        return layout.directory(self._productions.directory)
+
+    @property
+    def wants_rest(self) -> bool:
+        """Whether all logs are to be read: for a savepoint, or for another number of subtasks."""
+        return bool(self._savepoints) or self._graph.parallelism != self._wanted.parallelism
+
     def _run_attempts(self) -> None:
         self._check_directory()
         self._transactions.take_over(self._token())
+        self._go_on_with_layout()
         disk = self._productions.disk
         if disk.exists(self._ended_path):
             state, staged = pickle.loads(disk.read(self._ended_path))
@@ -99,14 +108,20 @@ class ProductionJob(Job):
             return
         restarts = self._settings.restarts.fresh()
         while True:
-            attempt = _ProductionAttempt(self)
+            attempt = None
             try:
+                if self._is_at_rest:
+                    self._rest()
+                attempt = ProductionAttempt(self)
                 self.state = attempt.run()
                 return
+            except RestWanted:
+                self._is_at_rest = True
+                continue
             except StaleWriterError:
                 raise
             except (PenstockError, WorkerDied) as error:
-                wait = restarts.after_failure(attempt.progressed)
+                wait = restarts.after_failure(attempt is not None and attempt.progressed)
                 if wait is None:
                     if isinstance(error, WorkerDied):
                         raise PenstockError(str(error)) from error
@@ -118,6 +133,68 @@ class ProductionJob(Job):
             if self._is_cancelled_within(wait):
                 self.state = PipelineState.CANCELLED
                 return
+
+    # What is done while nobody writes
+
+    def _go_on_with_layout(self) -> None:
+        """Begin the first layout, or go on with the one that there is, whatever it was made for."""
+        transactions = self._transactions
+        if transactions.layout is None:
+            transactions.use(Layout.of(self._wanted, 1))
+        assert transactions.layout is not None
+        self._use(transactions.layout.graph(self._wanted.plan, self._productions.directory))
+
+    def _use(self, execution_graph: ExecutionGraph) -> None:
+        self._graph = execution_graph
+        self._subtasks = ids_of(execution_graph)
+
+    def _rest(self) -> None:
+        """All logs have begun, and the workers have ended: take savepoints, and change the number of subtasks."""
+        self._transactions.check()
+        folded = fold(self._graph, self._productions.disk, self.logs, self._token())
+        if not self._commits_at_end:
+            self._transactions.commit(staged_of(folded))
+            folded = attrs.evolve(folded, staged=())
+        if self._savepoints:
+            self._take_savepoint(folded)
+        if self._graph.parallelism != self._wanted.parallelism:
+            self._change_layout(folded)
+        self._is_at_rest = False
+
+    def _take_savepoint(self, folded: Folded) -> None:
+        productions = self._productions
+        transaction = next(iter(self._transactions.open), None) if self._commits_at_end else None
+        try:
+            epoch = write_savepoint(
+                folded,
+                productions.disk,
+                productions.directory,
+                transaction,
+                self._token,
+                lambda: self._clock() / 1_000_000,
+                productions.allow_untrusted,
+            )
+        except SnapshotError as error:
+            answer = Answer(False, f"the savepoint failed: {error}")
+        else:
+            answer = Answer(True, f"savepoint of epoch {epoch}, in {productions.directory}/{SAVEPOINTS}", epoch)
+        while self._savepoints:
+            self._savepoints.popleft()(answer)
+
+    def _change_layout(self, folded: Folded) -> None:
+        disk, before, logs = self._productions.disk, self._graph, self.logs
+        assert self._transactions.layout is not None
+        layout = Layout.of(self._wanted, self._transactions.layout.number + 1)
+        begin_layout(folded, self._wanted, disk, layout.directory(self._productions.directory), self._token())
+        self._transactions.use(layout)
+        self._use(self._wanted)
+        _logger.info(
+            "%s: each task goes on with %d subtasks; it had %d",
+            self._productions.directory,
+            layout.parallelism,
+            before.parallelism,
+        )
+        remove_layout(before, disk, logs)
 
     def _settle(self, checkpoint: object) -> None:
         """It has failed for good: what is staged and in a log is the next start's to commit."""
@@ -131,17 +208,13 @@ class ProductionJob(Job):
         """
         disk, directory = self._productions.disk, self._productions.directory
         path = f"{directory}/{OWNER}"
-        ours = {"parallelism": self._graph.parallelism, "tasks": [task.label for task in self._graph.tasks]}
         if disk.exists(path):
             if not self._productions.allow_untrusted:
                 trusted(disk, directory, path)
-            found = msgspec.json.decode(disk.read(path))
-            for what in ours:
-                if found.get(what) != ours[what]:
-                    raise CheckpointMismatchError(
-                        f"{directory}: the productions there are of {what} {found.get(what)!r}, and the pipeline has "
-                        f"{ours[what]!r}. With --delivery=strong or weak it can only go on as it was"
-                    )
+            # Before anything is taken over: a mistake must not end the run whose directory it is.
+            layout = noted_layout(disk, directory)
+            if layout is not None:
+                layout.graph(self._wanted.plan, directory)
             return
         if any(name.startswith("manifest-") for name in disk.list(directory)):
             raise CheckpointMismatchError(
@@ -150,7 +223,7 @@ class ProductionJob(Job):
             )
         try:
             disk.make_directory(directory)
-            disk.write_atomically(path, msgspec.json.encode(ours))
+            disk.write_atomically(path, b"{}")
         except OSError as error:
             raise SnapshotError(f"{path} can't be written: {error}") from error
 
@@ -163,164 +236,3 @@ class ProductionJob(Job):
 
 # Says whose logs are in a directory.
 OWNER = "productions.json"
-
-
-class _ProductionAttempt(Attempt):
-    """From one start of the workers to their end."""
-
-    _job: ProductionJob
-
-    def __init__(self, job: ProductionJob) -> None:
-        super().__init__(job, None)
-        self._is_published_at_end = job._commits_at_end
-        tasks = job._graph.tasks
-        labels = {t.id: frozenset(s.transform.label for s in t.steps if isinstance(s, Output)) for t in tasks}
-        # By subtask, the labels of its sinks.
-        self._writing = {id: labels[id.task] for id in job._subtasks if labels[id.task]}
-        self._count = 0
-        self._recovering = set(job._subtasks)
-        # What was reported and isn't committed: by subtask, in order.
-        self._produced: dict[SubtaskId, list[StagedToken]] = defaultdict(list)
-
-    def run(self) -> str:
-        job, productions = self._job, self._job._productions
-        # Else the workers of a zombie would take the logs over from those of its successor.
-        job._transactions.check()
-        allotted = self._first_transactions()
-        start = ProductionStart(
-            store=None,
-            checkpoint=None,
-            transaction="",
-            attempt=self._name,
-            has_script=job._has_script or job._graph.plan.graph.is_bounded,
-            disk=productions.disk,
-            directory=productions.directory,
-            allotted=dict.fromkeys(job._subtasks, ("",)) | allotted,
-            keeps_transaction=self._is_published_at_end,
-            weak=productions.weak,
-            drops_duplicates=productions.drops_duplicates,
-            group_commit=productions.group_commit,
-        )
-        job._observations.restored(None)
-        job._workers.start(job._graph, start)
-        if job._has_script:
-            self._settle()
-        while True:
-            for subtask, report in job._workers.poll(self._patience()):
-                done = self._hear(subtask, report)
-                if done is not None:
-                    return done
-            if self._look():
-                return PipelineState.CANCELLED
-
-    def _new_transaction(self) -> str:
-        self._count += 1
-        return f"{self._name}-{self._count:06d}"
-
-    def _first_transactions(self) -> dict[SubtaskId, tuple[str, ...]]:
-        transactions = self._job._transactions
-        self._left_open = list(transactions.open)
-        allotted: dict[SubtaskId, tuple[str, ...]]
-        if self._is_published_at_end:
-            # The one that was begun before, if there is one.
-            transaction = next(iter(transactions.open), None) or self._new_transaction()
-            allotted = dict.fromkeys(self._writing, (transaction,))
-        else:
-            allotted = {id: tuple(self._new_transaction() for _ in range(ALLOTTED)) for id in self._writing}
-        new: dict[str, frozenset[str]] = {}
-        for id, own in allotted.items():
-            for each in own:
-                new[each] = new.get(each, frozenset()) | self._writing[id]
-        transactions.begin_all(new)
-        self._left_open = [each for each in self._left_open if each not in new]
-        return allotted
-
-    # What is due
-
-    def _look(self) -> bool:
-        job, now = self._job, self._job._clock()
-        job.look_at_requests()
-        if now >= self._next_look and not self._is_final:
-            self._next_look = now + 250_000
-            job._observations.looked(now, job._workers.counted())
-        if job._wishes & {Wish.CANCEL, Wish.STOP}:
-            return True
-        if Wish.DRAIN in job._wishes and not self._drained:
-            self._drained = True
-            job._workers.send(Drain())
-        while job._savepoints:
-            listener = job._savepoints.popleft()
-            listener(Answer(False, "with --delivery=strong or weak there are no savepoints: everything is durable"))
-        if not self._recovering:
-            self._publish_produced()
-        if self._is_final or (job._has_loops and self._look_at_loops(now)):
-            return False
-        if len(self._completed) == len(job._subtasks) and not self._recovering:
-            # User code has a last chance to fail before what is published at the end is.
-            self._is_final = True
-            job._workers.send(Stop())
-        return False
-
-    # What is reported
-
-    def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
-        if isinstance(report, Recovered):
-            assert subtask is not None
-            self._produced[subtask] = [*report.staged, *self._produced[subtask]]
-            self._recovering.discard(subtask)
-            if not self._recovering:
-                self._clear_up()
-            return None
-        if isinstance(report, Produced):
-            assert subtask is not None
-            self.progressed = True
-            self._produced[subtask] += report.staged
-            return None
-        return super()._hear(subtask, report)
-
-    def _clear_up(self) -> None:
-        """All logs are known: what earlier attempts have staged and isn't in one never happened."""
-        transactions = self._job._transactions
-        known = {transaction for own in self._produced.values() for _, transaction, _ in own}
-        gone = {each for each in self._left_open if each not in known}
-        transactions.abort(but=[each for each in transactions.open if each not in gone])
-
-    def _staged(self) -> dict[str, list[tuple[str, Any]]]:
-        staged: dict[str, list[tuple[str, Any]]] = defaultdict(list)
-        for subtask in sorted(self._produced):
-            for label, transaction, token in self._produced[subtask]:
-                staged[label].append((transaction, token))
-        return dict(staged)
-
-    def _publish_produced(self) -> None:
-        """Commit what is in the logs, and allot as many transactions again."""
-        if self._is_published_at_end or not any(self._produced.values()):
-            return
-        job = self._job
-        committed = job._transactions.commit(self._staged())
-        # Before anybody writes down that these are committed, they are no longer written down as open.
-        allotted: dict[SubtaskId, tuple[str, ...]] = {}
-        for subtask, own in self._produced.items():
-            count = len({transaction for _, transaction, _ in own})
-            allotted[subtask] = tuple(self._new_transaction() for _ in range(count))
-        job._transactions.begin_all({each: self._writing[id] for id, own in allotted.items() for each in own})
-        self._produced.clear()
-        job.checkpoints_completed += 1
-        job._workers.send(Allot(committed, allotted))  # type: ignore[arg-type]
-
-    def _has_stopped(self, report: Stopped) -> str | None:
-        job = self._job
-        self._tallies.append(report.tally)
-        if len(self._tallies) < job._workers.slots:
-            return None
-        state = PipelineState.DRAINED if self._drained else PipelineState.DONE
-        staged = self._staged()
-        disk = job._productions.disk
-        job._transactions.check()
-        try:
-            disk.write_atomically(job._ended_path, pickle.dumps((state, staged), protocol=5))
-        except OSError as error:
-            raise SnapshotError(f"{job._ended_path} can't be written: {error}") from error
-        job._end(state, staged)
-        job._observations.ended(job._clock(), self._tallies)
-        return state

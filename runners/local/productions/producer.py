@@ -154,11 +154,13 @@ class Producer:
             inbox.restore(replay.seen(id))
         for id, outbox in self._outboxes.items():
             outbox.restore(replay.kept(id), replay.acknowledged.get(id, 0))
+        staged = tuple(replay.staged)
         self._staged = replay.staged
         self.subtask.start(replay.restored(self.subtask.id.index, self._parallelism), replay.heard)
         self._stage()
         pending = self._begin_log()
-        self._release(Recovered(tuple(self._staged)))
+        # What was staged meanwhile is reported as what else is produced.
+        self._release(Recovered(staged))
         for outbox in self._outboxes.values():
             outbox.send_again()
         self._is_durable(pending)

@@ -88,9 +88,31 @@ class Production(NamedTuple):
         return pickle.dumps(tuple(self), protocol=5)
 
 
-def production_of(record: bytes) -> Production:
-    """The production that a record is of."""
-    return Production(*pickle.loads(record))
+class Inherited(NamedTuple):
+    """What a log begins with whose subtask goes on from others: there were more of them, or fewer.
+
+    Attributes:
+      parts: of each of them its chunks, its number, and how many there were.
+      staged, tally: as in a production.
+    """
+
+    parts: tuple[tuple[bytes, int, int], ...]
+    staged: tuple[StagedToken, ...]
+    tally: Tally
+
+    def record(self) -> bytes:
+        """As bytes."""
+        return pickle.dumps((_INHERITED, *self), protocol=5)
+
+
+def production_of(record: bytes) -> Production | Inherited:
+    """What a record is of."""
+    first, *rest = pickle.loads(record)
+    return Inherited(*rest) if first == _INHERITED else Production(first, *rest)
+
+
+# Begins a record, where a production says whether it is whole.
+_INHERITED = "inherited"
 
 
 def back(id: ChannelId) -> ChannelId:

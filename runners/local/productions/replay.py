@@ -10,7 +10,7 @@ from ..channel import ChannelId
 from ..subtask import Heard
 from ..tally import Tally
 from .differences import CHAINED
-from .production import ChunkKey, Production, Sent, StagedToken, production_of
+from .production import ChunkKey, Inherited, Production, Sent, StagedToken, production_of
 
 
 class Replay:
@@ -34,12 +34,21 @@ class Replay:
         self._newest: dict[ChunkKey, Chunk] = {}
         self._seen: dict[ChannelId, SeenIds] = {}
         self._outputs: dict[ChannelId, list[Sent]] = {}
+        # Until a production says everything.
+        self._inherited: tuple[tuple[bytes, int, int], ...] = ()
         for record in records:
-            self._add(production_of(record))
+            entry = production_of(record)
+            self._add(entry) if isinstance(entry, Production) else self._inherit(entry)
+
+    def _inherit(self, inherited: Inherited) -> None:
+        self.productions += 1
+        self._inherited = inherited.parts
+        self.staged, self.tally = list(inherited.staged), inherited.tally
 
     def _add(self, production: Production) -> None:
         self.productions += 1
         if production.is_whole:
+            self._inherited = ()
             self._chained, self._newest, self._seen, self._outputs, self.staged = [], {}, {}, {}, []
         for key in production.gone:
             del self._newest[key]
@@ -67,8 +76,20 @@ class Replay:
         if not self.productions:
             return None
         restored = Restored(index, parallelism)
+        for chunks, old_index, old_parallelism in self._inherited:
+            restored.add([chunks_of([chunks])], old_index, old_parallelism)
         restored.add([self._chained, list(self._newest.values())], index, parallelism)
         return restored
+
+    def chunks(self) -> list[Chunk]:
+        """What it has, as a part of a snapshot; of what is inherited and not begun with, as it was."""
+        inherited = [chunk for chunks, _, _ in self._inherited for chunk in chunks_of([chunks])]
+        return [*inherited, *self._chained, *self._newest.values()]
+
+    @property
+    def outputs(self) -> list[ChannelId]:
+        """The channels that something was put out on."""
+        return list(self._outputs)
 
     def seen(self, id: ChannelId) -> KeptIds:
         """What was taken on an input."""

@@ -39,15 +39,6 @@ def test_a_run_that_has_ended_has_nothing_left_to_do(tmp_path: pathlib.Path) -> 
     assert ["a line"] == [line for file in tmp_path.glob("out*") for line in file.read_text().splitlines()]
 
 
-def test_another_parallelism_is_refused_and_names_both(tmp_path: pathlib.Path) -> None:
-    """Each subtask has a log of its own."""
-    kept = f"--checkpoint_dir={tmp_path}"
-    run("--delivery=strong", kept, "--parallelism=2", "--workers=1")
-
-    with pytest.raises(CheckpointMismatchError, match="are of parallelism 2, and the pipeline has 1"):
-        run("--delivery=strong", kept)
-
-
 def test_other_steps_are_refused_by_name(tmp_path: pathlib.Path) -> None:
     """Their state would belong to nobody."""
     run("--delivery=strong", f"--checkpoint_dir={tmp_path}")

@@ -79,7 +79,7 @@ def test_a_zombie_begins_nothing_and_its_successor_forgets_nothing(
     successor.take_over("bb")
     begun(successor, "of the successor")
 
-    with pytest.raises(StaleWriterError, match="dir/sinks: 00000002-bb has taken over from 00000001-aa"):
+    with pytest.raises(StaleWriterError, match="dir/job: 00000002-bb has taken over from 00000001-aa"):
         late(zombie)
 
     assert ["in time", "of the successor"] == open_transactions(disk, "dir")

@@ -1,0 +1,104 @@
+"""The logs of all subtasks as one snapshot: what each has, and what is in flight between them.
+
+At any moment the logs together are a consistent cut: what a sender has put out and its receiver has not taken is in the
+sender's log, and what was taken is in the receiver's, with all that came of it.  So there is no need for
+barriers to take a savepoint, nor to go on with another number of subtasks: whoever has taken all logs
+over reads them, and finds the same chunks as in an unaligned checkpoint.  (What weak productions have sent and not
+written down is made again, from inputs that they have not acknowledged.)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from ...execution.disk import Disk
+from ...execution.execution_graph import ExecutionGraph
+from ...execution.partitioning import owner
+from ...execution.production_log import ProductionLog
+from ...execution.seen_ids import SeenIds
+from ...execution.task_snapshot import NEWS, Chunk, on_the_way, records_of
+from ..channel import ChannelId
+from ..messages import ClockMoved, Elements, Message, SignalCame
+from ..pipe_channel import message_of
+from ..subtask import SubtaskId
+from ..tally import Tally, sum_of
+from ..workers import ids_of
+from .production import Inherited, StagedToken
+from .replay import Replay
+from .slot import log_directory
+
+
+@attrs.frozen
+class Folded:
+    """A consistent cut.
+
+    Attributes:
+      parallelism: how many subtasks each task had.
+      parts: of each subtask its chunks, with what is in flight to it.
+      staged: what sinks have staged and isn't known to be committed.
+      tally: what was counted.
+    """
+
+    parallelism: int
+    parts: dict[SubtaskId, list[Chunk]]
+    staged: tuple[StagedToken, ...]
+    tally: Tally
+
+    def inherited(self, id: SubtaskId, parallelism: int) -> Inherited:
+        """What one of so many subtasks goes on from; what isn't of a key is everybody's to look at."""
+        parts = []
+        for old, chunks in self.parts.items():
+            mine = [chunk for chunk in chunks if chunk.group is None or owner(chunk.group, parallelism) == id.index]
+            if mine:
+                parts.append((b"".join(records_of(mine)), old.index, self.parallelism))
+        is_first = id == SubtaskId(0, 0)
+        return Inherited(tuple(parts), self.staged if is_first else (), self.tally if is_first else Tally())
+
+
+def fold(execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str) -> Folded:
+    """Take all logs over, and read them.  Nobody may be writing any more: whoever does is refused.
+
+    Raises what `ProductionLog.take_over` does.
+    """
+    replays: dict[SubtaskId, Replay] = {}
+    for id in ids_of(execution_graph):
+        replays[id] = Replay(ProductionLog(disk, log_directory(directory, id)).take_over(token))
+    parts = {id: replay.chunks() for id, replay in replays.items()}
+    for id, chunks in _in_flight(execution_graph, replays):
+        parts[id] += chunks
+    staged = [token for replay in replays.values() for token in replay.staged]
+    tally = sum_of([replay.tally for replay in replays.values()])
+    return Folded(execution_graph.parallelism, parts, tuple(staged), tally)
+
+
+def _in_flight(
+    execution_graph: ExecutionGraph, replays: dict[SubtaskId, Replay]
+) -> Iterator[tuple[SubtaskId, list[Chunk]]]:
+    """By receiver, the elements, and the news, that it has not taken."""
+    ends = {edge.id: (task.id, edge) for task in execution_graph.tasks for edge in task.inputs}
+    rows: defaultdict[tuple[SubtaskId, int], list[object]] = defaultdict(list)
+    news: dict[SubtaskId, list[Message]] = {}
+    for replay in replays.values():
+        for channel in replay.outputs:
+            target = SubtaskId(ends[channel.edge][0], channel.target)
+            told: list[Message] = []
+            for message in _untaken(replay, replays[target], channel):
+                if isinstance(message, Elements):
+                    rows[target, channel.edge] += message.bundle.rows()
+                elif isinstance(message, (ClockMoved, SignalCame)):
+                    told.append(message)
+            # On every channel comes the same; one may be behind another.
+            if len(told) > len(news.get(target, ())):
+                news[target] = told
+    for (target, edge), own in rows.items():
+        yield target, on_the_way(execution_graph.plan, ends[edge][1], own)
+    for target, told in news.items():
+        yield target, [Chunk("", NEWS, None, told)]
+
+
+def _untaken(sender: Replay, receiver: Replay, channel: ChannelId) -> Iterable[Message]:
+    seen = SeenIds(receiver.seen(channel))
+    return (message_of(sent.kind, sent.payload) for sent in sender.kept(channel) if sent.number not in seen)

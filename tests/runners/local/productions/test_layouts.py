@@ -1,0 +1,197 @@
+"""Going on with other subtasks, and savepoints: what all logs come to at once is right at any moment."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+from restartable_streams import FailingDisk, Stream
+
+import penstock as beam
+from penstock.runners.execution.disk import LocalDisk
+from penstock.runners.execution.execution_graph import cut, whole
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.local.job import JobSettings
+from penstock.runners.local.productions.job import ProductionJob, Productions
+from penstock.runners.local.requests import Answer
+from penstock.runners.local.restarts import Restarts
+from penstock.runners.local.simulated_workers import SimulatedWorkers
+from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
+from penstock.runners.local.transactions import committing_often
+from penstock.sdk.errors import CheckpointMismatchError
+from penstock.sdk.runner import PipelineState
+
+Visit = Callable[[ProductionJob], object]
+
+
+@pytest.fixture
+def stream(tmp_path: pathlib.Path) -> Stream:
+    """A stream of a test's own."""
+    return Stream(tmp_path)
+
+
+def job_of(stream: Stream, parallelism: int, visit: Visit, label: str = "Sum") -> ProductionJob:
+    """One that is about to start, which somebody visits whenever it waits."""
+    stream.disk = FailingDisk()
+    world = SimulatedWorld(5, Misfortunes())
+    plan = fuse(committing_often(stream.pipeline(label).graph()), lambda _: False)
+    job = ProductionJob(
+        whole(plan) if parallelism == 1 else cut(plan, parallelism),
+        SimulatedWorkers(parallelism, world, lambda: visit(job)),
+        JobSettings(restarts=Restarts(0)),
+        Productions(stream.disk, str(stream.checkpoints)),
+        world.clock,
+        world.sleep,
+    )
+    return job
+
+
+def stopped(stream: Stream, parallelism: int, commits: int) -> ProductionJob:
+    """Run with so many subtasks, until sinks have committed so often, and then stop at once."""
+
+    def visit(job: ProductionJob) -> None:
+        if job.checkpoints_completed >= commits:
+            job.cancel()
+
+    job = job_of(stream, parallelism, visit)
+    job.run()
+    assert PipelineState.CANCELLED == job.state
+    assert len(stream.rows()) < len(stream.expected())
+    return job
+
+
+def test_a_stream_goes_on_with_more_subtasks_and_then_with_one(stream: Stream) -> None:
+    """State, positions and what was in flight between subtasks are found by those that have the keys now."""
+    for parallelism in (2, 3):
+        stopped(stream, parallelism, 1)
+    last = job_of(stream, 1, lambda job: None)
+    last.run()
+
+    assert (PipelineState.DONE, stream.expected()) == (last.state, stream.rows())
+
+
+def test_logs_of_subtasks_that_there_are_no_longer_are_removed(stream: Stream) -> None:
+    """Only those of the newest layout are there."""
+    stopped(stream, 3, 1)
+    before = list(stream.checkpoints.glob("productions/*/productions-*"))
+    stopped(stream, 2, 1)
+
+    assert 6 == len(before)
+    assert [] == list(stream.checkpoints.glob("productions/*/productions-*"))
+    assert 4 == len(list(stream.checkpoints.glob("layout-2/productions/*/productions-*")))
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_checkpoints_go_on_from_a_savepoint_of_productions(stream: Stream, parallelism: int) -> None:
+    """It is like any other, and the stream that it was taken of goes on beside it."""
+    answers: list[Answer] = []
+
+    def visit(job: ProductionJob) -> None:
+        if answers:
+            job.cancel()
+        elif job.checkpoints_completed == 3:
+            job.take_savepoint(answers.append)
+
+    job_of(stream, 2, visit).run()
+    stream.checkpoints = stream.checkpoints / "savepoints"
+    assert 1 == len(list(stream.checkpoints.glob("*.savepoint")))
+    last = stream.job(parallelism)
+    last.run()
+
+    (answer,) = set(answers)
+    assert (True, 1) == (answer.is_done, answer.epoch)
+    assert (PipelineState.DONE, stream.expected()) == (last.state, stream.rows())
+
+
+def test_a_stream_goes_on_behind_its_savepoints(stream: Stream) -> None:
+    """Workers wait while one is written; then they are where they were."""
+    answers: list[Answer] = []
+
+    def visit(job: ProductionJob) -> None:
+        if len(answers) < 3 and job.checkpoints_completed > 2 * len(answers):
+            job.take_savepoint(answers.append)
+
+    job = job_of(stream, 2, visit)
+    job.run()
+
+    assert [1, 2, 3] == sorted({answer.epoch for answer in answers if answer.epoch is not None})
+    assert (PipelineState.DONE, stream.expected()) == (job.state, stream.rows())
+
+
+def test_a_savepoint_that_cant_be_written_is_answered_for_and_the_stream_goes_on(stream: Stream) -> None:
+    """The disk has no room for it, but for logs."""
+    answers: list[Answer] = []
+
+    def visit(job: ProductionJob) -> None:
+        if not answers and job.checkpoints_completed == 2:
+            job.take_savepoint(answers.append)
+
+    job = job_of(stream, 2, visit)
+
+    def full(path: str) -> None:
+        if "savepoints/files" in path:
+            raise OSError(28, "No space left on device", path)
+
+    stream.disk.before = full
+    job.run()
+
+    assert not answers[0].is_done
+    assert "the savepoint failed: " in answers[0].text
+    assert "No space left" in answers[0].text
+    assert (PipelineState.DONE, stream.expected()) == (job.state, stream.rows())
+
+
+def test_other_steps_are_refused_with_another_number_of_subtasks_too(stream: Stream) -> None:
+    """Before anything is touched."""
+    stopped(stream, 2, 1)
+    before = sorted(stream.checkpoints.rglob("*"))
+
+    with pytest.raises(CheckpointMismatchError, match=r"Sum.*and the pipeline has .*Total"):
+        job_of(stream, 3, lambda job: None, label="Total").run()
+    assert before == sorted(stream.checkpoints.rglob("*"))
+
+
+def test_a_bounded_pipeline_goes_on_with_another_number_and_publishes_all_of_it(stream: Stream) -> None:
+    """What the others have staged before is in the one transaction that is committed at the end."""
+    out = stream.directory / "lines"
+
+    def job(parallelism: int, visit: Visit) -> ProductionJob:
+        p = beam.Pipeline()
+        _ = (
+            p
+            | beam.Create(range(3000))
+            | beam.Map(lambda n: (n % 7, n))
+            | beam.GroupByKey()
+            | beam.io.WriteToText(str(out))
+        )
+        plan = fuse(p.graph(), lambda _: False)
+        world = SimulatedWorld(9, Misfortunes())
+        made = ProductionJob(
+            whole(plan) if parallelism == 1 else cut(plan, parallelism),
+            SimulatedWorkers(parallelism, world, lambda: visit(made)),
+            JobSettings(restarts=Restarts(0)),
+            Productions(LocalDisk(), str(stream.checkpoints)),
+            world.clock,
+            world.sleep,
+        )
+        return made
+
+    visits = 0
+
+    def visit(made: ProductionJob) -> None:
+        nonlocal visits
+        visits += 1
+        if visits > 3:
+            made.cancel()
+
+    for parallelism in (2, 3):
+        visits = 0
+        job(parallelism, visit).run()
+    assert [] == list(stream.directory.glob("lines*"))
+    last = job(1, lambda made: None)
+    last.run()
+
+    lines = [line for file in stream.directory.glob("lines*") for line in file.read_text().splitlines()]
+    assert (PipelineState.DONE, 7) == (last.state, len(lines))
+    assert sorted(range(3000)) == sorted(n for line in lines for n in eval(line)[1])
