@@ -64,6 +64,8 @@ class GrowingTextSource(UnboundedSource[Any]):
         self.delimiter = delimiter
         self.with_filename = with_filename
         self.transform = transform
+        # Else a line's event time is when it was read.
+        self.repeatable = times.timestamp_fn is not None
 
     def partitions(self) -> Sequence[str]:
         return [file.path for file in matching_files(self.pattern, EmptyMatchTreatment.ALLOW, self.transform)]

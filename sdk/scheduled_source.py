@@ -45,6 +45,13 @@ class ScheduledSource(UnboundedSource[T]):
         self.number_of_partitions = partitions
         self.times = times
 
+    @property
+    def repeatable(self) -> bool:  # type: ignore[override]
+        """Whether event times don't depend on when it is read."""
+        if self.times is not None:
+            return self.times.timestamp_fn is not None
+        return self.begin is not None and self.elements is not None
+
     def elements_at(self, indices: range, due: list[int] | None) -> tuple[list[T], list[int] | None]:
         """The elements of these numbers, and their event times: those they are due at, or others."""
         raise NotImplementedError(f"{type(self).__name__}.elements_at")

@@ -28,6 +28,9 @@ class UnboundedSource(ABC, Generic[T]):
     Attributes:
       replayable: whether a reader opened at an offset gives the elements after it again.  A
         runner that promises to lose nothing refuses a source that can't.
+      repeatable: whether those are the very same elements, with the same timestamps, in the same
+        order, each time, also of one opened at the beginning.  Then a subtask that has lost nothing
+        needn't start again with one that reads (`--recovery=region`).
       discovery_interval: every how many seconds new partitions are to be looked for; None
         where there will never be any.
 
@@ -52,6 +55,7 @@ class UnboundedSource(ABC, Generic[T]):
     """
 
     replayable: bool = True
+    repeatable: bool = False
     discovery_interval: float | None = None
 
     @abstractmethod

@@ -14,6 +14,10 @@ attempt.py           from one start of the workers to their end: checkpoints, an
 coordinator.py       when a checkpoint begins, and who has acknowledged it
 transactions.py      sinks: prepared, committed, aborted
 tally.py             what was counted
+region_recovery.py   some go back to the last checkpoint, and the others go on
+region.py            who has to go back
+repeatable_tasks.py  which tasks say the same again
+handing_over.py      pipes between processes that run
 vitals.py            how a job is getting on
 metrics_port.py      the same for Prometheus
 job_progress.py      the same on a terminal
@@ -40,6 +44,8 @@ barriers.py          what comes of a barrier
 alignment.py         ABS, algorithm 1
 overtaking.py        unaligned barriers
 loop_log.py          ABS, algorithm 2
+numbering.py         what is sent has numbers
+repetitions.py       what comes again is dropped by them
 injector.py          a source's partitions, offsets and watermarks
 script_injector.py   a script, played event by event
 
@@ -52,6 +58,7 @@ A simulation:
 simulation.py        a whole run under a seed, and what has to come of it
 simulated_world.py   time, chance and misfortune
 simulated_workers.py slots in one thread, whose every next step is drawn
+simulated_pipes.py   channels, and deliveries that come twice
 simulated_sink.py    a table that holds everybody to the rules of two-phase commit
 simulated_graph.py   the pipeline with such sinks, and once in batch
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +27,23 @@ from .commands import (
     Pause,
     Play,
     Quiet,
+    Report,
+    Rewind,
+    Rewound,
     Stop,
     Stopped,
 )
 from .coordinator import Coordinator
 from .messages import Barrier, BarrierKind
+from .region import touching
+from .region_recovery import RegionRecovery
+from .repetitions import NotRepeatedError
 from .requests import Answer, Wish
 from .slot import SINKS, Start, part_name
-from .subtask import Completed, Played, Settled, SubtaskId
+from .subtask import CaughtUp, Completed, Played, Settled, SubtaskId
 from .tally import Tally
 from .transactions import Staged
+from .workers import WorkerDied
 
 if TYPE_CHECKING:
     from .job import Job
@@ -85,6 +92,11 @@ class Attempt:
         self._tallies: list[Tally] = []
         self._drained = False
         self.progressed = False
+        # Where subtasks go back to, and what they had staged and counted there in this attempt.
+        self._newest = checkpoint
+        self._staged_at: dict[SubtaskId, Staged] = {}
+        self._counted_at: dict[SubtaskId, Tally] = {}
+        self._regions = RegionRecovery(job._graph) if job._settings.recovers_regions else None
 
     def _next_transaction(self) -> str:
         """What sinks write to from the next barrier on; its name says in which epoch that is."""
@@ -95,16 +107,32 @@ class Attempt:
         if job._commits_at_end and job._unfinished is not None:
             transaction = job._unfinished
         job._transactions.begin(transaction)
+        self._transaction = transaction
         return transaction
 
     def prepare(self) -> None:
         """Have the sinks take a first transaction."""
-        self._transaction = self._next_transaction()
+        self._next_transaction()
 
     def run(self) -> str:
         """Run until the end; the state of the run then."""
         job = self._job
-        start = Start(
+        start = self._start = self._first_start()
+        job._observations.restored(None if self._checkpoint is None else self._checkpoint.epoch)
+        job._workers.start(job._graph, start)
+        if job._has_script:
+            self._settle()
+        while True:
+            for subtask, report in self._reports():
+                done = self._hear(subtask, report)
+                if done is not None:
+                    return done
+            if self._look():
+                return PipelineState.CANCELLED
+
+    def _first_start(self) -> Start:
+        job, regions = self._job, self._regions
+        return Start(
             job._store,
             self._checkpoint,
             self._transaction,
@@ -112,18 +140,22 @@ class Attempt:
             job._has_script or job._graph.plan.graph.is_bounded,
             job._settings.aligns,
             job._settings.logs,
+            fail_alone=regions is not None,
+            repeatable=frozenset() if regions is None else regions.repeatable,
+            drops_repetitions=job._settings.drops_repetitions,
         )
-        job._observations.restored(None if self._checkpoint is None else self._checkpoint.epoch)
-        job._workers.start(job._graph, start)
-        if job._has_script:
-            self._settle()
-        while True:
-            for subtask, report in job._workers.poll(self._patience()):
-                done = self._hear(subtask, report)
-                if done is not None:
-                    return done
-            if self._look():
-                return PipelineState.CANCELLED
+
+    def _reports(self) -> list[Report]:
+        """What there is to hear; a worker's death may be made good at once."""
+        try:
+            return self._job._workers.poll(self._patience())
+        except WorkerDied as death:
+            if self._regions is None or death.number is None:
+                raise
+            lost = self._job._workers.gone() | {death.number}
+            failed = [id for id in self._job._subtasks if id.index % self._job._workers.slots in lost]
+            self._recover_region(failed, death, lost)
+            return []
 
     def _patience(self) -> float:
         return 0.05
@@ -140,6 +172,9 @@ class Attempt:
         if Wish.CANCEL in job._wishes:
             self._abort_what_is_open()
             return True
+        if self._regions is not None and self._regions.is_under_way:
+            # Neither a checkpoint nor a drain before all are at one point of the stream again.
+            return False
         if Wish.DRAIN in job._wishes and not self._drained:
             self._drained = True
             job._workers.send(Drain())
@@ -222,12 +257,86 @@ class Attempt:
         else:
             workers.send(Play())
 
+    # Some go back, and the others go on
+
+    def _recover_region(
+        self, failed: Collection[SubtaskId], error: Exception, lost: frozenset[int] = frozenset()
+    ) -> None:
+        """Have those go back that have to; raises the error if that is everybody, or can't be done."""
+        job, regions = self._job, self._regions
+        assert regions is not None
+        region = regions.region_of(failed)
+        # A script waits for everybody after each event, and what is drained isn't read again.
+        needs_all = job._has_script or job._has_loops or self._is_final or self._drained
+        if needs_all or self._newest is None or len(region) == len(job._subtasks):
+            raise error
+        wait = job.restarts.after_failure(self.progressed)
+        self.progressed = False
+        if wait is None:
+            raise error
+        _logger.warning(
+            "the pipeline failed, and %d of its %d subtasks start again in %.1f seconds, from epoch %d: %s",
+            len(region),
+            len(job._subtasks),
+            wait,
+            self._newest.epoch,
+            error,
+        )
+        job._observations.restarted(str(error))
+        job.wait_for_restart(wait)
+        try:
+            self._go_back(region, lost)
+        except Exception as why:
+            _logger.warning("the region can't be restarted, so the whole is: %s", why)
+            raise error from why
+
+    def _go_back(self, region: frozenset[SubtaskId], lost: frozenset[int]) -> None:
+        job, regions = self._job, self._regions
+        assert regions is not None
+        assert job._store is not None
+        if self._coordinator.epoch is not None:
+            # A savepoint is still wanted.
+            self._listeners, self._kind = [], CheckpointKind.CHECKPOINT
+            self._drop(job._store, self._coordinator.epoch)
+        # What is in the changes that follow is to rest on parts that are there.
+        self._chain = LONGEST_CHAIN
+        self._completed -= region
+        carried = {label: list(tokens) for label, tokens in job._carried.items()}
+        for id in sorted(region):
+            for label, tokens in self._staged_at.pop(id, {}).items():
+                carried.setdefault(label, []).extend(job._transactions.still_open(tokens))
+        job._carried = carried
+        regions.go_back(region, [id for id in region if id.index % job._workers.slots in lost])
+        rewind = Rewind(
+            regions.generation,
+            region,
+            touching(job._graph, region),
+            self._newest,
+            self._transaction,
+            job._token(),
+            job._barriers,
+            {id: tally for id, tally in self._counted_at.items() if id in region},
+        )
+        job._workers.rewind(self._start.gone_back(rewind), rewind, lost)
+        if job._settings.stops_the_world:
+            job._workers.send(Pause(False))
+
     # What is reported
 
     def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
         """Take in a report; the state of the run, if it is over."""
+        if subtask is not None and self._regions is not None and self._regions.is_old(subtask):
+            return None
         if isinstance(report, Failed):
-            raise local(report.error)
+            error = local(report.error)
+            if subtask is None or isinstance(error, (SnapshotError, NotRepeatedError)):
+                raise error
+            self._recover_region([subtask], error)
+            return None
+        if isinstance(report, Rewound):
+            assert self._regions is not None
+            self._regions.have_heard(report.generation, report.subtasks)
+            return None
         if isinstance(report, Stopped):
             return self._has_stopped(report)
         assert subtask is not None
@@ -243,6 +352,9 @@ class Attempt:
             if not self._settling:
                 self._settling = None
                 self._has_settled(report.number)
+        elif isinstance(report, CaughtUp):
+            assert self._regions is not None
+            self._regions.has_caught_up(subtask, report)
         elif isinstance(report, Declined):
             if report.epoch == self._coordinator.epoch:
                 self._give_up(report.why)
@@ -262,16 +374,19 @@ class Attempt:
         if self._is_final:
             raise PenstockError(f"{job._store.directory}: the last checkpoint, of epoch {epoch}, failed: {why}")
         _logger.warning("%s: checkpoint %d failed: %s", job._store.directory, epoch, why)
-        # That may be what has failed.
-        if job._store.is_open(epoch):
-            job._store.abort(epoch)
-        coordinator.over(job._clock())
-        job._observations.checkpoint_failed()
+        self._drop(job._store, epoch)
         self._tell(Answer(False, f"the savepoint failed: {why}"))
-        # What had changed is in the parts that are gone.
-        self._chain = LONGEST_CHAIN
         if job._settings.stops_the_world:
             job._workers.send(Pause(False))
+
+    def _drop(self, store: SnapshotStore, epoch: int) -> None:
+        # That may be what has failed.
+        if store.is_open(epoch):
+            store.abort(epoch)
+        self._coordinator.over(self._job._clock())
+        self._job._observations.checkpoint_failed()
+        # What had changed is in the parts that are gone.
+        self._chain = LONGEST_CHAIN
 
     def _complete(self, epoch: int, parts: dict[SubtaskId, Acknowledged]) -> None:
         """All parts of a checkpoint are durable: commit it, and then the sinks."""
@@ -303,6 +418,8 @@ class Attempt:
                 self._give_up(str(error))
                 return
             self._chain = 0 if self._is_whole else self._chain + 1
+        self._staged_at = {id: report.staged for id, report in parts.items()}
+        self._counted_at = {id: report.tally for id, report in parts.items() if report.tally is not None}
         transactions: tuple[str, ...] = ()
         if not job._commits_at_end or self._ends is not None:
             transactions = job._transactions.commit(staged)
@@ -343,7 +460,7 @@ class Attempt:
             metadata["ended"] = self._ends
         elif job._commits_at_end:
             metadata["transaction"] = self._transaction
-        job.last_checkpoint = store.commit(epoch, references, metadata, self._kind)
+        job.last_checkpoint = self._newest = store.commit(epoch, references, metadata, self._kind)
         job._unfinished = metadata.get("transaction")
 
     @property

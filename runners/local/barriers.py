@@ -50,7 +50,10 @@ class Barriers:
         self._report = report
         regular = [id for id in inputs if edges[id.edge].kind is not EdgeKind.BACK]
         self.back = [id for id in inputs if id not in regular]
+        self._regular, self._aligns = regular, aligns
         self._alignment = Alignment(regular, aligns)
+        # Barriers up to this number ask for nothing any more.
+        self._past = -1
         self._overtaking = Overtaking(regular)
         self._loop_log = LoopLog(self.back, logs)
         # What is to be reported when the barrier has come back.
@@ -71,10 +74,17 @@ class Barriers:
 
     def came(self, id: ChannelId, barrier: Barrier) -> None:
         """A barrier has been taken from an input."""
+        if barrier.number <= self._past:
+            return
         if id in self.back:
             self._came_back(id, barrier)
         elif self._alignment.arrived(id, barrier.number):
             self.at_barrier(barrier)
+
+    def forget(self, number: int) -> None:
+        """No barrier up to this number will come on all inputs any more: wait for none of them."""
+        self._past = number
+        self._alignment = Alignment(self._regular, self._aligns)
 
     def at_barrier(self, barrier: Barrier) -> None:
         """The barrier has come on all inputs: forward it, and take the snapshot (ABS, algorithm 1)."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ..execution.manifest import PartReference
+from ..execution.manifest import Checkpoint, PartReference
 from ..execution.remote_error import RemoteError
+from .channel import ChannelId
 from .messages import Barrier
-from .subtask import Completed, Played, Settled, SubtaskId
+from .subtask import CaughtUp, Completed, Played, Settled, SubtaskId
 from .tally import Tally
 
 
@@ -48,6 +50,31 @@ class Stop(NamedTuple):
     """It is over: tear down user code, and report what has been counted."""
 
 
+class Rewind(NamedTuple):
+    """Some subtasks go back to a checkpoint; the others keep what they have.
+
+    Attributes:
+      generation: how many times that has been, in this attempt.
+      region: who goes back.
+      channels: those that begin or end at one of them: new ones take their places.
+      checkpoint: where they go back to; None for the beginning.
+      transaction, attempt: what their sinks write to at first, and in whose name.
+      number: that of the last barrier before.
+      tallies: what they had counted at the checkpoint.
+      ends: the pipes that are handed to a process with this: of which channel, and whether it is the one to send on.
+    """
+
+    generation: int
+    region: frozenset[SubtaskId]
+    channels: tuple[ChannelId, ...]
+    checkpoint: Checkpoint | None
+    transaction: str
+    attempt: str
+    number: int
+    tallies: Mapping[SubtaskId, Tally]
+    ends: tuple[tuple[ChannelId, bool], ...] = ()
+
+
 Command: TypeAlias = Inject | Play | Quiet | Pause | Drain | Commit | Stop
 
 
@@ -75,6 +102,13 @@ class Declined(NamedTuple):
     why: str
 
 
+class Rewound(NamedTuple):
+    """A slot's subtasks of a region are those from before no more: whatever they say from now on counts."""
+
+    generation: int
+    subtasks: tuple[SubtaskId, ...]
+
+
 class Stopped(NamedTuple):
     """A slot has torn down all that it had."""
 
@@ -82,7 +116,7 @@ class Stopped(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Something in a slot has failed."""
+    """Something in a slot has failed; or a subtask, of which the others take no notice."""
 
     error: RemoteError
 
@@ -97,9 +131,9 @@ class Counted(NamedTuple):
 
 
 # What the whole slot says.
-SlotReport: TypeAlias = Stopped | Failed | Counted
+SlotReport: TypeAlias = Stopped | Failed | Counted | Rewound
 
 # What one of its subtasks does.
-SubtaskReport: TypeAlias = Acknowledged | Declined | Settled | Played | Completed
+SubtaskReport: TypeAlias = Acknowledged | Declined | Settled | Played | Completed | CaughtUp | Failed
 
 Report: TypeAlias = tuple[SubtaskId | None, SubtaskReport | SlotReport]

@@ -7,15 +7,16 @@ import multiprocessing
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 
 from ..execution.execution_graph import EdgeKind, ExecutionGraph
 from .channel import ChannelId
-from .commands import Command, Counted, Report, Stopped
+from .commands import Command, Counted, Report, Rewind, Stopped
 from .conversation import Conversation
+from .handing_over import hand_over
 from .heartbeats import SILENCE, Heartbeats
 from .slot import Start
 from .slot_process import SlotProcess
@@ -30,8 +31,9 @@ class Launch(NamedTuple):
 
     Attributes:
       number: its slot's.
-      pipes: both ends of the pipes between all slots.
-      controls: of each worker the job's end, and its own.
+      pipes: both ends of the pipes between slots.
+      ours, theirs: the job's end of the pipe for commands and reports, and the worker's.
+      foreign: the ends that others have of theirs.
     """
 
     number: int
@@ -39,7 +41,9 @@ class Launch(NamedTuple):
     ids: list[SubtaskId]
     start: Start
     pipes: dict[ChannelId, tuple[socket.socket, socket.socket]]
-    controls: list[tuple[Connection, Connection]]
+    ours: Connection
+    theirs: Connection
+    foreign: list[Connection]
     beats: Heartbeats
 
 
@@ -66,10 +70,8 @@ class ForkedWorkers(Workers):
         self._counted: dict[int, Counted] = {}
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
+        self._graph = execution_graph
         pipes = {id: socket.socketpair() for id in _between(execution_graph, start, self.slots)}
-        own: list[list[SubtaskId]] = [[] for _ in range(self.slots)]
-        for id in ids_of(execution_graph):
-            own[id.index % self.slots].append(id)
         controls = [Pipe() for _ in range(self.slots)]
         self._controls = [ours for ours, _ in controls]
         self._conversations = [Conversation(start.attempt) for _ in controls]
@@ -77,28 +79,86 @@ class ForkedWorkers(Workers):
         beats = self._beats = Heartbeats(self.slots)
         self._silent = set()
         self._stopped = set()
-        for number in range(self.slots):
-            launch = Launch(number, execution_graph, own[number], start, pipes, controls, beats)
+        for number, (ours, theirs) in enumerate(controls):
+            foreign = [end for other in controls for end in other if end not in (ours, theirs)]
+            launch = Launch(number, execution_graph, self._ids_in(number), start, pipes, ours, theirs, foreign, beats)
             self._processes.append(self._launch(launch))
         for _, theirs in controls:
             theirs.close()
-        for pair in pipes.values():
-            for end in pair:
-                end.close()
+        _close(pipes)
+
+    def _ids_in(self, number: int) -> list[SubtaskId]:
+        """The subtasks of a slot."""
+        return [id for id in ids_of(self._graph) if id.index % self.slots == number]
+
+    def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
+        for number in lost:
+            self._bury(number)
+        changed = set(rewind.channels)
+        pipes = {id: socket.socketpair() for id in _between(self._graph, start, self.slots) if id in changed}
+        for number in sorted(lost):
+            self._replace(number, start, pipes)
+        for number, control in enumerate(self._controls):
+            if number in lost:
+                continue
+            ends = [(id, True, pair[0]) for id, pair in pipes.items() if id.source % self.slots == number]
+            ends += [(id, False, pair[1]) for id, pair in pipes.items() if id.target % self.slots == number]
+            # If nobody is there any more, `poll` tells.
+            with suppress(OSError):
+                command = rewind._replace(ends=tuple((id, is_entry) for id, is_entry, _ in ends))
+                control.send(self._conversations[number].say(command))
+                hand_over(control, [end for _, _, end in ends])
+        _close(pipes)
+
+    def _bury(self, number: int) -> None:
+        """Be rid of a worker, whatever it is doing."""
+        process = self._processes[number]
+        with suppress(OSError):
+            os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        process.close()
+        self._controls[number].close()
+        self._silent.discard(number)
+        self._counted.pop(number, None)
+
+    def _replace(
+        self, number: int, start: Start, pipes: Mapping[ChannelId, tuple[socket.socket, socket.socket]]
+    ) -> None:
+        """Have another worker take the place of one that is gone."""
+        assert self._beats is not None
+        self._beats.begin(number)
+        ours, theirs = Pipe()
+        self._controls[number] = ours
+        self._conversations[number] = Conversation(start.attempt)
+        foreign = [control for i, control in enumerate(self._controls) if i != number and not control.closed]
+        launch = Launch(
+            number, self._graph, self._ids_in(number), start, dict(pipes), ours, theirs, foreign, self._beats
+        )
+        self._processes[number] = self._launch(launch)
+        theirs.close()
+
+    def gone(self) -> frozenset[int]:
+        dead = (i for i, process in enumerate(self._processes) if process.exitcode is not None)
+        return frozenset(dead) - self._stopped
 
     def _launch(self, launch: Launch) -> Any:
         """Start a process."""
 
         def run() -> None:
             number = launch.number
-            for i, (ours, theirs) in enumerate(launch.controls):
-                ours.close()
-                if i != number:
-                    theirs.close()
+            launch.ours.close()
+            for end in launch.foreign:
+                end.close()
             launch.beats.beat_on(number)
-            control = launch.controls[number][1]
             process = SlotProcess(
-                launch.execution_graph, launch.ids, launch.start, launch.pipes, control, self._clock, number, self.slots
+                launch.execution_graph,
+                launch.ids,
+                launch.start,
+                launch.pipes,
+                launch.theirs,
+                self._clock,
+                number,
+                self.slots,
             )
             process.run()
 
@@ -152,7 +212,7 @@ class ForkedWorkers(Workers):
                 continue
             name = f"worker {number} (pid {self.pids[number]})"
             if silence >= self._timeout:
-                raise WorkerDied(f"{name} hangs: no sign of life for {silence:.1f} s (--worker_timeout)")
+                raise WorkerDied(f"{name} hangs: no sign of life for {silence:.1f} s (--worker_timeout)", number)
             if silence >= SILENCE and number not in self._silent:
                 self._silent.add(number)
                 _logger.warning(
@@ -170,7 +230,7 @@ class ForkedWorkers(Workers):
         process.join(1)
         code = process.exitcode
         how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
-        return WorkerDied(f"worker {number} (pid {process.pid}) {how}")
+        return WorkerDied(f"worker {number} (pid {process.pid}) {how}", number)
 
     def end(self) -> None:
         for process in self._processes:
@@ -185,6 +245,13 @@ class ForkedWorkers(Workers):
         if self._beats is not None:
             self._beats.close()
             self._beats = None
+
+
+def _close(pipes: Mapping[ChannelId, tuple[socket.socket, socket.socket]]) -> None:
+    """Close both ends of what others have now."""
+    for pair in pipes.values():
+        for end in pair:
+            end.close()
 
 
 def _between(execution_graph: ExecutionGraph, start: Start, slots: int) -> list[ChannelId]:

@@ -61,6 +61,11 @@ class Heartbeats:
         (count,) = _COUNT.unpack_from(self._memory, number * _COUNT.size)
         _COUNT.pack_into(self._memory, number * _COUNT.size, count + 1)
 
+    def begin(self, number: int) -> None:
+        """Another worker has this number now, and is yet to count."""
+        _COUNT.pack_into(self._memory, number * _COUNT.size, 0)
+        self._seen[number] = 0, self._clock()
+
     def beat_on(self, number: int, sleep: Callable[[float], Any] = time.sleep) -> None:
         """Count from now on, in a thread, for as long as this process lives."""
 

@@ -50,6 +50,7 @@ class Injector:
     Attributes:
       outputs: the PCollections that it makes; one.
       drained: whether it was told to stop as if the input had ended.
+      polled: the partition that `poll` gave elements of last.
     """
 
     def __init__(self, step: Source, index: int, parallelism: int) -> None:
@@ -58,6 +59,7 @@ class Injector:
         self.label = step.transform.label
         (self.output,) = step.transform.outputs.values()
         self.drained = False
+        self.polled: Any = None
         source: Any = primitive.source
         if not isinstance(source, UnboundedSource):
             source = BoundedPartitions(source, parallelism)
@@ -113,6 +115,7 @@ class Injector:
             bundle = self._guarded(partial(reader.poll, max_elements, time))
             if bundle is not None and len(bundle):
                 self._next += i + 1
+                self.polled = partition.partition
                 return bundle  # type: ignore[no-any-return]
             if self._guarded(reader.is_finished):
                 partition.is_finished = True

@@ -27,6 +27,7 @@ from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore, fresh_token
 from .attempt import Attempt, Listener
 from .coordinator import CheckpointSettings
+from .region_recovery import RegionRecovery
 from .requests import Answer, Inbox, Wish
 from .restarts import Restarts
 from .slot import SINKS
@@ -50,8 +51,9 @@ class JobSettings:
         barriers are measured against.
       restarts: how often, and how soon, it starts again after a failure.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
-      aligns, logs: False switches alignment, or the log of back-edges, off: to show that the
-        results are wrong then.
+      recovers_regions: whether after a failure only those start again that have to.
+      aligns, logs, drops_repetitions: False switches alignment, or the log of back-edges, or the dropping of
+        what is sent again, off: to show that the results are wrong then.
     """
 
     checkpoints: CheckpointSettings = attrs.field(factory=CheckpointSettings)
@@ -61,6 +63,8 @@ class JobSettings:
     allow_dropped_state: bool = False
     aligns: bool = True
     logs: bool = True
+    recovers_regions: bool = False
+    drops_repetitions: bool = True
 
 
 class Job:
@@ -121,6 +125,7 @@ class Job:
         # are kept until one was taken, whatever fails before.
         self._askers: list[Listener] = []
         self._savepoints: deque[Listener] = deque()
+        self.restarts = settings.restarts.fresh()
         self.checkpoints_completed = 0
         self.last_checkpoint: Checkpoint | None = None
 
@@ -181,6 +186,7 @@ class Job:
                 self._store.take_over()
             if self._inbox is not None:
                 self._inbox.clear()
+            self._say_what_repeats()
             self._run_attempts()
         except StaleWriterError:
             # Whoever has taken over commits and aborts.
@@ -194,8 +200,13 @@ class Job:
         finally:
             self._answer_at_end()
 
+    def _say_what_repeats(self) -> None:
+        if self._settings.recovers_regions:
+            for why in RegionRecovery(self._graph).reasons:
+                _logger.warning("--recovery=region: whoever listens to a task starts again with it, where %s", why)
+
     def _run_attempts(self) -> None:
-        restarts = self._settings.restarts.fresh()
+        restarts = self.restarts = self._settings.restarts.fresh()
         has_begun = False
         while True:
             attempt = None
@@ -254,6 +265,10 @@ class Job:
             self._sleep(min(left / 1_000_000, 0.1))
             self.look_at_requests()
         return Wish.CANCEL in self._wishes
+
+    def wait_for_restart(self, seconds: float) -> None:
+        """Wait before some start again; somebody who wants the job to end doesn't have to."""
+        self._is_cancelled_within(seconds)
 
     def _recover(self) -> Checkpoint | None:
         """The checkpoint to start from; what it staged is committed, and all else that was staged removed."""

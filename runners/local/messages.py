@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...sdk.bundle import Bundle
 
+# The label of a source, and one of its partitions.
+Origin: TypeAlias = tuple[str, Any]
+
 
 class Elements(NamedTuple):
-    """Some elements."""
+    """Some elements.
+
+    Attributes:
+      origin: where they come from, if they are numbered.
+      first: the number of the first of them, among what was sent of that origin on the channel.
+    """
 
     bundle: Bundle
+    origin: Origin | None = None
+    first: int = 0
+
+
+class Resumed(NamedTuple):
+    """So many elements of each origin were sent on this channel before what comes now."""
+
+    sent: dict[Origin, int]
 
 
 class WatermarkMoved(NamedTuple):
@@ -68,4 +84,4 @@ class Barrier(NamedTuple):
     epoch: int = 0
 
 
-Message: TypeAlias = Elements | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier
+Message: TypeAlias = Elements | Resumed | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier

@@ -19,7 +19,10 @@ from .channel import Channel, ChannelId
 from .messages import Barrier, Elements, Message
 
 _HEADER = struct.Struct(">IB")
-_ELEMENTS, _OTHER = 1, 2
+_ELEMENTS, _OTHER, _NUMBERED = 1, 2, 3
+
+# Before numbered elements: the number of the first, and the length of their origin, which comes then.
+_NUMBER = struct.Struct(">QH")
 
 # So many bytes may wait for the pipe before the sender is full.
 _WAITING = 1 << 20
@@ -132,13 +135,26 @@ class ReceivingEnd(Channel):
 
 def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:
     """A message as what goes through a pipe: kinds and payloads, from each of which comes a message."""
-    if isinstance(message, Elements):
+    if not isinstance(message, Elements):
+        yield _OTHER, pickle.dumps(message, protocol=5)
+    elif message.origin is None:
         for block in encode_bundle(message.bundle):
             yield _ELEMENTS, block
     else:
-        yield _OTHER, pickle.dumps(message, protocol=5)
+        origin, first = pickle.dumps(message.origin, protocol=5), message.first
+        blocks = list(encode_bundle(message.bundle))
+        for block in blocks:
+            yield _NUMBERED, _NUMBER.pack(first, len(origin)) + origin + block
+            if len(blocks) > 1:
+                first += len(decode_bundle(block))
 
 
 def message_of(kind: int, payload: bytes) -> Any:
     """The message of a payload."""
-    return Elements(decode_bundle(payload)) if kind == _ELEMENTS else pickle.loads(payload)
+    if kind == _OTHER:
+        return pickle.loads(payload)
+    if kind == _ELEMENTS:
+        return Elements(decode_bundle(payload))
+    first, length = _NUMBER.unpack_from(payload)
+    start = _NUMBER.size + length
+    return Elements(decode_bundle(payload[start:]), pickle.loads(payload[_NUMBER.size : start]), first)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ from ...sdk.metrics import scoped
 from ..execution.clock import Clock
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint, PartReference
+from ..execution.remote_error import remote
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.task_snapshot import Chunk, Restored, chunks_of, labels_of, records_of
 from .channel import Channel, ChannelId
@@ -23,11 +24,14 @@ from .commands import (
     Counted,
     Declined,
     Drain,
+    Failed,
     Inject,
     Pause,
     Play,
     Quiet,
     Report,
+    Rewind,
+    Rewound,
     Stop,
     Stopped,
 )
@@ -57,6 +61,10 @@ class Start:
       transaction: what sinks write to at first.
       attempt: unique to this attempt.
       has_script: whether a script has the clock; or nobody, since in a bounded input no time goes by.
+      fail_alone: whether a subtask's failure is reported, and the others go on.
+      repeatable: the tasks that number what they send.
+      aligns, logs, drops_repetitions: False to show that the results are wrong then.
+      tallies: what subtasks had counted before, in this attempt.
     """
 
     store: SnapshotStore | None
@@ -66,6 +74,20 @@ class Start:
     has_script: bool = False
     aligns: bool = True
     logs: bool = True
+    fail_alone: bool = False
+    repeatable: frozenset[int] = frozenset()
+    drops_repetitions: bool = True
+    tallies: Mapping[SubtaskId, Tally] = attrs.field(factory=dict)
+
+    def gone_back(self, rewind: Rewind) -> Start:
+        """What those start from that go back."""
+        return attrs.evolve(
+            self,
+            checkpoint=rewind.checkpoint,
+            transaction=rewind.transaction,
+            attempt=rewind.attempt,
+            tallies=rewind.tallies,
+        )
 
     def slot(
         self,
@@ -126,25 +148,32 @@ class Slot:
         # which was committed; it may come here before the news of that do.
         self._written: dict[SubtaskId, PartReference] = {}
         self._forks = ForkedSnapshots()
+        self._is_forking = False
         # What had changed before the snapshots that children have taken.
         self._forgotten: list[dict[Any, None]] = []
         # The steps that something is kept of in each subtask's part.
         self._labels: dict[SubtaskId, dict[str, None]] = {}
+        self._ids = tuple(ids)
         for id in ids:
-            own = self._clocks[id] = Clock(0 if start.has_script else clock())
-            tally = self._tallies[id] = Tally()
-            self.subtasks[id] = Subtask(
-                execution_graph,
-                id,
-                own,
-                self._ends_of(id, channels),
-                self._reporter(id),
-                tally,
-                start.transaction_of(id),
-                f"{start.attempt}-{id.task}-{id.index}",
-                start.aligns,
-                start.logs,
-            )
+            self._make(id, start, channels)
+
+    def _make(self, id: SubtaskId, start: Start, channels: Callable[[ChannelId], Channel]) -> None:
+        clock = self._clocks[id] = Clock(0 if start.has_script else self._clock())
+        tally = self._tallies[id] = sum_of([start.tallies[id]] if id in start.tallies else [])
+        self.subtasks[id] = Subtask(
+            self._graph,
+            id,
+            clock,
+            self._ends_of(id, channels),
+            self._reporter(id),
+            tally,
+            start.transaction_of(id),
+            f"{start.attempt}-{id.task}-{id.index}",
+            start.aligns,
+            start.logs,
+            start.repeatable,
+            start.drops_repetitions,
+        )
 
     def _ends_of(self, id: SubtaskId, channels: Callable[[ChannelId], Channel]) -> Callable[[ChannelId], Channel]:
         """A subtask's ends of its channels."""
@@ -152,7 +181,11 @@ class Slot:
 
     def fork(self) -> None:
         """Have large snapshots written by children from now on, if that is safe."""
-        if self._forks.may_fork():
+        self._is_forking = True
+        self._fork_large()
+
+    def _fork_large(self) -> None:
+        if self._is_forking and self._forks.may_fork():
             for subtask in self.subtasks.values():
                 subtask.fork(LARGE)
 
@@ -169,17 +202,65 @@ class Slot:
 
     def start(self) -> None:
         """Start all subtasks: at the beginning, or where the checkpoint says."""
-        for id, subtask in self.subtasks.items():
+        for id in list(self.subtasks):
+            self._begin(id, self._start)
+
+    def _begin(self, id: SubtaskId, start: Start) -> None:
+        with self._acting(id):
             restored = None
-            if self._start.checkpoint is not None:
-                assert self._start.store is not None
-                restored = restored_from(self._start.store, self._start.checkpoint, id, self._graph.parallelism)
-            with self._counting(id):
-                subtask.start(restored)
+            if start.checkpoint is not None:
+                assert start.store is not None
+                restored = restored_from(start.store, start.checkpoint, id, self._graph.parallelism)
+            self.subtasks[id].start(restored)
 
     def _counting(self, id: SubtaskId) -> AbstractContextManager[None]:
         """Have what user code reports be this subtask's."""
         return scoped(self._tallies[id].metrics)
+
+    @contextmanager
+    def _acting(self, id: SubtaskId) -> Iterator[None]:
+        """Have what a subtask does be counted as its own; so is its failure, if the others go on then."""
+        try:
+            with self._counting(id):
+                yield
+        except Exception as error:
+            if not self._start.fail_alone:
+                raise
+            self._forget(id)
+            self._report((id, Failed(remote(error))))
+
+    def _forget(self, id: SubtaskId) -> None:
+        """A subtask is no more: nothing that it had counts, nor what comes of closing it."""
+        subtask = self.subtasks.pop(id, None)
+        if subtask is not None:
+            with suppress(Exception):
+                subtask.abandon()
+
+    # Going back
+
+    def rewind(self, rewind: Rewind, channels: Callable[[ChannelId], Channel]) -> None:
+        """Have the subtasks of a region go back, and the others go on with them.
+
+        Args:
+          channels: gives the new channels, of those that others have taken the places of.
+        """
+        start = self._start.gone_back(rewind)
+        own = tuple(id for id in self._ids if id in rewind.region)
+        for id in own:
+            self._forget(id)
+        self._report((None, Rewound(rewind.generation, own)))
+        for subtask in self.subtasks.values():
+            inputs = {channel: channels(channel) for channel in rewind.channels if channel in subtask.inputs}
+            subtask.others_went_back(rewind.generation, rewind.number, inputs)
+        for id in own:
+            with self._acting(id):
+                self._make(id, start, channels)
+        # The last tasks are still the last.
+        self.subtasks = {id: self.subtasks[id] for id in self._ids if id in self.subtasks}
+        self._fork_large()
+        for id in own:
+            if id in self.subtasks:
+                self._begin(id, start)
 
     # Work
 
@@ -188,8 +269,8 @@ class Slot:
         self._tick()
         done = False
         # The last tasks first: what is on its way out makes room for what comes in.
-        for subtask in reversed(self.subtasks.values()):
-            with self._counting(subtask.id):
+        for subtask in list(reversed(self.subtasks.values())):
+            with self._acting(subtask.id):
                 for _ in range(_TURN):
                     if not subtask.step():
                         break
@@ -199,8 +280,10 @@ class Slot:
     def step(self, id: SubtaskId) -> bool:
         """Let one subtask do one thing; whether it did."""
         self._tick()
-        with self._counting(id):
-            return self.subtasks[id].step()
+        done = True
+        with self._acting(id):
+            done = id in self.subtasks and self.subtasks[id].step()
+        return done
 
     @property
     def is_writing(self) -> bool:
@@ -221,9 +304,9 @@ class Slot:
     def tick(self) -> None:
         """Time has passed: look at timers, and at the sources' watermarks."""
         self._tick()
-        for subtask in self.subtasks.values():
+        for subtask in list(self.subtasks.values()):
             if subtask.injectors or self._is_due(subtask):
-                with self._counting(subtask.id):
+                with self._acting(subtask.id):
                     subtask.tick()
 
     def _is_due(self, subtask: Subtask) -> bool:
@@ -237,8 +320,8 @@ class Slot:
 
     def obey(self, command: Command) -> None:
         """Do what the process that runs the pipeline says."""
-        for id, subtask in self.subtasks.items():
-            with self._counting(id):
+        for id, subtask in list(self.subtasks.items()):
+            with self._acting(id):
                 self._obey(id, subtask, command)
         if isinstance(command, Stop):
             self._report((None, Stopped(sum_of(self._tallies.values()))))

@@ -14,8 +14,9 @@ from multiprocessing.connection import Connection
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.remote_error import remote
 from .channel import Channel, ChannelId
-from .commands import Failed, Inject, Report, Stop
+from .commands import Failed, Inject, Report, Rewind, Stop
 from .conversation import Conversation
+from .handing_over import take_over
 from .messages import BarrierKind
 from .orphans import end_with_parent
 from .pipe_channel import ReceivingEnd, SendingEnd
@@ -55,13 +56,11 @@ class SlotProcess:
         self._channels: dict[ChannelId, Channel] = {}
         for id, (entry, exit) in pipes.items():
             if id.source % slots == number:
-                self._sending.append(SendingEnd(id, entry))
-                self._channels[id] = self._sending[-1]
+                self._take(id, True, entry)
             else:
                 entry.close()
             if id.target % slots == number:
-                self._receiving.append(ReceivingEnd(id, exit))
-                self._channels[id] = self._receiving[-1]
+                self._take(id, False, exit)
             else:
                 exit.close()
         self._selector = selectors.DefaultSelector()
@@ -72,6 +71,34 @@ class SlotProcess:
         self._expected = -1
         self._slot: Slot | None = None
         self._make = partial(start.slot, execution_graph, ids, self._channel, self._tell, clock)
+
+    def _take(self, id: ChannelId, is_entry: bool, pipe: socket.socket) -> None:
+        """An end of a pipe is this process's: where messages are put, or where they come out."""
+        if is_entry:
+            self._sending.append(SendingEnd(id, pipe))
+            self._channels[id] = self._sending[-1]
+        else:
+            self._receiving.append(ReceivingEnd(id, pipe))
+            self._channels[id] = self._receiving[-1]
+
+    def _let_go(self, id: ChannelId) -> None:
+        """Another channel takes this one's place: what is in it is for nobody."""
+        end = self._channels.pop(id, None)
+        if not isinstance(end, (SendingEnd, ReceivingEnd)):
+            return
+        self._watch(end.socket, 0, False, end)
+        self._sending = [other for other in self._sending if other is not end]
+        self._receiving = [other for other in self._receiving if other is not end]
+        end.socket.close()
+
+    def _rewind(self, rewind: Rewind) -> None:
+        slot = self._slot
+        assert slot is not None
+        for id in rewind.channels:
+            self._let_go(id)
+        for (id, is_entry), pipe in zip(rewind.ends, take_over(self._control, len(rewind.ends)), strict=True):
+            self._take(id, is_entry, pipe)
+        slot.rewind(rewind, self._channel)
 
     def _channel(self, id: ChannelId) -> Channel:
         found = self._channels.get(id)
@@ -135,15 +162,19 @@ class SlotProcess:
             self._watch(receiving.socket, selectors.EVENT_READ, wanted, receiving)
         for sending in self._sending:
             self._watch(sending.socket, selectors.EVENT_WRITE, sending.is_waiting, sending)
+        is_told = False
         for key, _ in self._selector.select(seconds):
             end = key.data
             if end is None:
-                self._hear()
+                is_told = True
             elif isinstance(end, SendingEnd):
                 end.flush()
             elif not end.read():
                 self._watch(end.socket, selectors.EVENT_READ, False, end)
                 self._receiving.remove(end)
+        # By what is heard ends may be let go.
+        if is_told:
+            self._hear()
 
     def _watch(self, pipe: socket.socket, event: int, wanted: bool, end: ReceivingEnd | SendingEnd) -> None:
         number = pipe.fileno()
@@ -162,6 +193,9 @@ class SlotProcess:
             if not self._conversation.is_news(said):
                 continue
             command = said.what
+            if isinstance(command, Rewind):
+                self._rewind(command)
+                continue
             slot.obey(command)
             if isinstance(command, Inject) and command.barrier.kind is BarrierKind.UNALIGNED:
                 self._expected = command.barrier.number

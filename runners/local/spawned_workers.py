@@ -55,7 +55,7 @@ class SpawnedWorkers(ForkedWorkers):
                 f"option --worker_start=spawn: the pipeline can't be pickled: {error}; use --worker_start=fork, or "
                 "keep what can't be pickled out of functions, such as by making it in DoFn.setup"
             ) from error
-        ours, theirs = launch.controls[launch.number]
+        ours, theirs = launch.ours, launch.theirs
         beats = launch.beats.file.fileno()
         files = [theirs.fileno(), beats, *(end for pair in own.values() for end in pair if end >= 0)]
         path = json.dumps([os.path.abspath(entry) for entry in sys.path])

@@ -66,6 +66,8 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
             f"option --checkpoint_mode=unaligned: barriers don't overtake in a loop, and {loops[0].label} is one; "
             "use --checkpoint_mode=aligned"
         )
+    if streaming.recovery == "region":
+        _check_regions(graph, streaming)
     is_by_barriers = streaming.delivery == "barriers"
     store = _store_of(graph, streaming) if is_by_barriers else None
     often = not graph.is_bounded and (store is not None or not is_by_barriers)
@@ -83,6 +85,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         stops_the_world=streaming.checkpoint_mode == "synchronous",
         restarts=Restarts(streaming.max_restarts, streaming.restart_delay),
         allow_dropped_state=streaming.allow_dropped_state,
+        recovers_regions=streaming.recovery == "region",
     )
     if is_by_barriers:
         inbox = _inbox_of(None if store is None else store.disk, streaming)
@@ -90,6 +93,29 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     productions = _productions_of(streaming)
     inbox = _inbox_of(productions.disk, streaming)
     return ProductionJob(execution_graph, runs, settings, productions, time_of_day, time.sleep, inbox=inbox)
+
+
+def _check_regions(graph: Graph, streaming: StreamingOptions) -> None:
+    """Raises `OptionsError` where nothing less than the whole graph could start again."""
+    reasons = [
+        (streaming.parallelism < 2, f"--parallelism={streaming.parallelism} there is one subtask, which is the graph"),
+        (streaming.delivery != "barriers", f"--delivery={streaming.delivery} nobody goes back anyway"),
+        (
+            streaming.checkpoint_mode == "unaligned",
+            "--checkpoint_mode=unaligned a checkpoint holds what is in the channels, which would come twice",
+        ),
+        (
+            graph.is_bounded and streaming.checkpoint_dir is None,
+            "an input that ends, and no --checkpoint_dir, there is no checkpoint to go back to",
+        ),
+    ]
+    for applies, why in reasons:
+        if applies:
+            raise OptionsError(f"option --recovery=region: with {why}; use --recovery=graph")
+    if loops := graph.loops():
+        raise OptionsError(
+            f"option --recovery=region: a loop goes back as a whole, and {loops[0].label} is one; use --recovery=graph"
+        )
 
 
 def _productions_of(streaming: StreamingOptions) -> Productions:

@@ -9,7 +9,7 @@ Source: ABS, section 3.2 (tasks and channels) and algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ...sdk import graph
@@ -41,15 +41,18 @@ from .messages import (
     Elements,
     Message,
     PercentileMoved,
+    Resumed,
     SignalCame,
     WatermarkMoved,
 )
+from .numbering import NUMBERS, NumberedExchange, Numbering
+from .repetitions import Repetitions
 from .script_injector import ScriptInjector, time_of_scripts
-from .subtask_reports import Completed, Heard, Played, Report, Settled, Snapshot, SubtaskId
+from .subtask_reports import CaughtUp, Completed, Heard, Played, Report, Settled, Snapshot, SubtaskId
 from .subtask_snapshots import SubtaskSnapshots
 from .tally import Tally
 
-__all__ = ["Completed", "Heard", "Played", "Report", "Settled", "Snapshot", "Subtask", "SubtaskId"]
+__all__ = ["CaughtUp", "Completed", "Heard", "Played", "Report", "Settled", "Snapshot", "Subtask", "SubtaskId"]
 
 # Edges from each subtask to the one with the same number.
 _ONE_TO_ONE = (EdgeKind.FORWARD, EdgeKind.BACK)
@@ -64,6 +67,8 @@ class Subtask:
       channels: a channel for each id that begins or ends here.
       report: called with what the coordinator has to know.
       transaction, unit: what its sinks' writers are opened for.
+      repeatable: the tasks that number what they send.
+      aligns, logs, drops_repetitions: False to show that the results are wrong then.
 
     Attributes:
       choose: which of the inputs that have something is next; in turn, unless somebody else decides.
@@ -81,6 +86,8 @@ class Subtask:
         unit: str,
         aligns: bool = True,
         logs: bool = True,
+        repeatable: Collection[int] = (),
+        drops_repetitions: bool = True,
     ) -> None:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
@@ -91,7 +98,7 @@ class Subtask:
         self._tally = tally
         self._counts = tally.counts
         self._report = report
-        n = execution_graph.parallelism
+        n = self._parallelism = execution_graph.parallelism
         self.injectors: list[Injector] = []
         self.scripts: list[ScriptInjector] = []
         for step in self.task.sources:
@@ -101,9 +108,15 @@ class Subtask:
                 self.scripts.append(ScriptInjector(step, id.index))
             else:
                 self.injectors.append(Injector(step, id.index, n))
+        self._numbering = Numbering() if id.task in repeatable else None
+        numbered = any(edge.producer in repeatable for edge in self.task.inputs)
+        self._repetitions = Repetitions(drops_repetitions) if numbered else None
+        self._generation = 0
         self._connect(n, channels)
         self._edges = {edge.id: edge for edge in self.task.inputs}
-        self._snapshots = SubtaskSnapshots(self.execution, self.injectors, self.scripts, tally, transaction)
+        self._snapshots = SubtaskSnapshots(
+            self.execution, id, n, self.injectors, self.scripts, tally, transaction, self._numbering
+        )
         self._barriers = Barriers(
             self.execution, self.inputs, self._edges, self._snapshots, self._tell, report, aligns, logs
         )
@@ -134,7 +147,12 @@ class Subtask:
             targets = [index] if edge.kind in _ONE_TO_ONE else range(n)
             own = [channels(ChannelId(edge.id, index, target)) for target in targets]
             producer = self.execution.plan.graph.pcollections[edge.pcollection].producer
-            exchange = Exchange(edge, own, edge.step.transform.label if edge.kind is EdgeKind.SHUFFLE else producer)  # type: ignore[union-attr]
+            label = edge.step.transform.label if edge.kind is EdgeKind.SHUFFLE else producer  # type: ignore[union-attr]
+            exchange = (
+                Exchange(edge, own, label)
+                if self._numbering is None
+                else NumberedExchange(edge, own, label, self._numbering)
+            )
             self.exchanges.append(exchange)
             self.execution.dataflow.attach(edge.pcollection, exchange.send)
 
@@ -170,12 +188,25 @@ class Subtask:
             if restored is not None and (known := restored.newest(injector.label, POSITIONS)):
                 positions = [position for own in known for position in own]
             injector.start(self._clock.now, positions)
+        self._resume_numbers(restored)
         for script in self.scripts:
             position = max(restored.newest(script.label, SCRIPT), default=0) if restored is not None else 0
             script.start(self.execution, position)
         if restored is not None:
             self._replay(restored)
         self._moved()
+
+    def _resume_numbers(self, restored: Restored | None) -> None:
+        if self._numbering is None:
+            return
+        for injector in self.injectors:
+            for index, parallelism, numbers in () if restored is None else restored.newest(injector.label, NUMBERS):
+                # Elsewhere each channel's numbers begin anew, at both ends.
+                if (index, parallelism) == (self.id.index, self._parallelism):
+                    self._numbering.restore(injector.label, index, numbers)
+        for exchange in self.exchanges:
+            assert isinstance(exchange, NumberedExchange)
+            exchange.resume()
 
     def _replay(self, restored: Restored) -> None:
         """Process what was in flight when the snapshot was taken."""
@@ -229,8 +260,12 @@ class Subtask:
         message = self.inputs[id].take()
         self._barriers.taken(id, message)
         if isinstance(message, Elements):
-            self._receivers[id.edge](message.bundle)
+            bundle = message.bundle if message.origin is None else self._fresh(id, message)
+            if bundle is not None:
+                self._receivers[id.edge](bundle)
         elif isinstance(message, WatermarkMoved):
+            if self._repetitions is not None and message.micros is not None and message.micros >= MAX_MICROS:
+                self._repetitions.ended(id)
             self._watermarks[id] = message.micros
             self._move_edge(id.edge)
             if self._percentiles_used and id not in self._back:
@@ -239,9 +274,44 @@ class Subtask:
         elif isinstance(message, Barrier):
             self._barriers.came(id, message)
             return
+        elif isinstance(message, Resumed):
+            self._resumed(id, message)
         else:
             self._hear(message, id)
         self._moved()
+
+    # Senders that have gone back
+
+    def _fresh(self, id: ChannelId, message: Elements) -> Bundle | None:
+        """What of numbered elements hasn't come before."""
+        assert self._repetitions is not None
+        were_coming = self._repetitions.are_coming
+        bundle = self._repetitions.fresh(id, message)
+        if were_coming and not self._repetitions.are_coming:
+            self._report(CaughtUp(self._generation))
+        return bundle
+
+    def _resumed(self, id: ChannelId, message: Resumed) -> None:
+        assert self._repetitions is not None
+        were_coming = self._repetitions.are_coming
+        self._repetitions.resumed(id, message.sent)
+        if were_coming and not self._repetitions.are_coming:
+            self._report(CaughtUp(self._generation))
+
+    def others_went_back(self, generation: int, number: int, channels: Mapping[ChannelId, Channel]) -> None:
+        """Others have gone back to the last checkpoint, and this subtask stays.
+
+        Args:
+          generation: the number of the restart.
+          number: that of the last barrier before it: no such barrier comes any more, or asks for anything.
+          channels: what takes the places of its inputs from those that have gone back.
+        """
+        self._generation = generation
+        self._barriers.forget(number)
+        self.inputs.update(channels)
+        if channels:
+            assert self._repetitions is not None
+            self._repetitions.come_again(channels)
 
     def _move_edge(self, edge: int) -> None:
         known = [micros for id, micros in self._watermarks.items() if id.edge == edge and micros is not None]
@@ -284,6 +354,8 @@ class Subtask:
                 continue
             bundle = injector.poll(BUNDLE_SIZE, now)
             if bundle is not None:
+                if self._numbering is not None:
+                    self._numbering.origin = injector.label, injector.polled
                 count = self._counts.of(injector.label)
                 count.read += len(bundle)
                 count.written += len(bundle)

@@ -76,4 +76,14 @@ class Completed(NamedTuple):
     """Nothing more will come out."""
 
 
-Report = Snapshot | Settled | Played | Completed
+class CaughtUp(NamedTuple):
+    """Everybody who sends to this subtask, and has gone back, has sent again all that it knew.
+
+    Attributes:
+      generation: the number of the restart.
+    """
+
+    generation: int
+
+
+Report = Snapshot | Settled | Played | Completed | CaughtUp

@@ -9,8 +9,9 @@ from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import POSITIONS, SCRIPT, Chunk, labels_of, records_of, snapshot, weight
 from .injector import Injector
 from .messages import Barrier
+from .numbering import NUMBERS, Numbering, Numbers
 from .script_injector import ScriptInjector
-from .subtask_reports import Snapshot
+from .subtask_reports import Snapshot, SubtaskId
 from .tally import Tally, sum_of
 
 
@@ -19,6 +20,7 @@ class SubtaskSnapshots:
 
     Args:
       transaction: what its sinks write to at first.
+      numbering: of what is sent, if it is numbered.
 
     Attributes:
       large: how many entries make a snapshot that is left uncopied, for a child; None if there are no children.
@@ -28,12 +30,18 @@ class SubtaskSnapshots:
     def __init__(
         self,
         execution: TaskExecution,
+        id: SubtaskId,
+        parallelism: int,
         injectors: Sequence[Injector],
         scripts: Sequence[ScriptInjector],
         tally: Tally,
         transaction: str,
+        numbering: Numbering | None = None,
     ) -> None:
         self._execution = execution
+        self._id = id
+        self._parallelism = parallelism
+        self._numbering = numbering
         self._injectors = injectors
         self._scripts = scripts
         self._tally = tally
@@ -64,8 +72,13 @@ class SubtaskSnapshots:
         chunks = snapshot(self._execution, is_whole)
         positions = self._positions()
         chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
+        if self._numbering is not None:
+            chunks += [Chunk(label, NUMBERS, None, self._numbers(self._numbering, label)) for label in positions]
         chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self._scripts if script.is_player]
         return chunks, positions
+
+    def _numbers(self, numbering: Numbering, label: str) -> tuple[int, int, Numbers]:
+        return self._id.index, self._parallelism, numbering.kept(label)
 
     def _positions(self) -> dict[str, list[Any]]:
         return {injector.label: injector.positions() for injector in self._injectors}

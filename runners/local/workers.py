@@ -9,7 +9,7 @@ from typing import Any
 
 from ..execution.execution_graph import ExecutionGraph
 from .channel import Channel, ChannelId
-from .commands import Command, Counted, Report
+from .commands import Command, Counted, Report, Rewind
 from .slot import Slot, Start
 from .subtask import SubtaskId
 
@@ -18,7 +18,15 @@ IDLE = 0.002
 
 
 class WorkerDied(Exception):
-    """A worker is gone, or says nothing any more; what is known of it is the text."""
+    """A worker is gone, or says nothing any more; what is known of it is the text.
+
+    Attributes:
+      number: its slot's; None if it isn't known.
+    """
+
+    def __init__(self, text: str, number: int | None = None) -> None:
+        super().__init__(text)
+        self.number = number
 
 
 class Workers(ABC):
@@ -44,6 +52,19 @@ class Workers(ABC):
 
         Raises `WorkerDied`.
         """
+
+    def gone(self) -> frozenset[int]:
+        """The slots that are no more."""
+        return frozenset()
+
+    def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
+        """Have some subtasks go back, and the others go on.
+
+        Args:
+          start: what those start from that go back.
+          lost: the slots that are no more, or are to be ended: others take their places.
+        """
+        raise WorkerDied(f"{type(self).__name__} can only start again as a whole")
 
     def counted(self) -> list[Counted]:
         """How the slots are getting on, as far as that is known; to be asked a few times a second."""
@@ -71,19 +92,25 @@ class WorkersInThisProcess(Workers):
         self._sleep = sleep
         self._slot: Slot | None = None
         self._reports: list[Report] = []
+        self._channels: dict[ChannelId, Channel] = {}
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
-        channels: dict[ChannelId, Channel] = {}
-
-        def channel(id: ChannelId) -> Channel:
-            if id not in channels:
-                channels[id] = Channel(id)
-            return channels[id]
-
+        self._channels.clear()
         self._reports = []
-        self._slot = start.slot(execution_graph, ids_of(execution_graph), channel, self._reports.append, self._clock)
+        report = self._reports.append
+        self._slot = start.slot(execution_graph, ids_of(execution_graph), self._channel, report, self._clock)
         self._slot.fork()
         self._slot.start()
+
+    def _channel(self, id: ChannelId) -> Channel:
+        if id not in self._channels:
+            self._channels[id] = Channel(id)
+        return self._channels[id]
+
+    def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
+        for id in rewind.channels:
+            self._channels.pop(id, None)
+        self.slot.rewind(rewind, self._channel)
 
     @property
     def slot(self) -> Slot:

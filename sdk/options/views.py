@@ -122,6 +122,8 @@ class StreamingOptions(PipelineOptions):
         add("--checkpoint_mode", choices=modes, default="aligned", help="How barriers are dealt with.")
         help = "What exactly once rests on: barriers through all, or productions of each subtask, logged or not."
         add("--delivery", choices=["barriers", "strong", "weak"], default="barriers", help=help)
+        help = "What starts again after a failure: the whole graph, or the region of it that has to."
+        add("--recovery", choices=["graph", "region"], default="graph", help=help)
         add("--max_restarts", type=int, default=3, help="How often to start again, without a checkpoint in between.")
         add("--restart_delay", type=float, default=0.1, help="Seconds before the first such start; doubled each time.")
         _switch(parser, "allow_dropped_state", False, "Drop a checkpoint's state of steps that are gone.")
