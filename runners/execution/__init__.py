@@ -66,6 +66,7 @@ keyed.py               a ParDo with state, fed and advanced
 loops.py               the heads of loops, and the watermark behind them
 percentiles.py         percentile watermarks, the least of the inputs'
 partitioning.py        which worker has a key
+pre_aggregation.py     folded where it is sent, if that makes less of it
 bounded_reader.py      a bounded source as partitions with offsets
 clock.py               processing time
 background_run.py      a run in a thread beside the one that started it
@@ -74,6 +75,7 @@ What leaves the process, and what is counted:
 
 column_codec.py        columns as bytes
 shuffle_blocks.py      cells on their way through a shuffle
+folded_bundle.py       accumulators in the place of elements
 portions.py            bundles cut, where a stage folds for a shuffle
 element_shuffle.py     elements on their way through one
 output_rows.py         elements gathered one by one

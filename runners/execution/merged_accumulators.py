@@ -25,6 +25,22 @@ def merge_into(held, keys, accumulators):
 _APPENDED = "acc.extend(x) or acc"
 
 
+def _merge_of(fold: Fold) -> tuple[str, dict[str, Any]]:
+    """The merge of two accumulators, `acc` and `x`, as an expression; and the names in it."""
+    expression = "merged([acc, x])"
+    if fold.combine_fn is None:
+        expression = _APPENDED
+    elif fold.combine_fn.inline_fold is not None and fold.combine_fn.inline_fold.merge is not None:
+        expression = fold.combine_fn.inline_fold.merge
+    return expression, {"MISSING": MISSING, "merged": fold.merged}
+
+
+def merging_two(fold: Fold) -> Callable[[Any, Any], Any]:
+    """A function of two accumulators, of at least one element each, that gives one for both."""
+    expression, names = _merge_of(fold)
+    return eval(compile(f"lambda acc, x: {expression}", "<penstock merge>", "eval"), names)  # type: ignore[no-any-return]
+
+
 def merging_into(fold: Fold) -> MergeInto:
     """A function `(held, keys, accumulators)` that merges accumulators into those held by key.
 
@@ -34,13 +50,8 @@ def merging_into(fold: Fold) -> MergeInto:
     >>> held
     {'a': 3, 'b': 3}
     """
-    names: dict[str, Any] = {"MISSING": MISSING, "merged": fold.merged}
-    merge_expression = "merged([acc, x])"
-    if fold.combine_fn is None:
-        merge_expression = _APPENDED
-    elif fold.combine_fn.inline_fold is not None and fold.combine_fn.inline_fold.merge is not None:
-        merge_expression = fold.combine_fn.inline_fold.merge
-    exec(compile(_SOURCE.format(merge=merge_expression), "<penstock merge>", "exec"), names)
+    expression, names = _merge_of(fold)
+    exec(compile(_SOURCE.format(merge=expression), "<penstock merge>", "exec"), names)
     merge_into: MergeInto = names["merge_into"]
 
     def merge(held: dict[Any, Any], keys: list[Any], accumulators: list[Any]) -> None:

@@ -26,6 +26,7 @@ from ...sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from .cells import Cells
 from .column_codec import decode_column, encode_column
 from .fold import Fold
+from .folded_bundle import FoldedBundle
 from .user_code import Attribution, attributed, reraise
 from .window_operator import WindowOperator
 
@@ -113,6 +114,8 @@ def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
     columns: tuple[Any, ...] = (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
     varying = [column for column in columns if type(column) is list]
     shared = [None if type(column) is list else column for column in columns]
+    if type(bundle) is FoldedBundle:
+        shared.append(True)
     if n == 0:
         return
     block = _encode([encode_column(column) for column in ([shared], bundle.values, *varying)])
@@ -127,8 +130,9 @@ def decode_bundle(data: bytes | memoryview) -> Bundle:
     """The bundle that `encode_bundle` made this block of."""
     (shared,), values, *varying = map(decode_column, _decode(data, type=list[bytes]))
     columns = iter(varying)
-    timestamps, windows, panes, signs = (next(columns) if column is None else column for column in shared)
-    return Bundle(values, timestamps, windows, panes, signs)
+    timestamps, windows, panes, signs, *is_folded = (next(columns) if column is None else column for column in shared)
+    kind = FoldedBundle if is_folded else Bundle
+    return kind(values, timestamps, windows, panes, signs)
 
 
 class ShuffleWriter:

@@ -29,6 +29,7 @@ from ...windowing.timestamp_combiner import TimestampCombiner, at_fire, combined
 from .due_times import DueTimes, Holds
 from .fold import Fold
 from .key_check import not_a_pair, pair_type, unhashable
+from .merged_accumulators import merging_two
 from .merging import merging_windows
 from .signed_inputs import SignedInputs, SignedWindows
 from .trigger_decisions import Clocks, TriggerDecisions
@@ -67,6 +68,7 @@ class TriggeredWindows:
         self._nothing = _empty_accumulator(fold, retracted)
         self._fn = fold.combine_fn
         self._extract = fold.extracted if fold.extracts else None
+        self._merge_two = merging_two(fold)
         self._retracted = retracted
         self._keep_late = keep_late
         self._element_wise = windowing.trigger.element_wise
@@ -157,6 +159,50 @@ class TriggeredWindows:
                 touched[state] = None
                 if element_wise:
                     self._ask(value)
+        check_keys(new_keys)
+        new_keys.clear()
+        self._ask(None)
+
+    def merge(self, bundle: Bundle) -> None:
+        """Take in accumulators of elements that were folded before a shuffle: `(key, (accumulator, count))`.
+
+        Only where it makes no difference (see `pre_aggregation.py`): so windows don't merge here.
+        """
+        touched, by_window, new_keys, merge_two = self._touched, self._by_window, self._new_keys, self._merge_two
+        watermark, lateness, combiner, start = (
+            self._clocks.watermark,
+            self._lateness,
+            self._combiner,
+            self._decisions.start,
+        )
+        stamps, discarding = self._stamps, self._mode is DISCARDING
+        near: Windows | None = None
+        states: dict[Any, WindowState] = {}
+        end = expiry = MIN_MICROS
+        n = len(bundle)
+        columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n)
+        for (key, (accumulator, count)), stamp, windows in zip(bundle.values, *columns, strict=True):
+            if windows is not near:
+                near = windows
+                end = windows[0].max_micros
+                expiry = min(end + lateness, MAX_MICROS)
+                states = by_window.setdefault(windows[0], {}) if expiry > watermark else _NONE
+            state = states.get(key)
+            if state is None:
+                if states is _NONE:
+                    self.dropped += count
+                    continue
+                state = states[key] = WindowState(key, windows, end, expiry, accumulator, start)
+                new_keys.append(key)
+            elif discarding and not state.has_new:
+                state.accumulator = accumulator
+            else:
+                state.accumulator = merge_two(state.accumulator, accumulator)
+            state.has_new = True
+            if stamps:
+                state.stamp = stamp if state.stamp is None else combined(combiner, state.stamp, stamp)
+                self._hold(state, state.stamp)
+            touched[state] = None
         check_keys(new_keys)
         new_keys.clear()
         self._ask(None)

@@ -1,15 +1,27 @@
-"""An edge at work in the subtask where it begins: which elements go to which subtask."""
+"""An edge at work in the subtask where it begins: which elements go to which subtask, and in what frames.
+
+What goes through a shuffle waits for more of it, so that frames have about a thousand records even if bundles are
+small: while the subtask has more to take, and nothing else is to be sent.  Whatever is told to all, watermarks and
+barriers among it, comes behind all elements that were sent before it.  So nothing waits here when a snapshot is taken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
 
-from ...sdk.bundle import Bundle
+from ...sdk.bundle import Bundle, expanded
+from ...windowing.timestamp import MAX_MICROS
 from ..execution.execution_graph import Edge, EdgeKind
 from ..execution.partitioning import Partitioner
+from ..execution.pre_aggregation import PreAggregation
 from .channel import Channel
 from .messages import Elements, Message, WatermarkMoved
 from .spilling_queue import SpillingQueue
+
+# So many records for each channel aren't kept waiting for more.
+FRAME = 1_000
 
 
 class Exchange:
@@ -18,14 +30,22 @@ class Exchange:
     Args:
       channels: one to each subtask of the edge's end; of a FORWARD edge the one with the same number.
       label: the step that made the elements, for errors.
+
+    Attributes:
+      goes_on: whether there is more to do at once, after which `move` is called, so that elements may wait for it.
     """
 
     def __init__(self, edge: Edge, channels: Sequence[Channel], label: str) -> None:
         self.edge = edge
         self.channels = channels
+        self.goes_on: Callable[[], bool] = _stops
         self._partitioner = Partitioner(len(channels), label)
+        self._pre_aggregation = PreAggregation.of(edge.step) if edge.kind is EdgeKind.SHUFFLE else None
         self._watermark: int | None = None
         self._has_spoken = False
+        # What waits for more, and how many elements that is.
+        self._waiting: list[Bundle] = []
+        self._count = 0
         # If whoever is in a loop waited for its head, and that for them, all would wait for ever.
         self._overflow = SpillingQueue() if edge.kind is EdgeKind.BACK else None
 
@@ -50,15 +70,25 @@ class Exchange:
         """Send elements on their way."""
         if self._overflow is not None:
             self._back(Elements(bundle))
-            return
-        if self.edge.kind is not EdgeKind.SHUFFLE:
+        elif self.edge.kind is not EdgeKind.SHUFFLE:
             for channel in self.channels:
                 channel.put(Elements(bundle))
+        else:
+            self._waiting.append(bundle)
+            self._count += len(bundle)
+            if self._count >= FRAME * len(self.channels) or not self.goes_on():
+                self.flush()
+
+    def flush(self) -> None:
+        """Send what waits for more."""
+        if not self._waiting:
             return
-        if len(self.channels) == 1:
-            self.channels[0].put(Elements(bundle))
-            return
-        for channel, part in zip(self.channels, self._partitioner.parts(bundle), strict=True):
+        waiting, self._waiting, self._count = self._waiting, [], 0
+        bundle = waiting[0] if len(waiting) == 1 else joined(waiting)
+        if self._pre_aggregation is not None:
+            bundle = self._pre_aggregation.folded(bundle)
+        parts = [bundle] if len(self.channels) == 1 else self._partitioner.parts(bundle)
+        for channel, part in zip(self.channels, parts, strict=True):
             if len(part):
                 channel.put(Elements(part))
 
@@ -68,11 +98,40 @@ class Exchange:
             self._has_spoken = True
             self._watermark = watermark
             self.tell(WatermarkMoved(watermark))
+            if watermark == MAX_MICROS and self._pre_aggregation is not None:
+                self._pre_aggregation.teardown()
+        elif self._waiting and not self.goes_on():
+            self.flush()
 
     def tell(self, message: Message) -> None:
         """Send a message to all."""
         if self._overflow is not None:
             self._back(message)
             return
+        self.flush()
         for channel in self.channels:
             channel.put(message)
+
+
+def joined(bundles: Sequence[Bundle]) -> Bundle:
+    """Several bundles as one.
+
+    >>> joined([Bundle(["a"], 5), Bundle(["b"], [6])]).timestamps
+    [5, 6]
+    """
+    rest = (_joined([getattr(bundle, name) for bundle in bundles], bundles) for name in _COLUMNS)
+    return Bundle(list(chain.from_iterable(bundle.values for bundle in bundles)), *rest)
+
+
+_COLUMNS = ("timestamps", "windows", "panes", "signs")
+
+
+def _joined(columns: list[Any], bundles: Sequence[Bundle]) -> Any:
+    first = columns[0]
+    if all(type(column) is not list and column == first for column in columns):
+        return first
+    return list(chain.from_iterable(expanded(column, len(b)) for column, b in zip(columns, bundles, strict=True)))
+
+
+def _stops() -> bool:
+    return False

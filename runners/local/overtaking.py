@@ -18,7 +18,11 @@ failure it is processed first.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
+from copy import deepcopy
 from typing import Any
+
+from ..execution.folded_bundle import FoldedBundle
+from .messages import Elements
 
 
 class Overtaking:
@@ -47,13 +51,13 @@ class Overtaking:
             self._in_flight = {input: [] for input in self._inputs}
         if number == self._number and channel in self._waiting:
             self._waiting.discard(channel)
-            self._in_flight[channel].extend(ahead)
+            self._in_flight[channel].extend(map(as_it_is, ahead))
         return is_first
 
     def taken(self, channel: Hashable, message: Any) -> None:
         """A message has been taken from an input."""
         if channel in self._waiting:
-            self._in_flight[channel].append(message)
+            self._in_flight[channel].append(as_it_is(message))
 
     @property
     def is_under_way(self) -> bool:
@@ -69,3 +73,14 @@ class Overtaking:
         """What was in flight on each input; it is given once."""
         taken, self._in_flight = self._in_flight, {}
         return taken
+
+
+def as_it_is(message: Any) -> Any:
+    """A message that stays what it is now: accumulators may be changed by whoever they are given to."""
+    if isinstance(message, Elements) and type(message.bundle) is FoldedBundle:
+        bundle = message.bundle
+        values = [(key, deepcopy(folded)) for key, folded in bundle.values]
+        return message._replace(
+            bundle=FoldedBundle(values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+        )
+    return message

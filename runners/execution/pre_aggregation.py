@@ -1,0 +1,142 @@
+"""Pre-aggregation: elements are folded where they are sent, so that accumulators travel in their place.
+
+A shuffle costs as much for each element as its fold; of a few keys there is little left to be sent.  Of keys that
+hardly come again nothing is saved, and the fold is done twice: so it rests when it stops shrinking the data, and is
+tried again now and then.
+
+It is done where it changes no result:
+
+- for a combining grouping whose inputs are never retracted, since it is for whoever takes them back to decide of
+  each whether the combiner can;
+- whose trigger doesn't look at single elements (`Trigger.element_wise`): one that counts them, weighs them or
+  looks into them has to see each.  Any other is asked once for each bundle and window that it touches, and is so yet;
+- whose windows don't merge: of windows that do, what an element joins decides whether it is late;
+- that puts out no late elements, of which nothing would be left.  Late ones are counted: each accumulator knows
+  how many elements it stands for.
+
+What is in a bundle is folded, and sent at once: nothing is left here that a snapshot would have to hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from ...sdk import graph
+from ...sdk.bundle import Bundle, Windows
+from ...sdk.combine_fn import CombineFn
+from .cells import Cells
+from .fold import Fold
+from .folded_bundle import FoldedBundle
+from .fusion import Grouping, Stage, Step, shrinks
+from .stage import StageExecutor
+
+# Smaller bundles go as they are.
+SMALLEST = 64
+# Of three elements at most two accumulators have to come, or so many times as many elements go by unfolded.
+_WORTH, _RESTS = 2 / 3, 30
+
+
+def is_exact(transform: graph.Transform) -> bool:
+    """Whether a grouping's results stay what they are when accumulators come to it instead of elements."""
+    primitive = transform.primitive
+    assert isinstance(primitive, graph.GroupByKeyAndWindow)
+    is_merging = primitive.windowing.window_fn.is_merging
+    return shrinks(primitive) and not is_merging and set(transform.outputs) == {None}
+
+
+class _CountingFold(Fold):
+    """A grouping's fold, of pairs of an accumulator and the number of elements in it."""
+
+    def __init__(self, transform: graph.Transform) -> None:
+        super().__init__(transform)
+        first, step = self.operation.first, self.operation.step
+        assert first is not None
+        assert step is not None
+        step = re.sub(r"\bacc\b", "acc[0]", step)
+        self.operation = attrs.evolve(self.operation, first=f"({first}, 1)", step=f"({step}, acc[1] + 1)")
+
+
+class PreAggregation:
+    """One sender's folding for one grouping.
+
+    >>> import penstock as beam
+    >>> from penstock.runners.execution.fusion import fuse
+    >>> p = beam.Pipeline()
+    >>> _ = p | beam.Create([("a", 1)]) | beam.CombinePerKey(sum)
+    >>> before = PreAggregation.of(fuse(p.graph(), lambda grouping: False).steps[-1])
+    >>> before.folded(Bundle([("a", 1), ("b", 2)] * 50)).values
+    [('a', (50, 50)), ('b', (100, 50))]
+    """
+
+    def __init__(self, transform: graph.Transform) -> None:
+        self._fold = _CountingFold(transform)
+        self._cells = Cells()
+        stage = Stage((), transform.inputs[0], transform)
+        self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold, None)
+        self._is_set_up = False
+        self._resting = 0
+
+    @staticmethod
+    def of(step: Step | None) -> PreAggregation | None:
+        """One for the step that elements are sent to; None if that has to see them itself."""
+        return PreAggregation(step.transform) if isinstance(step, Grouping) and is_exact(step.transform) else None
+
+    def folded(self, bundle: Bundle) -> Bundle:
+        """A bundle's accumulators; or the bundle itself, where that is expected to be less work.
+
+        Raises what the combiner raises, as errors of its step.
+        """
+        n = len(bundle)
+        if n < SMALLEST:
+            return bundle
+        if self._resting > 0:
+            self._resting -= n
+            return bundle
+        if not self._is_set_up:
+            self._is_set_up = True
+            self._fold.setup()
+        try:
+            self._executor.process(bundle)
+            folded = self._taken()
+        finally:
+            self._cells.by_window.clear()
+        if len(folded) > _WORTH * n:
+            # What has been folded is sent so: user code has seen it.
+            self._resting = _RESTS * n
+        return folded
+
+    def _taken(self) -> FoldedBundle:
+        values: list[Any] = []
+        timestamps: Any = []
+        windows: Any = []
+        for cells in self._cells.by_window.values():
+            own: Windows = (cells.window,)
+            count = len(cells.accumulators)
+            values += zip(cells.accumulators, self._compacted(cells.accumulators.values()), strict=True)
+            # Both dictionaries have their keys in the order in which they came.
+            timestamps += cells.stamps.values() if cells.stamps else [cells.window.max_micros] * count
+            windows += [own] * count
+        if len(self._cells.by_window) == 1:
+            windows = windows[0]
+        return FoldedBundle(values, timestamps, windows)
+
+    def _compacted(self, folded: Iterable[Any]) -> Iterable[Any]:
+        fn = self._fold.combine_fn
+        assert fn is not None
+        if type(fn).compact is CombineFn.compact:
+            return folded
+        return [(fn.compact(accumulator), count) for accumulator, count in folded]
+
+    def teardown(self) -> None:
+        """Nothing more will come."""
+        if self._is_set_up:
+            self._is_set_up = False
+            self._fold.teardown()
+
+
+def _no_output(tag: graph.Tag, bundle: Bundle) -> None:
+    raise AssertionError("a fold has no output")
