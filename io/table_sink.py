@@ -29,6 +29,7 @@ from .sql_database import SqlDatabase, SqlSession
 from .sql_dialect import MARK, is_database_error
 from .table_changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .table_rows import WINDOW_COLUMNS, Columns, TableRows
+from .transaction_series import pattern_of
 
 # How many rows a worker holds before it stages them.
 STAGE_ROWS = 10_000
@@ -256,14 +257,25 @@ class TableSink(Sink[Any]):
         )
 
     def _is_committed(self, session: SqlSession, transaction: str) -> bool:
-        of_this = f"transaction_id = {MARK} AND transform = {MARK} AND table_name = {MARK}"
-        sql = f"SELECT 1 FROM {self._transactions(session)} WHERE {of_this}"
-        return bool(session.run(sql, (transaction, self.transform, self.table)))
+        of_this = f"transform = {MARK} AND table_name = {MARK} AND transaction_id"
+        known = f"SELECT 1 FROM {self._transactions(session)} WHERE {of_this}"
+        if session.run(f"{known} = {MARK}", (self.transform, self.table, transaction)):
+            return True
+        pattern = pattern_of(transaction)
+        later = f"{known} > {MARK} AND transaction_id LIKE {MARK}"
+        return pattern is not None and bool(session.run(later, (self.transform, self.table, transaction, pattern)))
 
     def _note(self, session: SqlSession, transaction: str) -> None:
         columns = "transaction_id, transform, table_name"
         sql = f"INSERT INTO {self._transactions(session)} ({columns}) VALUES ({MARK}, {MARK}, {MARK})"
         session.run(sql, (transaction, self.transform, self.table))
+        pattern = pattern_of(transaction)
+        if pattern is not None:
+            # Those before it will be taken for committed, since this one is.
+            of_this = f"transform = {MARK} AND table_name = {MARK}"
+            earlier = f"transaction_id < {MARK} AND transaction_id LIKE {MARK}"
+            sql = f"DELETE FROM {self._transactions(session)} WHERE {of_this} AND {earlier}"
+            session.run(sql, (self.transform, self.table, transaction, pattern))
 
     # Errors
 

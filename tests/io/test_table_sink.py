@@ -185,6 +185,23 @@ def test_committing_twice_changes_nothing(database, transactions):
     assert [("ann", 7)] == database.rows()
 
 
+def test_of_a_series_of_transactions_the_last_one_is_noted_and_stands_for_those_before(database, transactions):
+    """However often one commits, the bookkeeping doesn't grow; other series, and other sinks, are left alone."""
+    sink = database.sink()
+    committed = {}
+    for name in ("00000001-ab", "00000001-cd", "00000002-ab", "run", "00000010-ab", "00000001-ab-1"):
+        sink.prepare(name)
+        committed[name] = transactions.stage(sink, name, [Bundle([("ann", len(committed))])])
+        sink.commit(name, committed[name])
+    noted = database.run(f"SELECT transaction_id FROM {database.schema}{BOOKKEEPING} ORDER BY transaction_id")
+    assert ["00000001-ab-1", "00000001-cd", "00000010-ab", "run"] == [name for (name,) in noted]
+    for name, tokens in committed.items():
+        sink.commit(name, tokens)
+    assert [("ann", 5)] == database.rows()
+    with pytest.raises(SinkError, match="what was staged for it is gone"):
+        sink.commit("00000011-ab", committed["run"])
+
+
 def test_what_a_retried_worker_staged_before_is_left_out(database, transactions):
     """Only accepted tokens count, though units may have the same name."""
     sink = database.sink()

@@ -77,9 +77,10 @@ class ProductionAttempt(Attempt):
             if self._look():
                 return PipelineState.CANCELLED
 
-    def _new_transaction(self) -> str:
+    def _new_transaction(self, id: SubtaskId) -> str:
+        """One for a subtask, whose transactions are committed in the order of their numbers."""
         self._count += 1
-        return f"{self._name}-{self._count:06d}"
+        return f"{self._count:012d}-{self._name}-{id.task}-{id.index}"
 
     def _first_transactions(self) -> dict[SubtaskId, tuple[str, ...]]:
         transactions = self._job._transactions
@@ -87,10 +88,10 @@ class ProductionAttempt(Attempt):
         allotted: dict[SubtaskId, tuple[str, ...]]
         if self._is_published_at_end:
             # The one that was begun before, if there is one.
-            transaction = next(iter(transactions.open), None) or self._new_transaction()
+            transaction = next(iter(transactions.open), None) or self._name
             allotted = dict.fromkeys(self._writing, (transaction,))
         else:
-            allotted = {id: tuple(self._new_transaction() for _ in range(ALLOTTED)) for id in self._writing}
+            allotted = {id: tuple(self._new_transaction(id) for _ in range(ALLOTTED)) for id in self._writing}
         new: dict[str, frozenset[str]] = {}
         for id, own in allotted.items():
             for each in own:
@@ -166,7 +167,7 @@ class ProductionAttempt(Attempt):
         allotted: dict[SubtaskId, tuple[str, ...]] = {}
         for subtask, own in self._produced.items():
             count = len({transaction for _, transaction, _ in own})
-            allotted[subtask] = tuple(self._new_transaction() for _ in range(count))
+            allotted[subtask] = tuple(self._new_transaction(subtask) for _ in range(count))
         job._transactions.begin_all({each: self._writing[id] for id, own in allotted.items() for each in own})
         self._produced.clear()
         job.checkpoints_completed += 1
