@@ -2,8 +2,8 @@
 
 A runner that commits again and again names its transactions `NUMBER-SERIES`, and commits those of a series in the order
 of their numbers.  Whoever asks for an earlier one once more, after a crash or from an older checkpoint, asks for
-what was committed, or had nothing in it.  So a sink which has to know what it has committed remembers one for each series, and
-there is one of these for each time that somebody started.
+what was committed, or had nothing in it.  So a sink that has to know what it has committed remembers one for each
+series, and there is one of these for each time that somebody started.
 
 >>> series_of("00000012-5be1"), series_of("000000000007-5be1-2-0"), series_of("5be1")
 ('-5be1', '-5be1-2-0', None)
