@@ -4,7 +4,8 @@ What has to hold (two-phase commit):
 
 - nothing is visible that wasn't staged for a transaction and committed;
 - a transaction that was aborted is not committed later, nor one committed with other tokens than before;
-- nothing is written into a transaction before it has been prepared, or after it is over;
+- nothing is written into a transaction before it has been prepared, or after it is over, but by zombies,
+  of whom nothing ever becomes visible then;
 - whenever a transaction begins, every table has had the same ones committed: what is visible in all of them
   together is a part of the run up to one barrier;
 - at every moment, what is visible has nothing that the whole result hasn't, and takes nothing back
@@ -69,8 +70,10 @@ class SimulatedTable:
         self._require(transaction not in self.committed, f"{transaction} is written in after it was committed")
         self._require(transaction not in self._aborted, f"{transaction} is written in after it was aborted")
 
-    def stage(self, transaction: str, token: str, rows: list[tuple[Row, int]]) -> None:
-        """What somebody wrote is durable."""
+    def stage(self, transaction: str, token: str, rows: list[tuple[Row, int]], is_zombie: bool = False) -> None:
+        """What somebody wrote is durable; of a zombie, it isn't if the transaction is over."""
+        if is_zombie and (transaction in self.committed or transaction in self._aborted):
+            return
         self.opened(transaction)
         self._staged.setdefault(transaction, {})[token] = rows
 
@@ -143,13 +146,14 @@ class SimulatedSink(Sink[Any]):
         self._after("prepare", transaction)
 
     def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
-        self._table.opened(transaction)
+        if not self._world.is_zombie:
+            self._table.opened(transaction)
         return _Writer(self, transaction, unit)
 
     def stage(self, transaction: str, token: str, rows: list[tuple[Row, int]]) -> None:
         """What a writer has is made durable."""
         self._before("stage", token)
-        self._table.stage(transaction, token, rows)
+        self._table.stage(transaction, token, rows, self._world.is_zombie)
         self._after("stage", token)
 
     def commit(self, transaction: str, staged: Sequence[Any]) -> None:

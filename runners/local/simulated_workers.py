@@ -4,13 +4,16 @@ At each moment there is somebody who may go on: a subtask that takes a message, 
 one, a slot that hears a command, a report on its way to the job.  One of them is drawn.  Some are slower than
 others, and now and then one stops for a while.  What goes from slot to slot goes through the same
 bytes as between processes, first in, first out.
+
+A worker may hang: for a while, or until the job gives it up, which it notices after a timeout.  Those that were
+given up, or that a dead job has left behind, may go on for a while beside their successors: zombies.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..execution.execution_graph import ExecutionGraph
@@ -18,8 +21,9 @@ from ..execution.remote_error import remote
 from ..execution.simulated_disk import SimulatedCrash
 from .channel import Channel, ChannelId
 from .commands import Command, Failed, Inject, Report, Stop, Stopped
-from .messages import Barrier, BarrierKind, Message
-from .pipe_channel import message_of, payloads_of
+from .conversation import Conversation, Said
+from .messages import BarrierKind
+from .simulated_pipes import Pipe, ShortChannel
 from .simulated_world import SimulatedWorld
 from .slot import Slot, Start
 from .subtask import SubtaskId
@@ -28,73 +32,69 @@ from .workers import WorkerDied, Workers, ids_of
 # Does something, if there is anything to do; whether it did.
 Actor = Callable[[], bool]
 
-
-class _ShortChannel(Channel):
-    """A channel within a slot, which is full as soon as the simulation likes."""
-
-    __slots__ = ("capacity",)
-
-    def __init__(self, id: ChannelId, capacity: int) -> None:
-        super().__init__(id)
-        self.capacity = capacity
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.queue) >= self.capacity
-
-
-class _SendingSide(_ShortChannel):
-    """A channel to another slot: what is put becomes bytes at once.
-
-    Attributes:
-      frames: what is in the pipe.
-    """
-
-    __slots__ = ("frames",)
-
-    def __init__(self, id: ChannelId, capacity: int) -> None:
-        super().__init__(id, capacity)
-        self.frames: deque[tuple[int, bytes]] = deque()
-
-    def put(self, message: Message) -> None:
-        self.frames.extend(payloads_of(message))
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.frames) >= self.capacity
-
-
-class _Pipe:
-    """Between two slots."""
-
-    def __init__(self, id: ChannelId, capacity: int) -> None:
-        self.sending = _SendingSide(id, capacity)
-        self.receiving = _ShortChannel(id, capacity)
-        self.seen = -1
-
-    def deliver(self, expected: int) -> bool:
-        """Move one message on, if there is room for it, or an unaligned barrier is yet to come."""
-        if not self.sending.frames or (self.receiving.is_full and self.seen >= expected):
-            return False
-        message = message_of(*self.sending.frames.popleft())
-        if isinstance(message, Barrier):
-            self.seen = message.number
-        self.receiving.arrive(message)
-        return True
+# A worker that hangs for longer, in microseconds, is given up; and for how long it would, at most, if it were not.
+_TIMEOUT = 500_000
+_FOR_EVER = 1 << 50
 
 
 class _SimulatedSlot:
-    """One slot, what it is yet to hear, and what the job is yet to hear of it."""
+    """One slot, what it is yet to hear, and what the job is yet to hear of it.
 
-    def __init__(self, number: int) -> None:
+    Attributes:
+      job, own: both ends of what they say to each other.
+      said_again, reported_again: what will come a second time.
+      hangs: since when it does, and until when.
+      expected: the unaligned barrier that is on its way.
+    """
+
+    def __init__(self, number: int, job: Conversation, own: Conversation) -> None:
         self.number = number
+        self.job = job
+        self.own = own
         self.slot: Slot | None = None
         self.commands: deque[bytes] = deque()
-        self.reports: deque[Report] = deque()
+        self.said_again: deque[bytes] = deque()
+        self.reports: deque[Said] = deque()
+        self.reported_again: deque[Said] = deque()
         self.has_ended = False
         self.has_stopped = False
-        # The unaligned barrier that is on its way.
+        self.hangs: tuple[int, int] = (0, 0)
         self.expected = -1
+
+    def is_hung(self, now: int) -> bool:
+        """Whether it does nothing at all."""
+        return self.hangs[1] > now
+
+
+class Zombies:
+    """Workers that go on, though nobody waits for what they do.
+
+    Args:
+      actors: what they do.
+      steps: how much of it.
+    """
+
+    def __init__(self, slots: Sequence[_SimulatedSlot], actors: Sequence[Actor], steps: int) -> None:
+        self.slots = slots
+        self._actors = actors
+        self._steps = steps
+
+    def act(self, world: SimulatedWorld) -> bool:
+        """Do something; whether there is more to come."""
+        self._steps -= 1
+        for _ in range(8):
+            if world.random.choice(self._actors)():
+                break
+        return self._steps > 0
+
+    def end(self) -> None:
+        """Somebody has noticed them."""
+        for slot in self.slots:
+            if slot.slot is not None:
+                # Nothing that a killed process would not do: only what a test would leave open is closed.
+                for subtask in slot.slot.subtasks.values():
+                    for injector in subtask.injectors:
+                        injector.close()
 
 
 class SimulatedWorkers(Workers):
@@ -102,14 +102,28 @@ class SimulatedWorkers(Workers):
 
     Args:
       visit: called whenever the job waits, for whoever has wishes then.
+      zombies: what is left of workers that have ended; None if nothing ever is.
+      fences, notices: False has the job believe whatever it hears, or never give up who hangs, to show that
+        runs fail then.
     """
 
-    def __init__(self, slots: int, world: SimulatedWorld, visit: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        slots: int,
+        world: SimulatedWorld,
+        visit: Callable[[], None] = lambda: None,
+        zombies: list[Zombies] | None = None,
+        fences: bool = True,
+        notices: bool = True,
+    ) -> None:
         self.slots = slots
         self._world = world
         self._visit = visit
+        self._zombies = zombies
+        self._fences = fences
+        self._notices = notices
         self._slots: list[_SimulatedSlot] = []
-        self._pipes: dict[ChannelId, _Pipe] = {}
+        self._pipes: dict[ChannelId, Pipe] = {}
         self._local: dict[ChannelId, Channel] = {}
         self._arrived: list[Report] = []
         self._actors: list[Actor] = []
@@ -122,7 +136,7 @@ class SimulatedWorkers(Workers):
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
         self._world.step(f"{self.slots} workers start at {start.checkpoint and start.checkpoint.epoch}")
-        self._slots = [_SimulatedSlot(number) for number in range(self.slots)]
+        self._slots = [self._slot(number, start.attempt) for number in range(self.slots)]
         self._pipes, self._local, self._arrived, self._actors, self._halted = {}, {}, [], [], {}
         own: list[list[SubtaskId]] = [[] for _ in range(self.slots)]
         for id in ids_of(execution_graph):
@@ -130,11 +144,18 @@ class SimulatedWorkers(Workers):
         for slot in self._slots:
             begin = partial(self._begin, slot, execution_graph, own[slot.number], start)
             self._employ(partial(self._in_slot, slot, "starts", begin))
-            self._employ(partial(self._in_slot, slot, "hears", partial(self._hear, slot)))
+            self._employ(partial(self._in_slot, slot, "hears", partial(self._hear, slot, slot.commands)))
             self._employ(partial(self._in_slot, slot, "looks at the clock", partial(self._tick, slot)))
-            self._employ(partial(self._report, slot))
+            self._employ(partial(self._report, slot, slot.reports))
+            if self._world.misfortunes.repeating:
+                self._employ(partial(self._in_slot, slot, "hears again", partial(self._hear, slot, slot.said_again)))
+                self._employ(partial(self._report, slot, slot.reported_again))
             for id in own[slot.number]:
                 self._employ(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
+
+    def _slot(self, number: int, attempt: str) -> _SimulatedSlot:
+        believes_all = not self._fences
+        return _SimulatedSlot(number, Conversation(attempt, believes_all), Conversation(attempt, believes_all))
 
     def _employ(self, actor: Actor) -> None:
         """Let somebody act, some more often than others."""
@@ -145,7 +166,7 @@ class SimulatedWorkers(Workers):
     def _in_slot(self, slot: _SimulatedSlot, what: str, action: Callable[[], str | None]) -> bool:
         """Have a slot do something, which may be its death."""
         world = self._world
-        if slot.has_ended:
+        if slot.has_ended or slot.is_hung(world.now):
             return False
         world.running = slot.number
         try:
@@ -153,6 +174,7 @@ class SimulatedWorkers(Workers):
             if done is not None:
                 # Between any two steps.
                 world.step(f"{what} {done}".rstrip())
+                self._may_hang(slot)
             return done is not None
         except SimulatedCrash:
             if world.is_over:
@@ -161,12 +183,18 @@ class SimulatedWorkers(Workers):
             return True
         except Exception as error:
             world.note(f"{what}: {error!r}")
-            slot.reports.append((None, Failed(remote(error))))
+            slot.reports.append(slot.own.say((None, Failed(remote(error)))))
             slot.has_ended = True
             return True
         finally:
             if not world.is_over:
                 world.running = None
+
+    def _may_hang(self, slot: _SimulatedSlot) -> None:
+        world = self._world
+        if not slot.has_ended and world.hangs():
+            wakes = world.now + world.random.choice([_TIMEOUT // 20, _TIMEOUT - 1, 2 * _TIMEOUT, _FOR_EVER])
+            slot.hangs = world.now, world.random.randint(world.now, wakes)
 
     def _begin(
         self, slot: _SimulatedSlot, execution_graph: ExecutionGraph, ids: list[SubtaskId], start: Start
@@ -176,7 +204,7 @@ class SimulatedWorkers(Workers):
         world = self._world
 
         def report(news: Report) -> None:
-            slot.reports.append(pickle.loads(pickle.dumps(news, protocol=5)))
+            slot.reports.append(pickle.loads(pickle.dumps(slot.own.say(news), protocol=5)))
             world.step(f"says {type(news[1]).__name__}")
 
         slot.slot = start.slot(execution_graph, ids, partial(self._channel, slot.number), report, world.clock)
@@ -188,19 +216,33 @@ class SimulatedWorkers(Workers):
     def _channel(self, number: int, id: ChannelId) -> Channel:
         source, target = id.source % self.slots, id.target % self.slots
         if source == target:
-            return self._local.setdefault(id, _ShortChannel(id, self._capacity))
+            return self._local.setdefault(id, ShortChannel(id, self._capacity))
         if id not in self._pipes:
-            pipe = self._pipes[id] = _Pipe(id, self._capacity)
+            pipe = self._pipes[id] = Pipe(id, self._capacity, self._world.repeats)
             self._employ(partial(self._deliver, pipe, self._slots[target]))
+            if self._world.misfortunes.repeating:
+                self._employ(partial(self._deliver_again, pipe, self._slots[target]))
         return self._pipes[id].sending if source == number else self._pipes[id].receiving
 
-    def _deliver(self, pipe: _Pipe, target: _SimulatedSlot) -> bool:
-        return not target.has_ended and pipe.deliver(target.expected)
+    def _deliver(self, pipe: Pipe, target: _SimulatedSlot) -> bool:
+        return not self._is_away(target) and pipe.deliver(target.expected)
 
-    def _hear(self, slot: _SimulatedSlot) -> str | None:
-        if not slot.commands or slot.slot is None:
+    def _deliver_again(self, pipe: Pipe, target: _SimulatedSlot) -> bool:
+        return not self._is_away(target) and pipe.deliver_again()
+
+    def _is_away(self, slot: _SimulatedSlot) -> bool:
+        return slot.has_ended or slot.is_hung(self._world.now)
+
+    def _hear(self, slot: _SimulatedSlot, commands: deque[bytes]) -> str | None:
+        if not commands or slot.slot is None:
             return None
-        command = pickle.loads(slot.commands.popleft())
+        data = commands.popleft()
+        said = pickle.loads(data)
+        command = said.what
+        if commands is slot.commands and self._world.repeats(type(command).__name__):
+            slot.said_again.append(data)
+        if not slot.own.is_news(said):
+            return f"{type(command).__name__}, which isn't news"
         slot.slot.obey(command)
         if isinstance(command, Inject) and command.barrier.kind is BarrierKind.UNALIGNED:
             slot.expected = command.barrier.number
@@ -216,19 +258,42 @@ class SimulatedWorkers(Workers):
             slot.slot.tick()
         return None
 
-    def _report(self, slot: _SimulatedSlot) -> bool:
-        if not slot.reports:
+    def _report(self, slot: _SimulatedSlot, reports: deque[Said]) -> bool:
+        if not reports:
             return False
-        self._arrived.append(slot.reports.popleft())
+        said = reports.popleft()
+        if reports is slot.reports and self._world.repeats(type(said.what[1]).__name__):
+            slot.reported_again.append(said)
+        if slot.job.is_news(said):
+            self._arrived.append(said.what)
         return True
+
+    def _act_as_zombie(self, zombies: Zombies) -> None:
+        """What has been given up does something, and what it says comes to who has taken its place."""
+        world = self._world
+        world.is_zombie = True
+        try:
+            if not zombies.act(world):
+                self._bury(zombies)
+        finally:
+            world.is_zombie = False
+        for old in zombies.slots:
+            while old.reports:
+                said = old.reports.popleft()
+                if old.number < len(self._slots) and self._slots[old.number].job.is_news(said):
+                    self._arrived.append(said.what)
+
+    def _bury(self, zombies: Zombies) -> None:
+        assert self._zombies is not None
+        zombies.end()
+        self._zombies.remove(zombies)
 
     # What the job does
 
     def send(self, command: Command) -> None:
-        data = pickle.dumps(command, protocol=5)
         for slot in self._slots:
             self._world.step(f"tells worker {slot.number}: {type(command).__name__}")
-            slot.commands.append(data)
+            slot.commands.append(pickle.dumps(slot.job.say(command), protocol=5))
 
     def poll(self, seconds: float) -> list[Report]:
         world = self._world
@@ -249,11 +314,17 @@ class SimulatedWorkers(Workers):
             for slot in self._slots:
                 if slot.has_ended and not slot.has_stopped and not slot.reports and world.random.random() < 0.5:
                     raise self._died(slot)
+        for slot in self._slots:
+            if self._notices and slot.is_hung(world.now) and world.now - slot.hangs[0] >= _TIMEOUT:
+                world.note(f"worker {slot.number} hangs, and is given up")
+                raise WorkerDied(f"worker {slot.number} hangs")
         return taken
 
     def _act(self, until: int) -> None:
         """Let somebody do something; if nobody can, time passes."""
         world, random = self._world, self._world.random
+        if self._zombies and random.random() < 0.2:
+            self._act_as_zombie(random.choice(self._zombies))
         for _ in range(8):
             world.now += random.randint(0, self._pace)
             if self._try(random.choice(self._actors)):
@@ -263,7 +334,8 @@ class SimulatedWorkers(Workers):
         for actor in self._actors[start:] + self._actors[:start]:
             if self._try(actor):
                 return
-        world.now = min([until, *(time for time in self._halted.values() if time > world.now)])
+        wakes = [*self._halted.values(), *(slot.hangs[1] for slot in self._slots)]
+        world.now = min([until, *(time for time in wakes if time > world.now)])
 
     def _try(self, actor: Actor) -> bool:
         if self._halted:
@@ -280,10 +352,14 @@ class SimulatedWorkers(Workers):
         return WorkerDied(f"worker {slot.number} is gone")
 
     def end(self) -> None:
-        for slot in self._slots:
-            if slot.slot is not None:
-                # Nothing that a killed process would not do: only what a test would leave open is closed.
-                for subtask in slot.slot.subtasks.values():
-                    for injector in subtask.injectors:
-                        injector.close()
+        world = self._world
+        alive = [slot for slot in self._slots if slot.slot is not None and not slot.has_ended]
+        if alive and self._zombies is not None and world.leaves_zombies():
+            for slot in self._slots:
+                slot.hangs = (0, 0)
+                # Who hasn't begun won't.
+                slot.has_ended |= slot not in alive
+            self._zombies.append(Zombies(self._slots, self._actors, world.random.randint(1, 200)))
+        else:
+            Zombies(self._slots, (), 0).end()
         self._slots = []

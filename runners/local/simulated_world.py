@@ -10,11 +10,15 @@ Everything that a run would ask of its surroundings it asks of this, which has o
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import attrs
 
 from ..execution.simulated_disk import SimulatedCrash, SimulatedDisk
+
+# A run is taken to have no end after so many microseconds: most last for less than a second.
+_LONGEST = 600_000_000
 
 
 class EndlessSimulation(BaseException):
@@ -29,18 +33,28 @@ class Misfortunes:
       deaths: how many times a worker may die, or everything at once.
       failures: how many operations of the disk and of sinks may fail.
       failing: the probability that one does, as long as it may.
+      hangs: how many times a worker may do nothing for a while, or for ever.
+      zombies: how many times those whose job is over, or has given them up, may go on.
+      repeating: the probability that something that is said, or delivered by its id, comes again later.
+      visited: how many starts somebody may stop, with a savepoint or without.
     """
 
     deaths: int = 0
     failures: int = 0
     failing: float = 0.0
+    hangs: int = 0
+    zombies: int = 0
+    repeating: float = 0.0
+    visited: int = 5
 
     @staticmethod
     def drawn(random: Random) -> Misfortunes:
         """Some runs have none, some one that has nothing to do with another, some many."""
         deaths = random.choice([0, 1, 2, 2, 4, 8])
         failures = random.choice([0, 0, 1, 3, 6])
-        return Misfortunes(deaths, failures, random.choice([0.01, 0.05, 0.2]))
+        failing = random.choice([0.01, 0.05, 0.2])
+        hangs, zombies = random.choice([0, 0, 1, 3]), random.choice([0, 2, 8])
+        return Misfortunes(deaths, failures, failing, hangs, zombies, random.choice([0.0, 0.02, 0.2]))
 
 
 class SimulatedWorld:
@@ -53,8 +67,10 @@ class SimulatedWorld:
     Attributes:
       now: microseconds since 1970, or so.
       running: the number of the worker whose turn it is; None for the process that the user started.
+      is_zombie: whether it is the turn of one whom nobody waits for.
       is_over: whether that process has died, and with it all others: nothing can be done any more.
-      harm: how many misfortunes there were.
+      harm: how many misfortunes there were that a run may fail of.
+      counts: by its kind, how often there was one.
       trace: what happened, line by line.
     """
 
@@ -62,8 +78,10 @@ class SimulatedWorld:
         self.random = Random(seed)
         self.now = 0
         self.running: int | None = None
+        self.is_zombie = False
         self.is_over = False
         self.harm = 0
+        self.counts: Counter[str] = Counter()
         self.steps = 0
         self.trace: list[str] = []
         self.misfortunes = Misfortunes.drawn(self.random) if misfortunes is None else misfortunes
@@ -90,7 +108,7 @@ class SimulatedWorld:
 
     def note(self, what: str) -> None:
         """Write down what happens."""
-        who = "job" if self.running is None else f"worker {self.running}"
+        who = "job" if self.running is None else f"{'zombie' if self.is_zombie else 'worker'} {self.running}"
         self.trace.append(f"{self.now / 1_000_000:.6f} {who}: {what}")
 
     def step(self, what: str) -> None:
@@ -98,8 +116,12 @@ class SimulatedWorld:
         if self.is_over:
             raise SimulatedCrash(what)
         self.steps += 1
-        if self.steps > self._limit:
-            raise EndlessSimulation(f"there is no end after {self._limit} steps")
+        if self.steps > self._limit or self.now > _LONGEST:
+            raise EndlessSimulation(f"there is no end after {self.steps} steps and {self.now / 1_000_000:.0f} s")
+        if self.is_zombie:
+            # Its end comes in another way.
+            self.note(what)
+            return
         self._fuse -= 1
         if self._fuse <= 0 and self.misfortunes.deaths:
             self._die(what)
@@ -107,7 +129,7 @@ class SimulatedWorld:
 
     def _die(self, what: str) -> None:
         self.misfortunes.deaths -= 1
-        self.harm += 1
+        self._harmed("deaths")
         self._light()
         if self.running is None or self.random.random() < 0.4:
             self.is_over = True
@@ -122,13 +144,44 @@ class SimulatedWorld:
         if not misfortunes.failures or self.random.random() >= misfortunes.failing:
             return False
         misfortunes.failures -= 1
-        self.harm += 1
+        self._harmed("failures")
         self.note(f"it fails: {what}")
         return True
 
+    def hangs(self) -> bool:
+        """Whether the worker whose turn it was does nothing from now on, for a while or for ever."""
+        misfortunes = self.misfortunes
+        if self.is_zombie or not misfortunes.hangs or self.random.random() >= 0.01:
+            return False
+        misfortunes.hangs -= 1
+        self._harmed("hangs")
+        self.note("it hangs")
+        return True
+
+    def leaves_zombies(self) -> bool:
+        """Whether workers that are ended go on."""
+        if not self.misfortunes.zombies or self.random.random() < 0.3:
+            return False
+        self.misfortunes.zombies -= 1
+        self.counts["zombies"] += 1
+        self.note("its workers go on")
+        return True
+
+    def repeats(self, what: str) -> bool:
+        """Whether something will come a second time."""
+        if not self.misfortunes.repeating or self.random.random() >= self.misfortunes.repeating:
+            return False
+        self.counts["repetitions"] += 1
+        self.note(f"comes again, some time: {what}")
+        return True
+
+    def _harmed(self, kind: str) -> None:
+        self.harm += 1
+        self.counts[kind] += 1
+
     def begin_again(self) -> None:
         """After a death of everything, or an end: a new process is started by somebody."""
-        self.is_over = False
+        self.is_over = self.is_zombie = False
         self.running = None
 
 

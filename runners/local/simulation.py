@@ -44,7 +44,7 @@ from .requests import Answer
 from .restarts import Restarts
 from .simulated_graph import in_batch, is_monotone, sinks_of, with_sinks
 from .simulated_sink import BrokenPromise, CollectingSink, Row, SimulatedSink, SimulatedTable
-from .simulated_workers import SimulatedWorkers
+from .simulated_workers import SimulatedWorkers, Zombies
 from .simulated_world import DiskOfWorld, EndlessSimulation, Misfortunes, SimulatedWorld
 from .transactions import Transactions
 
@@ -62,7 +62,8 @@ class SimulationSettings:
       aligns, logs: False switches alignment, or the log of back-edges, off, to show that the results are wrong then.
       parallelism: how many subtasks each task has; None for any, which may change when everything starts again.
       delivery: what its guarantees rest on: "barriers", or productions that are "strong" or "weak".
-      drops_duplicates: False takes duplicates for new, to show that the results are wrong then.
+      drops_duplicates, fences, notices: False takes duplicates for new, believes whatever is said to whom, or waits
+        for workers that hang, to show that runs fail then.
       misfortunes: None for those that the seed draws.
     """
 
@@ -73,6 +74,8 @@ class SimulationSettings:
     misfortunes: Misfortunes | None = None
     delivery: str = "barriers"
     drops_duplicates: bool = True
+    fences: bool = True
+    notices: bool = True
 
 
 @attrs.frozen
@@ -81,7 +84,8 @@ class Simulated:
 
     Attributes:
       starts: how often the whole was started.
-      harm: how many deaths and failures there were.
+      harm: how many deaths, failures and hangs there were.
+      counts: these by kind, and what else has happened.
       trace: what happened, line by line.
     """
 
@@ -91,6 +95,7 @@ class Simulated:
     checkpoints: int
     harm: int
     steps: int
+    counts: Mapping[str, int]
     trace: tuple[str, ...]
 
 
@@ -169,12 +174,15 @@ class _Run:
         # Microseconds.
         self.interval = random.choice([2_000, 10_000, 50_000])
         self.starts = self.checkpoints = 0
+        self.zombies: list[Zombies] = []
 
     def run(self) -> Simulated:
         try:
             with _logged(self.world):
                 while not self._attempt():
                     pass
+                for zombies in self.zombies:
+                    zombies.end()
                 left_open = self._left_open()
                 for label, table in self.tables.items():
                     table.check_end(self.expected[label], left_open)
@@ -189,6 +197,7 @@ class _Run:
             self.checkpoints,
             self.world.harm,
             self.world.steps,
+            dict(self.world.counts),
             tuple(self.world.trace),
         )
 
@@ -215,6 +224,9 @@ class _Run:
             if world.random.random() < 0.5:
                 world.note("the machine crashes too")
                 self.disk.crash()
+                for zombies in self.zombies:
+                    zombies.end()
+                self.zombies.clear()
             return False
         except (PenstockError, OSError):
             if world.harm == harm and not impatience:
@@ -246,8 +258,9 @@ class _Run:
             aligns=self.settings.aligns,
             logs=self.settings.logs,
         )
-        visitor = _Visitor(random if self.starts <= 5 else None, not is_by_barriers)
-        workers = SimulatedWorkers(random.randint(1, n), world, visitor)
+        visitor = _Visitor(random if self.starts <= world.misfortunes.visited else None, not is_by_barriers)
+        own = self.settings
+        workers = SimulatedWorkers(random.randint(1, n), world, visitor, self.zombies, own.fences, own.notices)
         execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
         if is_by_barriers:
             visitor.job = Job(execution_graph, workers, settings, store, world.clock, world.sleep, world.token)

@@ -92,5 +92,6 @@ def tried(cell: Cell, seeds: range) -> Tried:
         except SimulationError as error:
             failures.append(str(error))
         else:
-            totals.update(steps=run.steps, starts=run.starts, checkpoints=run.checkpoints, misfortunes=run.harm)
+            totals.update(run.counts, steps=run.steps, starts=run.starts, checkpoints=run.checkpoints)
+            totals["misfortunes"] += run.harm
     return Tried(cell, len(seeds), totals, tuple(failures))

@@ -15,7 +15,6 @@ from penstock.sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimerS
 from penstock.testing import ScriptedSource
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
 
-
 # What a combiner of numbers is made of.
 Combined = Callable[[Iterable[int]], int]
 

@@ -7,22 +7,24 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from simulation.matrix import CELLS, REFUSED, Cell, shares, tried
 from simulation.six_pipelines import PIPELINES
 
 import penstock as beam
 from penstock.runners.local.simulated_world import Misfortunes
 from penstock.runners.local.simulation import Simulation, SimulationError, SimulationSettings
-from penstock.sdk.errors import UnsupportedError
+from penstock.sdk.errors import PenstockError, UnsupportedError
 from penstock.testing import TestStream, simulate_pipeline
 from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark
 from penstock.windowing import FixedWindows, TimestampedValue
 
-# Over six pipelines these are two hundred seeds.
-SEEDS = 34
+# Over all cells of the matrix.
+SEEDS = 200
 
 
 def simulation_of(name: str, **settings: Any) -> Simulation:
@@ -32,27 +34,77 @@ def simulation_of(name: str, **settings: Any) -> Simulation:
     return Simulation(pipeline.graph(), SimulationSettings(**settings))
 
 
-def failing(simulation: Simulation, seeds: range) -> list[str]:
-    """What is wrong, until three seeds have failed."""
+def failing(simulation: Simulation, seeds: range, enough: int = 3) -> list[str]:
+    """What is wrong, until so many seeds have failed."""
     errors: list[str] = []
     for seed in seeds:
         try:
             simulation.run(seed)
         except SimulationError as error:
             errors.append(str(error))
-            if len(errors) == 3:
+            if len(errors) == enough:
                 break
     return errors
 
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> None:
-    """In any mode, with any number of subtasks, whatever dies; and there were checkpoints, deaths and failures."""
-    runs = [simulation_of(name).run(seed) for seed in range(SEEDS)]
+    """In each checkpoint mode and delivery, with any number of subtasks, whatever dies, fails, hangs or comes twice."""
+    found = [tried(cell, seeds) for cell, seeds in shares(SEEDS).items() if cell.pipeline == name]
+    happened = sum((each.totals for each in found), Counter[str]())
 
-    assert sum(run.checkpoints for run in runs) > SEEDS
-    assert sum(run.harm for run in runs) > SEEDS
-    assert sum(run.starts for run in runs) > SEEDS
+    assert [] == [failure for each in found for failure in each.failures]
+    assert sum(each.seeds for each in found) > 25
+    assert happened["starts"] > 50
+    for kind in ("checkpoints", "deaths", "failures", "hangs", "zombies", "repetitions"):
+        assert happened[kind] > 0, kind
+
+
+def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
+    """Six pipelines in five columns; the runner refuses one cell by name, and another has no meaning."""
+    assert 6 * 5 == len(CELLS) + len(REFUSED)
+    pipeline = beam.Pipeline(argv=["--checkpoint_mode=unaligned", "--checkpoint_dir=unused"])
+    PIPELINES["loop"](pipeline)
+
+    with pytest.raises(PenstockError, match="--checkpoint_mode=unaligned: barriers don't overtake in a loop"):
+        pipeline.run()
+
+
+@pytest.mark.parametrize("column", ["aligned", "strong"])
+def test_if_workers_that_were_given_up_are_believed_runs_fail(column: str) -> None:
+    """A negative control: acknowledgements, and what was produced, of an attempt that is over."""
+    zombies = Misfortunes(deaths=4, hangs=2, zombies=8)
+    simulation = Cell("windowed_sums", column).simulation(fences=False, misfortunes=zombies)
+
+    assert [] != failing(simulation, range(200), enough=1)
+
+
+@pytest.mark.parametrize("column", ["aligned", "strong"])
+def test_if_what_comes_twice_is_believed_twice_runs_fail(column: str) -> None:
+    """A negative control: commands and reports that come again, later."""
+    simulation = Cell("windowed_sums", column).simulation(fences=False, misfortunes=Misfortunes(repeating=0.2))
+
+    assert [] != failing(simulation, range(200), enough=1)
+
+
+def test_if_deliveries_that_come_twice_are_taken_twice_results_are_wrong() -> None:
+    """A negative control: nobody dies, but the pipe delivers again what was sent once."""
+    simulation = Cell("windowed_sums", "strong").simulation(
+        drops_duplicates=False, misfortunes=Misfortunes(repeating=0.2)
+    )
+
+    (error,) = failing(simulation, range(200), enough=1)
+
+    assert "in the end" in error or "too much" in error
+
+
+def test_if_nobody_gives_up_a_worker_that_hangs_runs_have_no_end() -> None:
+    """A negative control: some hang for ever."""
+    simulation = Cell("join", "aligned").simulation(notices=False, misfortunes=Misfortunes(hangs=3, visited=0))
+
+    (error,) = failing(simulation, range(200), enough=1)
+
+    assert "there is no end" in error
 
 
 def test_without_a_misfortune_everything_comes_at_the_first_start() -> None:
@@ -88,6 +140,7 @@ TRACED = """
 import hashlib
 import penstock as beam
 from penstock.runners.local.simulation import Simulation
+from simulation.matrix import CELLS, REFUSED, Cell, shares, tried
 from simulation.six_pipelines import PIPELINES
 
 for name, build in PIPELINES.items():
