@@ -1,0 +1,175 @@
+"""How a run of micro-batches comes to its end, what it waits for, and how it is begun again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from recording import Recording
+from running_program import wait_until
+
+import penstock as beam
+from penstock.runners.execution.disk import disk_of
+from penstock.runners.execution.execution_graph import cut
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.spark import SparkMicroBatchRunner
+from penstock.runners.spark.micro_batch_query import MicroBatchQuery, QuerySettings
+from penstock.sdk.options import PipelineOptions
+from penstock.sdk.runner import PipelineState
+from penstock.testing import TestStream
+from penstock.windowing import FixedWindows, TimestampedValue
+
+# Long ago, so that there are always numbers that haven't been read.
+START = 1_700_000_000
+
+
+def endless(p: Any, start_time: int = START) -> Any:
+    """Numbers without an end."""
+    return p | beam.io.GenerateSequence(0, None, 100, 1, partitions=2, start_time=start_time)
+
+
+@pytest.fixture
+def start(spark: Any, tmp_path: Path) -> Callable[..., Any]:
+    """`start(sink, build, **options)` starts a pipeline, with checkpoints always in the same directory."""
+
+    def start(sink: Recording, build: Callable[[Any], Any] = endless, **options: Any) -> Any:
+        given = PipelineOptions([], checkpoint_dir=str(tmp_path / "kept"), **{"max_records_per_batch": 20, **options})
+        p = beam.Pipeline(SparkMicroBatchRunner(spark), options=given)
+        build(p) | beam.io.Write(sink)
+        return p.run()
+
+    return start
+
+
+def numbers(sink: Recording) -> list[int]:
+    return sorted(change.value for change in sink.changes)
+
+
+def test_a_stream_that_is_cancelled_goes_on_where_it_was_and_ends_when_it_is_drained(
+    start: Callable[..., Any],
+) -> None:
+    """Waiting doesn't stop it; and every number has come once, however often it was stopped."""
+    sink = Recording()
+    first = start(sink)
+    assert PipelineState.RUNNING == first.wait_until_finish(1)
+    wait_until(lambda: sink.changes, "the first batch")
+    assert PipelineState.CANCELLED == first.cancel()
+    assert PipelineState.CANCELLED == first.wait_until_finish()
+    before = len(sink.changes)
+
+    second = start(sink)
+    wait_until(lambda: len(sink.changes) > before, "another batch")
+    assert PipelineState.DRAINED == second.drain()
+
+    found = numbers(sink)
+    assert list(range(len(found))) == found
+    assert before < len(found)
+
+
+def test_a_window_is_put_out_when_the_stream_is_drained(start: Callable[..., Any]) -> None:
+    """Though it isn't over: what was read is what it has."""
+    sink, seen = Recording(), Recording()
+
+    def build(p: Any) -> Any:
+        read = endless(p)
+        read | "seen" >> beam.io.Write(seen)
+        windows = beam.WindowInto(FixedWindows(1_000_000_000))
+        return read | windows | beam.combiners.Count.Globally().without_defaults()
+
+    result = start(sink, build)
+    wait_until(lambda: seen.changes, "a batch")
+    assert [] == sink.changes
+    assert PipelineState.DRAINED == result.drain()
+
+    assert [len(seen.changes)] == [change.value for change in sink.changes]
+
+
+def test_what_is_there_now_is_read_and_the_next_run_reads_what_has_come_since(start: Callable[..., Any]) -> None:
+    """`--available_now` ends without being asked, and nothing is read twice."""
+    sink, ten_seconds_ago = Recording(), int(time.time()) - 10
+
+    def run() -> Any:
+        options = {"available_now": True, "max_records_per_batch": 400}
+        return start(sink, lambda p: endless(p, ten_seconds_ago), **options).wait_until_finish()
+
+    assert PipelineState.DONE == run()
+    first = numbers(sink)
+    assert PipelineState.DONE == run()
+
+    assert list(range(len(first))) == first
+    assert 1000 <= len(first)
+    found = numbers(sink)
+    assert list(range(len(found))) == found
+
+
+@attrs.define
+class Clock:
+    """A clock that goes on when somebody sleeps."""
+
+    now: int = START * 1_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += round(seconds * 1_000_000)
+
+
+def test_a_batch_begins_an_interval_after_the_one_before(spark: Any, tmp_path: Path) -> None:
+    """Nobody waits, when it is late already; and a hundred numbers come in a second, whatever else."""
+    clock, times, sink = Clock(), [], Recording()
+    p = beam.Pipeline("spark-microbatch")
+    p | beam.io.GenerateSequence(0, 300, 100, 1, start_time=START) | beam.io.Write(sink)
+
+    def reached(point: str, batch: int) -> None:
+        if point == "after-plan":
+            times.append(clock.now)
+
+    graph = p.graph()
+    store = SnapshotStore(disk_of(str(tmp_path)), str(tmp_path))
+    execution_graph = cut(fuse(graph, lambda grouping: False), 2, by_level=True)
+    query = MicroBatchQuery(
+        execution_graph, spark, store, clock, QuerySettings(interval=1_000_000, reached=reached), clock.sleep
+    )
+    query.run()
+
+    assert list(range(300)) == numbers(sink)
+    assert all(later - earlier >= 1_000_000 for earlier, later in pairwise(times))
+    assert 4 <= len(times) <= 6
+
+
+def test_a_script_ends_the_run(start: Callable[..., Any]) -> None:
+    """When it is exhausted, also if it never said that its watermark is at the end of time."""
+    sink = Recording()
+
+    def build(p: Any) -> Any:
+        stream = TestStream().add_elements([TimestampedValue(("a", 1), 0), TimestampedValue(("a", 2), 1)])
+        return p | stream | beam.WindowInto(FixedWindows(10)) | beam.CombinePerKey(sum)
+
+    assert PipelineState.DONE == start(sink, build).wait_until_finish()
+    assert [("a", 3)] == [change.value for change in sink.changes]
+
+
+def test_state_of_a_step_that_is_gone_may_be_dropped(start: Callable[..., Any]) -> None:
+    """If that is said: `--allow_dropped_state`."""
+
+    def counted(label: str) -> Callable[[Any], Any]:
+        return lambda p: (
+            endless(p) | beam.WindowInto(FixedWindows(10)) | beam.WithKeys("n") | label >> beam.combiners.Count.PerKey()
+        )
+
+    sink = Recording()
+    first = start(sink, counted("before"), max_records_per_batch=1500)
+    wait_until(lambda: sink.changes, "a window")
+    first.cancel()
+
+    again = Recording()
+    second = start(again, counted("after"), max_records_per_batch=1500, allow_dropped_state=True)
+    wait_until(lambda: again.changes, "a window")
+    assert PipelineState.DRAINED == second.drain()
