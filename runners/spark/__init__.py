@@ -27,6 +27,7 @@ planned_batch.py       what a batch is given
 driver_sources.py      the sources, as the driver sees them
 script_on_driver.py    a script, event by event
 unbounded_on_driver.py an unbounded source: what a batch may read of each partition
+stream_on_driver.py    a streaming DataFrame: what Spark's own query brings
 gathered.py            what they give to the next batch
 micro_batch.py         the batch: one Spark job, level by level
 shard_chain.py         that job's shuffles, and a worker for each shard

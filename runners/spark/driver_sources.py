@@ -8,14 +8,17 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...sdk import graph
+from ...sdk.frames import BoundedFrame, UnboundedFrame
 from ...sdk.script import Script
 from ...sdk.unbounded_source import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.fusion import Grouping, Plan, Source
 from ..execution.user_code import guarded
+from .frame_blocks import opened
 from .gathered import Gathered
 from .planned_batch import WholeSplit
 from .script_on_driver import ScriptOnDriver
+from .stream_on_driver import StreamOnDriver, StreamSettings
 from .unbounded_on_driver import Admission, UnboundedOnDriver
 
 
@@ -36,9 +39,16 @@ class BoundedOnDriver:
         if self.is_finished:
             return
         self.is_finished = True
+        into.watermarks[self._output] = MAX_MICROS
+        if isinstance(self._source, BoundedFrame):
+            into.frames[self.label] = None
+            return
         for split in guarded(self.label, lambda: list(self._source.split(self._shards))):
             into.readings.append(WholeSplit(self.label, split))
-        into.watermarks[self._output] = MAX_MICROS
+
+    def frame(self, session: Any) -> Any:
+        """The DataFrame that it is."""
+        return opened(self.label, self._source, session)
 
     def position(self) -> Any:
         """Where it stands."""
@@ -49,7 +59,7 @@ class BoundedOnDriver:
         self.is_finished = position
 
 
-OnDriver: TypeAlias = BoundedOnDriver | ScriptOnDriver | UnboundedOnDriver
+OnDriver: TypeAlias = BoundedOnDriver | ScriptOnDriver | UnboundedOnDriver | StreamOnDriver
 
 
 class DriverSources:
@@ -58,11 +68,13 @@ class DriverSources:
     Args:
       shards: into how many splits a bounded source is cut, about.
       admission: how much a batch may read of the unbounded ones.
+      streams: what Spark's queries are started with.
     """
 
-    def __init__(self, plan: Plan, shards: int, admission: Admission) -> None:
+    def __init__(self, plan: Plan, shards: int, admission: Admission, streams: StreamSettings) -> None:
         self._sources: list[OnDriver] = []
         self._admission = admission
+        self._session = streams.session
         # A worker that hasn't seen the earlier batches has to be told of these, too.
         self._watermarks: dict[int, int] = {}
         self._percentiles: dict[float, int] = {}
@@ -73,6 +85,8 @@ class DriverSources:
             assert isinstance(primitive, graph.Read)
             if isinstance(primitive.source, Script):
                 self._sources.append(ScriptOnDriver(step, plan))
+            elif isinstance(primitive.source, UnboundedFrame):
+                self._sources.append(StreamOnDriver(step, streams))
             elif isinstance(primitive.source, UnboundedSource):
                 self._sources.append(UnboundedOnDriver(step))
             else:
@@ -94,8 +108,24 @@ class DriverSources:
         """Whether nothing more will come."""
         return all(source.is_finished for source in self._sources)
 
+    @property
+    def has_come(self) -> bool:
+        """Whether Spark has brought something, and waits."""
+        return any(stream.has_come for stream in self._streams)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether Spark has still to bring something of what was there when the run began."""
+        return any(stream.is_awaited for stream in self._streams)
+
+    @property
+    def _streams(self) -> list[StreamOnDriver]:
+        return [source for source in self._sources if isinstance(source, StreamOnDriver)]
+
     def drain(self) -> None:
         """Have the unbounded sources stop, as if the input had ended."""
+        for stream in self._streams:
+            stream.drain()
         for source in self._sources:
             if isinstance(source, UnboundedOnDriver):
                 source.is_drained = True
@@ -128,10 +158,28 @@ class DriverSources:
             if isinstance(script, ScriptOnDriver) and not script.is_finished:
                 script.gather(gathered)
                 break
-        streams = [source for source in self._sources if isinstance(source, UnboundedOnDriver)]
-        for stream in streams:
-            records = -(-self._admission.records // len(streams))
-            stream.gather(gathered, attrs.evolve(self._admission, records=records))
+        unbounded = [source for source in self._sources if isinstance(source, UnboundedOnDriver)]
+        for reader in unbounded:
+            records = -(-self._admission.records // len(unbounded))
+            reader.gather(gathered, attrs.evolve(self._admission, records=records))
+        for stream in self._streams:
+            stream.gather(gathered)
+
+    def frames(self, wanted: Mapping[str, int | None]) -> dict[str, Any]:
+        """The DataFrames that a batch reads; those of streams when Spark has brought them."""
+        frames = {}
+        for source in self._sources:
+            if isinstance(source, BoundedOnDriver) and source.label in wanted:
+                frames[source.label] = source.frame(self._session)
+            elif isinstance(source, StreamOnDriver) and (number := wanted.get(source.label)) is not None:
+                frames[source.label] = source.frame(number)
+        return frames
+
+    def heard(self, newest: Mapping[str, int]) -> None:
+        """The greatest event times of a batch that is committed, by label."""
+        for stream in self._streams:
+            if stream.label in newest:
+                stream.heard(newest[stream.label])
 
     def positions(self) -> Mapping[str, Any]:
         """Where each stands."""
@@ -149,14 +197,21 @@ class DriverSources:
             if source.label in positions["sources"]:
                 source.restore(positions["sources"][source.label])
 
+    def restore_committed(self, positions: Mapping[str, Any]) -> None:
+        """Go on from what is committed."""
+        self.restore(positions)
+        for stream in self._streams:
+            if stream.label in positions["sources"]:
+                stream.acknowledge(positions["sources"][stream.label])
+
     def acknowledge(self, positions: Mapping[str, Any]) -> None:
         """A batch with these positions is committed."""
         for source in self._sources:
-            if isinstance(source, UnboundedOnDriver):
+            if isinstance(source, (UnboundedOnDriver, StreamOnDriver)):
                 source.acknowledge(positions["sources"][source.label])
 
     def close(self) -> None:
         """Close what is open."""
         for source in self._sources:
-            if isinstance(source, UnboundedOnDriver):
+            if isinstance(source, (UnboundedOnDriver, StreamOnDriver)):
                 source.close()

@@ -100,9 +100,11 @@ class LevelTask:
     def _run_shard(self, rows: Iterable[bytes]) -> Iterator[Row]:
         id = self._id
         own: list[Buffer] = []
-        # Spark wants its rows to be taken in any case.
+        # Spark wants its rows to be taken in any case; in the first level they are a DataFrame's.
         for row in rows:
             if self._readings is not None:
+                if row:
+                    own.append(row)
                 continue
             level, data = addressed(row)
             if level == id.level:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import attrs
@@ -17,6 +17,7 @@ from ...sdk.coders import registry
 from ...sdk.errors import RunnerError
 from ...sdk.serialization import dumps, local_modules_by_value
 from .failures import raise_original
+from .frame_blocks import as_readings
 from .jobs import Jobs
 from .level_task import LevelTask
 from .parcels import TaskId, TaskResult, addressed
@@ -55,13 +56,16 @@ class MicroBatches:
         """Have the workers forget the program."""
         self._payload.destroy()
 
-    def run(self, batch: PlannedBatch, parts: StateParts) -> list[TaskResult]:
+    def run(self, batch: PlannedBatch, parts: StateParts, frames: Mapping[str, Any] | None = None) -> list[TaskResult]:
         """Run a batch that goes on from these parts.  Nothing of it counts before its results are committed.
+
+        Args:
+          frames: DataFrames that it reads besides what it was planned to read, by the labels of their sources.
 
         Raises what made it fail, as one process would have raised it.
         """
         for _ in range(_ATTEMPTS):
-            results = self._run_once(batch, parts)
+            results = self._run_once(batch, parts, frames or {})
             if is_of_one_attempt(results):
                 return results
         raise RunnerError(
@@ -69,7 +73,7 @@ class MicroBatches:
             "had already been given. Are executors being lost?"
         )
 
-    def _run_once(self, batch: PlannedBatch, parts: StateParts) -> list[TaskResult]:
+    def _run_once(self, batch: PlannedBatch, parts: StateParts, frames: Mapping[str, Any]) -> list[TaskResult]:
         shards = self.program.shards
         with local_modules_by_value():
             readings = [dumps(batch.of_shard(i, shards), "the batch's input") for i in range(shards)]
@@ -81,14 +85,15 @@ class MicroBatches:
                 id, own = TaskId(level, shard), readings[shard] if level == 0 else None
                 return LevelTask(self.run_name, self._payload, id, header, parts.get(id, ()), own)
 
-            self._chain.level(of_shard, task.label[:200])
+            rows = as_readings(frames, shards) if task.id == 0 and frames else None
+            self._chain.level(of_shard, task.label[:200], rows)
         try:
-            rows = self.jobs.run(f"batch {batch.number}", self._chain.collect)
+            told = self.jobs.run(f"batch {batch.number}", self._chain.collect)
         except Exception as error:
             self.jobs.cancel()
             raise_original(error)
             raise
-        return sorted((pickle.loads(addressed(row)[1]) for row in rows), key=lambda result: result.id)
+        return sorted((pickle.loads(addressed(row)[1]) for row in told), key=lambda result: result.id)
 
 
 def is_of_one_attempt(results: Sequence[TaskResult]) -> bool:

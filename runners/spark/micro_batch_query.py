@@ -39,6 +39,7 @@ from .micro_batch import MicroBatches
 from .parcels import TaskId, TaskResult
 from .planned_batch import PlannedBatch
 from .shard import Program, StatePart, part_name
+from .stream_on_driver import StreamSettings
 from .unbounded_on_driver import Admission
 from .write_ahead import WriteAhead
 
@@ -60,6 +61,7 @@ class Committed:
       staged: by sink label, the tokens of what it has staged, pickled.
       watermarks: of sources' PCollections, in microseconds.
       next_time, next_event_time: when something will be due, in microseconds.
+      newest: of streaming DataFrames, the greatest event time that was in it, by label.
     """
 
     number: int
@@ -72,6 +74,7 @@ class Committed:
     next_event_time: int | None = None
     is_last: bool = False
     is_complete: bool = False
+    newest: Mapping[str, int] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -125,7 +128,6 @@ class MicroBatchQuery:
         self._store = store
         self._clock = clock
         self._sleep = sleep
-        self._sources = DriverSources(self.plan, execution_graph.parallelism, settings.admission)
         self._sinks = dict(_sinks(self.plan))
         self._ahead = WriteAhead(store)
         self._committed = Committed(0, 0, "", {}, {})
@@ -134,6 +136,15 @@ class MicroBatchQuery:
         self._is_cancelled = threading.Event()
         self._is_draining = False
         self._settings = settings
+        streams = StreamSettings(
+            session,
+            store.directory,
+            store.disk,
+            settings.interval,
+            settings.available_now,
+            self._is_cancelled.is_set,
+        )
+        self._sources = DriverSources(self.plan, execution_graph.parallelism, settings.admission, streams)
         self._began: int | None = None
         self._next_batch = 0
         self._batches: MicroBatches | None = None
@@ -187,7 +198,8 @@ class MicroBatchQuery:
                 if self._committed.is_complete:
                     return PipelineState.DRAINED if self._is_draining else PipelineState.DONE
                 batch = self._planned()
-            if batch is None and self._settings.available_now and not self._sources.has_script:
+            is_over = self._settings.available_now and not self._sources.has_script and not self._sources.is_awaited
+            if batch is None and is_over:
                 return PipelineState.DONE
             if batch is None and self._committed.is_last and self._committed.next_time is None:
                 raise RunnerError(
@@ -218,7 +230,9 @@ class MicroBatchQuery:
         if self._is_draining:
             self._sources.drain()
         now = self._now()
-        if now < self._next_batch and not self._is_draining and not self._settings.available_now:
+        is_early = now < self._next_batch and not self._is_draining and not self._settings.available_now
+        # What Spark has brought comes by the interval already.
+        if is_early and not self._sources.has_come:
             return None
         gathered = self._sources.gather(now)
         if not self._is_wanted(gathered):
@@ -235,6 +249,7 @@ class MicroBatchQuery:
             tuple(gathered.signals),
             self._sources.positions(),
             self._sources.is_finished,
+            gathered.frames,
         )
         self._settings.reached("before-plan", number)
         self._ahead.write(batch)
@@ -248,7 +263,7 @@ class MicroBatchQuery:
             return True
         if self._sources.has_script or self.plan.graph.is_bounded:
             return not gathered.is_empty or gathered.now > committed.now
-        if gathered.readings or gathered.percentiles:
+        if gathered.readings or gathered.frames or gathered.percentiles:
             return True
         if committed.next_time is not None and committed.next_time <= gathered.now:
             return True
@@ -265,7 +280,7 @@ class MicroBatchQuery:
             for label, sink in self._sinks.items():
                 _guarded(label, partial(sink.prepare, batch.transaction))
         self._store.begin(batch.number)
-        results = self._batches.run(batch, self._parts)
+        results = self._batches.run(batch, self._parts, self._sources.frames(batch.frames))
         self._commit(batch, results)
         self._publish()
 
@@ -285,6 +300,7 @@ class MicroBatchQuery:
             _least(result.next_event_time for result in results),
             batch.is_last,
             all(result.is_complete for result in results),
+            _newest(results),
         )
         shards = self._graph.parallelism
         references = [result.part for result in results if result.part is not None]
@@ -306,6 +322,7 @@ class MicroBatchQuery:
         self._store.commit(batch.number, references, {"parts": described})
         self._settings.reached("after-manifest", batch.number)
         self._committed = committed
+        self._sources.heard(committed.newest)
         self._sources.acknowledge(batch.positions)
         self._parts = {
             result.id: [StatePart(result.part, result.id.shard, shards)]
@@ -377,7 +394,8 @@ class MicroBatchQuery:
     def _restore(self, checkpoint: Checkpoint) -> None:
         ((_, records),) = self._store.read_part(checkpoint.part(DRIVER))
         self._committed = cloudpickle.loads(b"".join(records))
-        self._sources.restore(self._committed.positions)
+        self._sources.restore_committed(self._committed.positions)
+        self._sources.heard(self._committed.newest)
         parts = {
             TaskId(d["level"], d["shard"]): StatePart(checkpoint.part(name), d["shard"], d["of"])
             for name, d in checkpoint.metadata["parts"].items()
@@ -406,6 +424,14 @@ def _sinks(plan: Any) -> list[tuple[str, Sink[Any]]]:
 
 def _least(times: Any) -> int | None:
     return min((time for time in times if time is not None), default=None)
+
+
+def _newest(results: Sequence[TaskResult]) -> dict[str, int]:
+    newest: dict[str, int] = {}
+    for result in results:
+        for label, micros in result.newest.items():
+            newest[label] = max(micros, newest.get(label, micros))
+    return newest
 
 
 def _guarded(label: str, action: Callable[[], Any]) -> Any:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...sdk.errors import OptionsError, UnsupportedError
-from ...sdk.frames import refuse_frames
+from ...sdk.frames import UnboundedFrame, refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
 from ...sdk.metrics import MetricResults
 from ...sdk.options import MicroBatchOptions, PipelineOptions, SparkOptions, StreamingOptions
 from ...sdk.runner import PipelineResult, Runner
+from ...sdk.script import Script
 from ...sdk.unbounded_source import UnboundedSource
 from ..execution.background_run import BackgroundRun
 from ..execution.fusion import fuse
@@ -47,6 +48,7 @@ class SparkMicroBatchRunner(Runner):
         for head in graph.loops():
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
         refuse_frames(graph, self.name)
+        _check_clock(graph)
         settings = _settings_of(options, self._reached)
         streaming = options.view_as(StreamingOptions)
         for read in graph.unbounded_reads():
@@ -100,6 +102,17 @@ def _settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
         allow_dropped_state=options.view_as(StreamingOptions).allow_dropped_state,
         reached=reached,
     )
+
+
+def _check_clock(graph: Graph) -> None:
+    reads = [(t.label, t.primitive.source) for t in graph.transforms if isinstance(t.primitive, Read)]
+    scripts = [label for label, source in reads if isinstance(source, Script)]
+    streams = [label for label, source in reads if isinstance(source, UnboundedFrame)]
+    if scripts and streams:
+        raise UnsupportedError(
+            f"{streams[0]}: a streaming DataFrame comes when it comes, but {scripts[0]} says what time it is; "
+            "test the transforms with one of them at a time"
+        )
 
 
 def _check_replayable(label: str, source: UnboundedSource[Any]) -> None:

@@ -100,8 +100,8 @@ class TaskResult:
       next_time, next_event_time: when something will be due, in microseconds: by the clock, by the watermark.
       is_complete: whether nothing more will come out of it.
       loaded: whether it had to read its state.
-      newest: of streaming DataFrames, the greatest event time that it has read, by label.
       seconds: what it has spent its time on.
+      newest: of streaming DataFrames, the greatest event time that it has read, by label.
     """
 
     id: TaskId
@@ -116,8 +116,8 @@ class TaskResult:
     next_event_time: int | None
     is_complete: bool
     loaded: bool = False
-    newest: Mapping[str, int] = attrs.field(factory=dict)
     seconds: TaskSeconds = attrs.field(factory=TaskSeconds)
+    newest: Mapping[str, int] = attrs.field(factory=dict)
 
 
 class Outbox:

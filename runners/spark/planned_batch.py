@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...sdk.bundle import Bundle
+from ...sdk.frames import Block
 
 
 @attrs.frozen
@@ -41,7 +42,15 @@ class OffsetRange:
     end: Any
 
 
-Reading: TypeAlias = Arriving | WholeSplit | OffsetRange
+@attrs.frozen
+class FrameRows:
+    """Rows of a DataFrame, as Spark's task has them: not planned, but what a frame of the plan is read as."""
+
+    label: str
+    split: Block
+
+
+Reading: TypeAlias = Arriving | WholeSplit | OffsetRange | FrameRows
 
 
 @attrs.frozen
@@ -58,6 +67,7 @@ class PlannedBatch:
       signals: what a script says.
       positions: where the sources stand afterwards; whatever they want to know.
       is_last: whether nothing comes after it.
+      frames: DataFrames that are read besides, by label; of a stream the number of Spark's batch, else None.
     """
 
     number: int
@@ -69,6 +79,7 @@ class PlannedBatch:
     signals: tuple[str, ...] = ()
     positions: Any = None
     is_last: bool = False
+    frames: Mapping[str, int | None] = attrs.field(factory=dict)
 
     def of_shard(self, shard: int, shards: int) -> tuple[Reading, ...]:
         """What one of so many shards reads: of a script all, in order, where it is alone; else every so manieth.

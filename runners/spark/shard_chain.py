@@ -11,7 +11,8 @@ What is shuffled are bytes, as they are: Spark's own batches of pickled pairs wo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -25,6 +26,18 @@ MOST_OWN = 64
 # What a shard's task makes: for which shard, and what.
 Row = tuple[int, bytes]
 ShardTask = Callable[[Iterable[bytes]], Iterator[Row]]
+
+
+class Rows(NamedTuple):
+    """What a chain begins with.
+
+    Attributes:
+      rows: an RDD of the JVM's, of bytes, with a partition for each shard.
+      read: what makes of a partition's bytes those that tasks are given; None if they are that already.
+    """
+
+    rows: Any
+    read: Callable[[Iterable[Any]], Iterator[bytes]] | None
 
 
 class ShardChain:
@@ -42,11 +55,23 @@ class ShardChain:
         self._groups = [list(range(first, shards, own)) for first in range(own)]
         self._nothing = {n: self._context.parallelize([b""] * n, n) for n in {len(group) for group in self._groups}}
         self._parts: list[RDD[Any]] = []
+        self._name = ""
 
-    def level(self, task: Callable[[int], ShardTask], name: str) -> None:
-        """Have `task(shard)` run on what the level before has made for the shard; on nothing in the first one."""
-        inputs = self._shuffled() if self._parts else [self._nothing[len(group)] for group in self._groups]
-        self._parts = []
+    def level(self, task: Callable[[int], ShardTask], name: str, rows: Rows | None = None) -> None:
+        """Have `task(shard)` run on what the level before has made for the shard.
+
+        Args:
+          name: of the level's stage in Spark's pages.
+          rows: what the first level runs on; otherwise that has nothing.
+        """
+        if self._parts:
+            inputs = self._shuffled()
+        elif rows is not None:
+            read = rows.read
+            inputs = [rdd if read is None else rdd.mapPartitions(read) for rdd in self._by_group(rows.rows)]
+        else:
+            inputs = [self._nothing[len(group)] for group in self._groups]
+        self._parts, self._name = [], name
         for number, (shards, rdd) in enumerate(zip(self._groups, inputs)):
             own = rdd.mapPartitionsWithIndex(_Level([task(shard) for shard in shards]))
             self._made(own, number)
@@ -56,7 +81,12 @@ class ShardChain:
     def collect(self) -> list[bytes]:
         """Run it all: what the last level has made, for whichever shard.  The next level will be a first one again."""
         parts, self._parts = self._parts, []
-        return self._context.union(parts).collect()[1::2]  # type: ignore[no-any-return]
+        from pyspark.traceback_utils import SCCallSiteSync
+
+        # Within one of these PySpark gives the stage no other name.
+        outer: Any = SCCallSiteSync
+        with outer(self._context), self._named():
+            return self._context.union(parts).collect()[1::2]  # type: ignore[no-any-return]
 
     def _made(self, rdd: Any, number: int) -> None:
         """Make it an RDD of the JVM's now, in the environment of its workers."""
@@ -69,20 +99,34 @@ class ShardChain:
         finally:
             self._context.environment = environment
 
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """A stage that ends here is called what its level is."""
+        self._context._jsc.setCallSite(self._name)
+        try:
+            yield
+        finally:
+            self._context._jsc.setCallSite(None)
+
     def _shuffled(self) -> list[RDD[Any]]:
+        jvm = self._context._jvm
+        made: Any = self._context.union(self._parts)
+        with self._named():
+            pairs = jvm.PairwiseRDD(made._jrdd.rdd()).asJavaPairRDD()
+        by_shard = jvm.PythonPartitioner(self._shards, id(_Level))
+        return self._by_group(jvm.PythonRDD.valueOfPair(pairs.partitionBy(by_shard)))
+
+    def _by_group(self, rows: Any) -> list[RDD[Any]]:
+        """An RDD of the JVM's with a partition of bytes for each shard, cut into what each group's workers read."""
         from pyspark import RDD
         from pyspark.serializers import NoOpSerializer
 
         jvm = self._context._jvm
-        made: Any = self._context.union(self._parts)
-        pairs = jvm.PairwiseRDD(made._jrdd.rdd()).asJavaPairRDD()
-        by_shard = jvm.PythonPartitioner(self._shards, id(_Level))
-        shuffled = jvm.PythonRDD.valueOfPair(pairs.partitionBy(by_shard)).rdd()
         inputs: list[RDD[Any]] = []
         for shards in self._groups:
             # A set of Scala's is a function that says whether something is in it.
             wanted = jvm.PythonUtils.toSeq(shards).toSet()
-            own = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(shuffled, wanted)
+            own = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rows.rdd(), wanted)
             inputs.append(RDD(own.toJavaRDD(), self._context, NoOpSerializer()))
         return inputs
 
