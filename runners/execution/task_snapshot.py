@@ -64,9 +64,8 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
     for label, grouping in execution.groupings.items():
         windows = grouping.windows
         assert windows is not None
-        records = window_snapshots.snapshot(windows) if is_whole else window_snapshots.changes(windows)
         chunks.append(Chunk(label, CLOCKS, None, windows.clocks()))
-        chunks += _grouped(label, WINDOWS, records, lambda record: record.key)
+        chunks += [Chunk(label, WINDOWS, *of_group) for of_group in window_snapshots.by_group(windows, is_whole)]
     for label, keyed in execution.keyed.items():
         executor = keyed.executor
         changes, timers = executor.snapshot() if is_whole else executor.changes()

@@ -13,7 +13,7 @@ from transcripts.runner import Pane, load, run
 import penstock as beam
 from penstock.runners.execution import window_snapshots
 from penstock.runners.execution.triggered_windows import TriggeredWindows
-from penstock.runners.execution.window_snapshots import WindowRecord
+from penstock.runners.execution.window_snapshots import WindowColumns, WindowRecord
 from penstock.sdk.bundle import Bundle
 from penstock.windowing import FixedWindows, IntervalWindow
 
@@ -58,7 +58,7 @@ def windows() -> TriggeredWindows:
     return TriggeredWindows(fold_of(beam.CombinePerKey(sum), FixedWindows(10)))
 
 
-def bundle(*pairs: tuple[str, int]) -> Bundle:
+def bundle(*pairs: tuple[str, float]) -> Bundle:
     return Bundle(list(pairs), 0, (IntervalWindow(0, 10),))
 
 
@@ -89,3 +89,14 @@ def test_changes_come_after_a_snapshot() -> None:
     """Before one there is nothing that they could be changes of."""
     with pytest.raises(RuntimeError, match="no snapshot"):
         window_snapshots.changes(windows())
+
+
+def test_columns_keep_what_is_equal_apart() -> None:
+    """A key whose maximum is `True` beside those with `1` and `1.0`: through a pickle each is what it was."""
+    operator = TriggeredWindows(fold_of(beam.CombinePerKey(max), FixedWindows(10)))
+    operator.process(bundle(("a", 1), ("b", True), ("c", 1.0)))
+    columns = pickle.loads(pickle.dumps(WindowColumns(operator.all())))
+    window_snapshots.restore(operator, columns)
+
+    found = {state.key: repr(state.accumulator) for state in operator.all()}
+    assert {"a": "1", "b": "True", "c": "1.0"} == found
