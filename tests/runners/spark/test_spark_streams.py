@@ -1,0 +1,267 @@
+"""Streaming DataFrames in micro-batches: read, restarted in the middle, idle, drained, and refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recording import Recording
+from running_program import wait_until
+
+import penstock as beam
+from penstock.runners.spark import SparkMicroBatchRunner
+from penstock.runners.spark.micro_batch_query import MicroBatchQuery
+from penstock.sdk.errors import CheckpointMismatchError, RunnerError, SourceError, UnsupportedError
+from penstock.sdk.options import PipelineOptions
+from penstock.sdk.runner import PipelineState
+from penstock.testing import TestStream
+from penstock.windowing import FixedWindows, Timestamp
+
+COLUMNS = ["digit", "total", "since"]
+
+
+class Died(Exception):
+    """Stands for the death of the driver."""
+
+
+class Dying:
+    """Has the driver die when it comes to a point of a batch."""
+
+    def __init__(self, point: str = "", batch: int = 0) -> None:
+        self.at = point, batch
+
+    def __call__(self, point: str, batch: int) -> None:
+        if (point, batch) == self.at:
+            raise Died
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def run(spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """`run(build, dying=..., **options)` starts a pipeline, with checkpoints always in the same directory."""
+
+    def run(build: Callable[[Any], Any], dying: Dying | None = None, **options: Any) -> Any:
+        given = PipelineOptions([], checkpoint_dir=str(place / "checkpoints"), **options)
+        p = beam.Pipeline(SparkMicroBatchRunner(spark, dying or Dying()), options=given)
+        build(p)
+        return p.run()
+
+    # Nor does a dead driver clear up.
+    monkeypatch.setattr(MicroBatchQuery, "_abort", lambda self, transaction: None)
+    return run
+
+
+def add(place: Path, name: str, numbers: range) -> None:
+    """A file of numbers, each with its own time; it turns up whole, and is as old as its numbers are small."""
+    lines = "".join(json.dumps({"n": n, "at": n}) + "\n" for n in numbers)
+    unfinished = place / f"{name}.unfinished"
+    unfinished.write_text(lines)
+    # Spark reads the oldest first.
+    changed = 1_700_000_000 + numbers.start
+    os.utime(unfinished, (changed, changed))
+    unfinished.rename(place / "in" / name)
+
+
+def numbers_in(place: Path, watermark: Any = 0) -> Any:
+    """The numbers in the files, one file in each of Spark's batches."""
+
+    def frame(session: Any) -> Any:
+        stream = session.readStream.schema("n bigint, at bigint").option("maxFilesPerTrigger", 1)
+        return stream.json(str(place / "in"))
+
+    return beam.io.FromSparkStream(frame, timestamp="at", watermark=watermark)
+
+
+def sums(p: Any, place: Path, watermark: Any = 0) -> Any:
+    """Of each last digit in windows of twenty seconds."""
+    return (
+        p
+        | "numbers" >> numbers_in(place, watermark)
+        | beam.Map(lambda row: (row.n % 10, row.n))
+        | beam.WindowInto(FixedWindows(20))
+        | "sum" >> beam.CombinePerKey(sum)
+        | beam.Map(lambda pair, window=beam.DoFn.WindowParam: (*pair, int(window.start)))
+    )
+
+
+def into_table(place: Path, watermark: Any = 0) -> Callable[[Any], Any]:
+    def build(p: Any) -> None:
+        sink = beam.io.WriteToSQLite(place / "out.db", "sums", columns=COLUMNS, count_column="copies")
+        _ = sums(p, place, watermark) | sink
+
+    return build
+
+
+def table(place: Path) -> list[tuple[int, ...]]:
+    if not (place / "out.db").exists():
+        return []
+    with sqlite3.connect(place / "out.db") as database:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'").fetchall():
+            return []
+        return sorted(database.execute("SELECT digit, total, since, copies FROM sums"))
+
+
+def expected(numbers: range) -> list[tuple[int, ...]]:
+    """What the table has in the end: of each digit and window one sum, once."""
+    keys = sorted({(n % 10, n // 20 * 20) for n in numbers})
+    return [
+        (digit, sum(n for n in numbers if n % 10 == digit and n // 20 * 20 == since), since, 1) for digit, since in keys
+    ]
+
+
+@pytest.mark.parametrize("point", ["after-plan", "before-manifest", "after-manifest", "before-publication"])
+def test_a_driver_that_dies_goes_on_in_the_middle_of_sparks_stream(
+    run: Callable[..., Any], place: Path, point: str
+) -> None:
+    """Wherever it dies in the first batch that publishes: each file counts once, and each sum is in the table once."""
+    for i in range(3):
+        add(place, f"{i}.json", range(i * 20, i * 20 + 20))
+    with pytest.raises(Died):
+        run(into_table(place), Dying(point, 3), available_now=True).wait_until_finish()
+    add(place, "3.json", range(60, 80))
+
+    assert PipelineState.DONE == run(into_table(place), available_now=True).wait_until_finish()
+    # The watermark is at 79: the last window waits for more.
+    assert expected(range(60)) == table(place)
+
+
+def test_what_waits_for_the_watermark_comes_without_more_data(run: Callable[..., Any], place: Path) -> None:
+    """A watermark that a function gives goes on while nothing comes; then the stream is drained, and all is out."""
+    seen: list[Timestamp] = []
+
+    def watermark(newest: Timestamp, now: Timestamp) -> Timestamp:
+        seen.append(newest)
+        return Timestamp(20) if newest >= 20 else newest
+
+    add(place, "0.json", range(20))
+    result = run(into_table(place, watermark))
+    add(place, "1.json", range(20, 30))
+    wait_until(lambda: table(place) == expected(range(20)), "the first window")
+
+    assert PipelineState.DRAINED == result.drain()
+    assert expected(range(30)) == table(place)
+    assert {Timestamp(19), Timestamp(29)} == set(seen)
+
+
+def test_a_timer_fires_while_nothing_comes(run: Callable[..., Any], place: Path) -> None:
+    """Between Spark's batches there are others: a trigger by processing time needs no data."""
+    sink = Recording()
+
+    def build(p: Any) -> None:
+        trigger = beam.trigger.Repeatedly(beam.trigger.AfterProcessingTime(0.5))
+        counts = (
+            p
+            | numbers_in(place, watermark=1000)
+            | beam.Map(lambda row: ("all", 1))
+            | beam.WindowInto(FixedWindows(1000), trigger, accumulation_mode=beam.trigger.AccumulationMode.DISCARDING)
+            | beam.CombinePerKey(sum)
+        )
+        _ = counts | beam.io.Write(sink)
+
+    add(place, "0.json", range(20))
+    result = run(build)
+    wait_until(lambda: sink.changes, "a pane")
+
+    assert PipelineState.CANCELLED == result.cancel()
+    assert [("all", 20)] == [change.value for change in sink.changes]
+
+
+def test_a_rate_stream_is_stopped_and_goes_on(spark: Any, run: Callable[..., Any], place: Path) -> None:
+    """Of its numbers none is lost and none comes twice, while it is cancelled whenever; several streams in one run."""
+    sink = Recording()
+
+    def build(p: Any) -> None:
+        rate = spark.readStream.format("rate").option("rowsPerSecond", 50).option("numPartitions", 3).load()
+        numbers = p | "rate" >> beam.io.FromSparkStream(rate, timestamp="timestamp") | beam.Map(lambda row: row.value)
+        others = p | "files" >> numbers_in(place) | "negative" >> beam.Map(lambda row: -1 - row.n)
+        known = p | beam.io.FromSpark(spark.range(-1000, -990)) | beam.Map(lambda row: row.id)
+        _ = (numbers, others, known) | beam.Flatten() | beam.io.Write(sink)
+
+    def values() -> list[int]:
+        return sorted(change.value for change in sink.changes)
+
+    add(place, "0.json", range(5))
+    result = run(build, batch_interval=0.2)
+    wait_until(lambda: len(values()) > 30, "some numbers")
+    result.cancel()
+    before = len(values())
+    result = run(build, batch_interval=0.2)
+    wait_until(lambda: len(values()) > before + 30, "more numbers")
+    result.drain()
+
+    found = values()
+    assert [*range(-1000, -990), *range(-5, 0), *range(len(found) - 15)] == found
+
+
+def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any, run: Callable[..., Any], place: Path) -> None:
+    """A job is a batch, and a stage what is done between two shuffles."""
+    add(place, "0.json", range(20))
+    result = run(into_table(place), available_now=True)
+    result.wait_until_finish()
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(id) for id in tracker.getJobIdsForGroup(f"penstock-{result._query._batches.run_name}")]
+    names = {tracker.getStageInfo(stage).name for job in jobs for stage in job.stageIds}
+
+    assert any(name.startswith("numbers") for name in names), names
+    assert any(name.startswith("sum") for name in names), names
+
+
+def test_a_batch_that_spark_cannot_bring_again_is_refused(run: Callable[..., Any], place: Path) -> None:
+    """The query's checkpoint is gone while ours is there: nobody could tell what was read."""
+    add(place, "0.json", range(20))
+    run(into_table(place), available_now=True).wait_until_finish()
+    shutil.rmtree(place / "checkpoints" / "spark-streams")
+
+    with pytest.raises(CheckpointMismatchError, match=r"numbers: the last batch of Spark's .* number 0, but there"):
+        run(into_table(place), available_now=True).wait_until_finish()
+
+
+def test_what_makes_sparks_query_fail_makes_the_run_fail(run: Callable[..., Any], spark: Any) -> None:
+    """With the transform's label, and what Spark says of it."""
+    failing = spark.readStream.format("rate").load().selectExpr("timestamp", "raise_error('no good') as x")
+
+    def build(p: Any) -> None:
+        _ = p | "rate" >> beam.io.FromSparkStream(failing, timestamp="timestamp") | beam.io.Write(Recording())
+
+    with pytest.raises(RunnerError, match="no good"):
+        run(build).wait_until_finish()
+
+
+def test_a_stream_whose_package_spark_lacks_is_refused(run: Callable[..., Any]) -> None:
+    """Kafka's isn't among what PySpark brings: the message names it."""
+
+    def kafka(session: Any) -> Any:
+        return session.readStream.format("kafka").option("subscribe", "t").load()
+
+    def build(p: Any) -> None:
+        _ = p | "clicks" >> beam.io.FromSparkStream(kafka, timestamp="timestamp") | beam.io.Write(Recording())
+
+    with pytest.raises(SourceError, match=r"clicks: Spark has no data source 'kafka'.*spark-sql-kafka-0-10_2\.13:4"):
+        run(build).wait_until_finish()
+
+
+def test_streams_and_scripts_do_not_mix(run: Callable[..., Any], spark: Any) -> None:
+    """A script has the clock, and Spark's stream comes when it comes; nor is a stream a bounded DataFrame."""
+    rate = spark.readStream.format("rate").load()
+
+    def build(p: Any) -> None:
+        numbers = p | "rate" >> beam.io.FromSparkStream(rate, timestamp="timestamp")
+        _ = (numbers, p | "script" >> TestStream()) | beam.Flatten() | beam.io.Write(Recording())
+
+    with pytest.raises(UnsupportedError, match="rate: .* but script says what time it is"):
+        run(build)
+    with pytest.raises(UnsupportedError, match="FromSpark: the DataFrame is a stream; read it by FromSparkStream"):
+        beam.io.FromSpark(rate)
+    with pytest.raises(UnsupportedError, match="FromSparkStream: the DataFrame isn't a stream"):
+        beam.io.FromSparkStream(spark.range(1), timestamp="id")
