@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import cloudpickle
@@ -42,7 +43,7 @@ class ResidentRun:
         if shard is not None:
             # It is of a batch that failed, or another worker has done some since.
             with suppress(Exception):
-                shard.execution.teardown()
+                shard.teardown()
         shard = Shard(self.program, id, batch)
         shard.load(parts)
         return shard
@@ -99,20 +100,18 @@ class LevelTask:
 
     def _run_shard(self, rows: Iterable[bytes]) -> Iterator[Row]:
         id = self._id
-        own: list[Buffer] = []
-        # Spark wants its rows to be taken in any case; in the first level they are a DataFrame's.
-        for row in rows:
-            if self._readings is not None:
-                if row:
-                    own.append(row)
-                continue
-            level, data = addressed(row)
-            if level == id.level:
-                own.append(data)
-            else:
-                yield id.shard, row
+        own: Iterable[Buffer]
         if self._readings is not None:
-            own.append(self._readings)
+            # In the first level rows are a DataFrame's, read one after the other; or nothing is.
+            own = chain([self._readings], filter(None, rows))
+        else:
+            own = []
+            for row in rows:
+                level, data = addressed(row)
+                if level == id.level:
+                    own.append(data)
+                else:
+                    yield id.shard, row
         resident = _resident(self._run, self._payload)
         shard = resident.shard(id, self._batch, self._parts)
         yield from shard.run(self._batch, own, own_part(self._parts, id, resident.program.shards))

@@ -21,6 +21,7 @@ from ..execution.counters import Counts
 from ..execution.execution_graph import Edge, EdgeKind
 from ..execution.manifest import PartReference
 from ..execution.partitioning import Partitioner
+from ..execution.pre_aggregation import PreAggregation
 from ..execution.shuffle_blocks import encode_bundle
 from ..execution.user_code import guarded
 from .shard_chain import Row
@@ -137,6 +138,8 @@ class Outbox:
         self._partitioners = {
             edge.id: Partitioner(shards, labels[edge.id]) for edge in self._edges if edge.kind is EdgeKind.SHUFFLE
         }
+        folds = ((edge.id, PreAggregation.of(edge.step)) for edge in self._edges if edge.kind is EdgeKind.SHUFFLE)
+        self._folds = {id: fold for id, fold in folds if fold is not None}
         self._levels = sorted({edge.consumer for edge in self._edges})
         self.begin("")
 
@@ -154,6 +157,8 @@ class Outbox:
         if not len(bundle):
             return
         if edge.kind is EdgeKind.SHUFFLE:
+            if edge.id in self._folds:
+                bundle = self._folds[edge.id].folded(bundle)
             parts = enumerate(self._partitioners[edge.id].parts(bundle))
         else:
             targets = [self._id.shard] if edge.kind is EdgeKind.FORWARD else list(range(self._shards))
@@ -185,6 +190,11 @@ class Outbox:
         self._sizes.pop(to, None)
         parcel = Parcel(self._id, self._attempt, number, blocks, watermarks)
         return target, address(level, pickle.dumps(parcel, protocol=5))
+
+    def teardown(self) -> None:
+        """Nothing more will be sent."""
+        for fold in self._folds.values():
+            fold.teardown()
 
     def taken(self) -> list[Row]:
         """The parcels that are full."""

@@ -137,6 +137,11 @@ class Shard:
         self.was_loaded = bool(parts)
         self._loading = time.perf_counter() - began
 
+    def teardown(self) -> None:
+        """Nothing more will come to it."""
+        self.execution.teardown()
+        self._outbox.teardown()
+
     # A batch
 
     def run(self, batch: PlannedBatch, rows: Iterable[Buffer], base: PartReference | None) -> Iterator[Row]:
@@ -167,7 +172,7 @@ class Shard:
                 for output in execution.outputs:
                     output.stage()
                 if is_complete:
-                    execution.teardown()
+                    self.teardown()
             yield from outbox.finish({e.id: execution.watermark(e.pcollection) for e in self._task.outputs})
             seconds = TaskSeconds(self._loading, time.perf_counter() - began)
             result = self._result(batch, attempt, consumed, base, is_complete, seconds)
@@ -175,7 +180,7 @@ class Shard:
             for output in execution.outputs:
                 output.discard()
             with suppress(Exception):
-                execution.teardown()
+                self.teardown()
             raise
         self.version = None if result.part is None else result.part.files[-1].file
         self.was_loaded, self._loading = False, 0.0
