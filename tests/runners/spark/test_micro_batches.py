@@ -9,7 +9,7 @@ from recording import record, recorded
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner, SparkRunner
-from penstock.sdk.errors import UnsupportedError, UserCodeError
+from penstock.sdk.errors import UserCodeError
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, AfterProcessingTime, AfterWatermark, Repeatedly
 from penstock.windowing import Sessions, TimestampedValue
@@ -172,14 +172,6 @@ def test_a_failing_function_is_told_with_its_transform(micro_batches: SparkMicro
     """As one process would have raised it."""
     with pytest.raises(UserCodeError, match="Halve"), TestPipeline(micro_batches) as p:
         p | TestStream().add_elements([1, 0]).advance_watermark_to_infinity() | "Halve" >> beam.Map(lambda n: 1 / n)
-
-
-def test_a_loop_is_refused_by_name() -> None:
-    """And the runner that has loops is named; no Spark is started for that."""
-    with pytest.raises(UnsupportedError) as raised, TestPipeline("spark-microbatch") as p:
-        p | beam.Create([1]) | "Loop" >> beam.Feedback(beam.Map(lambda n: 2 * n), until=lambda n: n >= 20)
-
-    assert "Loop/Head: --runner=spark-microbatch has no loops; --runner=local runs them" == str(raised.value)
 
 
 def test_the_spark_runner_says_which_of_the_two_it_takes(spark: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,18 @@ from penstock.runners.spark import SparkMicroBatchRunner
 
 GROUPS = sorted(alike(load()), key=len, reverse=True)
 
-# Of those with clocks of their own one run is as good as another, and each takes as long as the largest.
+# Those with clocks of their own take a stream each, which takes as long as one of a hundred.  So of those that are few
+# only two are tried here; the others, which have passed too, are these.
+LEFT_OUT = {
+    "paper_figures: figure 7 (global window, every minute, accumulating)",
+    "paper_figures: figure 8 (global window, every minute, discarding)",
+    "paper_figures: figures 7 and 8, retracting",
+    "paper_figures: figure 12 (fixed windows, watermark and late data)",
+    "paper_figures: figure 12, discarding instead (fixed windows, watermark and late data)",
+    "paper_figures: figure 12, retracting instead (fixed windows, watermark and late data)",
+    "panes: processing time that passes several periods fires once",
+    "panes: what fires without anything new says nothing",
+}
 TRIED = [group for group in GROUPS if len(group) > 3] + [group for group in GROUPS if len(group) == 1][:2]
 
 
@@ -26,6 +37,8 @@ def test_streams_play(group: Any, spark: Any) -> None:
     assert {} == {name: texts for name, texts in found.items() if texts}
 
 
-def test_nearly_all_of_them_are_tried() -> None:
+def test_all_others_are_tried() -> None:
     """Lest they be left out without anybody's noticing."""
-    assert 270 <= sum(map(len, TRIED))
+    tried = {str(transcript) for group in TRIED for transcript in group}
+
+    assert {str(transcript) for transcript in load()} - tried == LEFT_OUT
