@@ -8,7 +8,10 @@ producer.py             a subtask and its log: taken, committed, released
 replay.py               a log, read again
 slot.py                 producers that take turns
 fenced_transactions.py  of a job's sinks, which a zombie can't begin
-job.py                  sinks committed behind productions; a worker that died goes on from its log
+attempt.py              sinks committed behind productions; a worker that died goes on from its logs
+fold.py                 all logs as one snapshot: a consistent cut at any moment
+layout.py               whose logs there are: savepoints, and going on with other subtasks
+job.py                  one run, from its first start to its end
 delivery.py             which tasks are strong, and which are weak
 
 Source: MillWheel, section 5.

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ....sdk.errors import SnapshotError
+import attrs
+
+from ....sdk.errors import SnapshotError, StaleWriterError
 from ....sdk.runner import PipelineState
 from ...execution.fusion import Output
 from ..attempt import Attempt
-from ..commands import Drain, Stop, Stopped
+from ..commands import Drain, Report, Rewind, Stop, Stopped
+from ..region import touching
 from ..requests import Wish
 from ..subtask import SubtaskId
+from ..workers import WorkerDied
 from .delivery import weak_tasks
 from .producer import Produced, Recovered
-from .production import StagedToken
+from .production import StagedToken, back
 from .slot import Allot, ProductionStart
 
 if TYPE_CHECKING:
     from .job import ProductionJob
+
+_logger = logging.getLogger(__name__)
 
 # How many transactions a subtask with sinks has in advance.
 ALLOTTED = 3
@@ -42,6 +50,7 @@ class ProductionAttempt(Attempt):
         # By subtask, the labels of its sinks.
         self._writing = {id: labels[id.task] for id in job._subtasks if labels[id.task]}
         self._count = 0
+        self._replacements = 0
         self._recovering = set(job._subtasks)
         # What was reported and isn't committed: by subtask, in order.
         self._produced: dict[SubtaskId, list[StagedToken]] = defaultdict(list)
@@ -51,7 +60,7 @@ class ProductionAttempt(Attempt):
         # Else the workers of a zombie would take the logs over from those of its successor.
         job._transactions.check()
         allotted = self._first_transactions()
-        start = ProductionStart(
+        start = self._begun = ProductionStart(
             store=None,
             checkpoint=None,
             transaction="",
@@ -70,7 +79,7 @@ class ProductionAttempt(Attempt):
         if job._has_script:
             self._settle()
         while True:
-            for subtask, report in job._workers.poll(self._patience()):
+            for subtask, report in self._reports():
                 done = self._hear(subtask, report)
                 if done is not None:
                     return done
@@ -91,7 +100,7 @@ class ProductionAttempt(Attempt):
             transaction = next(iter(transactions.open), None) or self._name
             allotted = dict.fromkeys(self._writing, (transaction,))
         else:
-            allotted = {id: tuple(self._new_transaction(id) for _ in range(ALLOTTED)) for id in self._writing}
+            allotted = self._allotted(self._writing)
         new: dict[str, frozenset[str]] = {}
         for id, own in allotted.items():
             for each in own:
@@ -99,6 +108,79 @@ class ProductionAttempt(Attempt):
         transactions.begin_all(new)
         self._left_open = [each for each in self._left_open if each not in new]
         return allotted
+
+    def _allotted(self, ids: Iterable[SubtaskId]) -> dict[SubtaskId, tuple[str, ...]]:
+        return {id: tuple(self._new_transaction(id) for _ in range(ALLOTTED)) for id in ids}
+
+    # Some start again, and the others go on
+
+    def _reports(self) -> list[Report]:
+        try:
+            return self._job._workers.poll(self._patience())
+        except WorkerDied as death:
+            self._replace(death)
+            return []
+
+    def _replace(self, death: WorkerDied) -> None:
+        """Have others take the places of workers that are gone; raises their death if everybody has to start again.
+
+        What was sent to them and isn't acknowledged is sent again to those; what they had sent and nobody has taken is
+        in their logs.  Of scripts and loops the job knows who has done what, and that is not in any log.
+        """
+        job, workers = self._job, self._job._workers
+        lost = workers.gone() | ({death.number} if death.number is not None else set())
+        gone = [id for id in job._subtasks if id.index % workers.slots in lost]
+        if not gone or len(gone) == len(job._subtasks) or self._is_final or job._has_script or job._has_loops:
+            raise death
+        wait = job.restarts.after_failure(self.progressed)
+        self.progressed = False
+        if wait is None:
+            raise death
+        _logger.warning(
+            "the pipeline failed, and %d of its %d subtasks go on from their logs in %.1f seconds: %s",
+            len(gone),
+            len(job._subtasks),
+            wait,
+            death,
+        )
+        job._observations.restarted(str(death))
+        job.wait_for_restart(wait)
+        try:
+            self._start_again(gone, lost)
+        except StaleWriterError:
+            raise
+        except Exception as why:
+            _logger.warning("these can't be restarted, so all are: %s", why)
+            raise death from why
+
+    def _start_again(self, gone: list[SubtaskId], lost: frozenset[int]) -> None:
+        job = self._job
+        job._transactions.check()
+        self._replacements += 1
+        self._recovering.update(gone)
+        self._completed.difference_update(gone)
+        allotted: dict[SubtaskId, tuple[str, ...]] = dict.fromkeys(gone, ("",))
+        for id in gone:
+            # What of this is in its log, it reports.
+            self._produced.pop(id, None)
+        writing = [id for id in gone if id in self._writing]
+        if self._is_published_at_end:
+            allotted |= {id: self._begun.allotted[id] for id in writing}
+        else:
+            series = tuple(f"-{self._name}-{id.task}-{id.index}" for id in writing)
+            self._left_open += [each for each in job._transactions.open if series and each.endswith(series)]
+            new = self._allotted(writing)
+            job._transactions.begin_all({each: self._writing[id] for id, own in new.items() for each in own})
+            allotted |= new
+        touched = touching(job._graph, gone)
+        channels = (*touched, *(back(id) for id in touched))
+        token = job._token()
+        rewind = Rewind(self._replacements, frozenset(gone), channels, None, "", token, 0, {})
+        start = attrs.evolve(self._begun, attempt=token, allotted=allotted)
+        job._workers.rewind(start, rewind, lost)
+        if self._drained:
+            # Who begins anew would go on reading.
+            job._workers.send(Drain())
 
     # What is due
 

@@ -90,6 +90,10 @@ class Inbox(Channel):
             if self._durable:
                 self._back.put(Taken(self._durable))
 
+    def answer_on(self, back: Wire) -> None:
+        """Somebody else is the sender, who knows what the one before had written of what was acknowledged."""
+        self._back = back
+
     def kept(self) -> KeptIds:
         """The ids of all that was taken, as far as their sender may send them again."""
         collected, ids = self._seen.kept()

@@ -5,7 +5,7 @@ production that knows of it is in its log, which the subtask reports then; a sub
 doesn't know to be committed, so nothing is forgotten, and committing is idempotent.  Each transaction
 belongs to one subtask, which is allotted a few in advance; but what ends is published at its end, all at once, in one.
 
-After a failure all workers start again, each from its own log: nobody goes back, and nothing that was
+When a worker dies, another takes its place, and goes on from its logs: nobody goes back, and nothing that was
 acknowledged is done again.
 """
 
@@ -106,7 +106,7 @@ class ProductionJob(Job):
             state, staged = pickle.loads(disk.read(self._ended_path))
             self._end(state, staged)
             return
-        restarts = self._settings.restarts.fresh()
+        restarts = self.restarts = self._settings.restarts.fresh()
         while True:
             attempt = None
             try:

@@ -144,6 +144,11 @@ class Outbox(Channel):
         for sent in self._kept:
             self._wire.put(Delivery(sent, self._least))
 
+    def send_on(self, wire: Wire) -> None:
+        """Somebody else is the receiver, who drops what the one before has durably taken."""
+        self._wire = wire
+        self.send_again()
+
     def restore(self, kept: Iterable[Sent], acknowledged: int) -> None:
         """Keep what a log says; it is yet to be sent again."""
         self.acknowledged = acknowledged

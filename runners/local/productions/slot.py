@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -11,7 +11,7 @@ from ...execution.disk import Disk
 from ...execution.execution_graph import EdgeKind, ExecutionGraph
 from ...execution.production_log import ProductionLog
 from ..channel import Channel, ChannelId
-from ..commands import Command, Report
+from ..commands import Command, Report, Rewind
 from ..slot import Slot, Start
 from ..subtask import SubtaskId
 from .inbox import Inbox
@@ -89,6 +89,21 @@ class _Ends:
         self.outboxes: dict[ChannelId, Outbox] = {}
         self.wires: list[tuple[Channel, Inbox]] = []
         self.wires_back: list[tuple[Channel, Outbox]] = []
+
+    def reconnect(self, changed: Collection[ChannelId], channels: Callable[[ChannelId], Channel]) -> None:
+        """Others are at the ends of some channels, who know what is in their logs: send again what isn't there."""
+        self.wires = [
+            (channels(inbox.id), inbox) if inbox.id in changed else (wire, inbox) for wire, inbox in self.wires
+        ]
+        self.wires_back = [
+            (channels(back(outbox.id)), outbox) if outbox.id in changed else (wire, outbox)
+            for wire, outbox in self.wires_back
+        ]
+        for id in changed:
+            if id in self.inboxes:
+                self.inboxes[id].answer_on(channels(back(id)))
+            if id in self.outboxes:
+                self.outboxes[id].send_on(channels(id))
 
     def pump(self) -> bool:
         """Take what has come; whether there was anything that matters."""
@@ -183,6 +198,13 @@ class ProductionSlot(Slot):
         for id, producer in self.producers.items():
             with self._counting(id):
                 producer.start(self._replays.pop(id))
+
+    # Others start again
+
+    def rewind(self, rewind: Rewind, channels: Callable[[ChannelId], Channel]) -> None:
+        """Go on with those who have taken the places of others; of the slot's own subtasks nobody has to."""
+        for ends in self._ends.values():
+            ends.reconnect(rewind.channels, channels)
 
     # Work
 

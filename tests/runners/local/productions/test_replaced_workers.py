@@ -1,0 +1,65 @@
+"""A worker that is killed is replaced, and goes on from its logs; the others keep on working."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import time
+
+import pytest
+from gated_stream import Sum, add_branch, expected, numbers_of, setups, written
+
+import penstock as beam
+from penstock.runners.execution.clock import time_of_day
+from penstock.runners.execution.disk import LocalDisk
+from penstock.runners.execution.execution_graph import cut
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.local.forked_workers import ForkedWorkers
+from penstock.runners.local.job import JobSettings
+from penstock.runners.local.productions.job import ProductionJob, Productions
+from penstock.runners.local.restarts import Restarts
+from penstock.runners.local.spawned_workers import SpawnedWorkers
+from penstock.runners.local.transactions import committing_often
+from penstock.runners.local.workers import Workers
+from penstock.sdk.runner import PipelineState
+from penstock.testing import ScriptedSource
+
+
+def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int) -> ProductionJob:
+    """Sums of a stream, by strong productions."""
+    p = beam.Pipeline()
+    numbers = [[beam.window.TimestampedValue(n, i) for i, n in enumerate(own)] for own in numbers_of()]
+    add_branch(p, directory, ScriptedSource(numbers), fn)
+    return ProductionJob(
+        cut(fuse(committing_often(p.graph()), lambda _: False), parallelism),
+        workers,
+        JobSettings(restarts=Restarts(8, first_delay=0.01)),
+        Productions(LocalDisk(), str(directory / "kept")),
+        time_of_day,
+        time.sleep,
+    )
+
+
+@pytest.mark.parametrize("kind", [ForkedWorkers, SpawnedWorkers])
+def test_a_killed_worker_is_replaced_and_the_others_keep_on(
+    tmp_path: pathlib.Path, kind: type[ForkedWorkers], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of three keyed subtasks only the one in the killed process begins again, in another process; nobody goes back."""
+    job = job_of(tmp_path, Sum(tmp_path, dies=[150]), kind(3, time_of_day), 3)
+    job.run()
+
+    assert (PipelineState.DONE, expected(), 1) == (job.state, written(tmp_path), job.vitals.restarts)
+    processes = setups(tmp_path)
+    assert (4, 4) == (len(processes), len(set(processes)))
+    assert os.getpid() not in processes
+    assert "2 of its 6 subtasks go on from their logs" in caplog.text
+
+
+def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_too(tmp_path: pathlib.Path) -> None:
+    """Several times in a row, and in the midst of a recovery; what was sent in between is sent again, once."""
+    fn = Sum(tmp_path, dies=[90, 91, 150, 211, 218], dies_in_setup=True)
+    job = job_of(tmp_path, fn, ForkedWorkers(2, time_of_day), 2)
+    job.run()
+
+    assert (PipelineState.DONE, expected()) == (job.state, written(tmp_path))
+    assert job.vitals.restarts >= 4
