@@ -197,6 +197,12 @@ class DriverSources:
             if source.label in positions["sources"]:
                 source.restore(positions["sources"][source.label])
 
+    def unknown(self, positions: Mapping[str, Any]) -> set[str]:
+        """The labels of unbounded sources that stand somewhere, and aren't in the plan."""
+        # A bounded source is read or isn't; there is nothing more of it to come.
+        standing = {label for label, position in positions["sources"].items() if not isinstance(position, bool)}
+        return standing - {source.label for source in self._sources}
+
     def restore_committed(self, positions: Mapping[str, Any]) -> None:
         """Go on from what is committed."""
         self.restore(positions)

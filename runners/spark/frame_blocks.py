@@ -1,8 +1,6 @@
 """A DataFrame as an RDD of blocks: rows as Arrow has them, which Spark makes without a Python worker of its own.
 
-PySpark's own way to bytes of Arrow in Python, `mapInArrow`, needs a worker more for each task, through which all
-rows pass once to be packed; `DataFrame.rdd` pickles them one by one.  Two million rows of four columns
-were read, on two cores that others used too, in 1.5, 7 and 47 s: in this way and in those two.
+PySpark's own ways to rows in Python are several times slower (docs/decisions/011-two-logs-of-a-spark-stream.md).
 """
 
 from __future__ import annotations

@@ -178,8 +178,9 @@ class MicroBatchQuery:
             try:
                 self.state = self._loop(again)
             finally:
-                self._batches.close()
+                # What Spark has brought waits for somebody to say what becomes of it.
                 self._sources.close()
+                self._batches.close()
             if self._prepared is not None:
                 self._abort(self._prepared)
         except BaseException as error:
@@ -391,9 +392,20 @@ class MicroBatchQuery:
                 "go on without that state"
             )
 
+    def _check_sources(self, checkpoint: Checkpoint) -> None:
+        """Raises `CheckpointMismatchError` if a source is gone that might have had more, or has another name now."""
+        gone = sorted(map(repr, self._sources.unknown(self._committed.positions)))
+        if gone and not self._settings.allow_dropped_state:
+            raise CheckpointMismatchError(
+                f"{self._store.directory}: batch {checkpoint.epoch} has read from {', '.join(gone)}, which the "
+                "pipeline doesn't have. Give the source the label that it had, or say --allow_dropped_state to go on "
+                "without it; a source with another label is read from the beginning"
+            )
+
     def _restore(self, checkpoint: Checkpoint) -> None:
         ((_, records),) = self._store.read_part(checkpoint.part(DRIVER))
         self._committed = cloudpickle.loads(b"".join(records))
+        self._check_sources(checkpoint)
         self._sources.restore_committed(self._committed.positions)
         self._sources.heard(self._committed.newest)
         parts = {

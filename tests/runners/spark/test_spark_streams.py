@@ -265,3 +265,15 @@ def test_streams_and_scripts_do_not_mix(run: Callable[..., Any], spark: Any) -> 
         beam.io.FromSpark(rate)
     with pytest.raises(UnsupportedError, match="FromSparkStream: the DataFrame isn't a stream"):
         beam.io.FromSparkStream(spark.range(1), timestamp="id")
+
+
+def test_a_stream_that_the_pipeline_has_no_more_is_refused(run: Callable[..., Any], place: Path) -> None:
+    """Under another label it would be read from the beginning, and what it had read twice."""
+    add(place, "0.json", range(20))
+
+    def renamed(p: Any) -> None:
+        _ = p | "others" >> numbers_in(place) | beam.io.Write(Recording())
+
+    run(lambda p: p | numbers_in(place) | beam.io.Write(Recording()), available_now=True).wait_until_finish()
+    with pytest.raises(CheckpointMismatchError, match=r"batch 1 has read from 'FromSparkStream', which the pipeline"):
+        run(renamed, available_now=True).wait_until_finish()
