@@ -1,13 +1,14 @@
 """An edge at work in the subtask where it begins: which elements go to which subtask, and in what frames.
 
-What goes through a shuffle waits for more of it, so that frames have about a thousand records even if bundles are
-small: while the subtask has more to take, and nothing else is to be sent.  Whatever is told to all, watermarks and
-barriers among it, comes behind all elements that were sent before it.  So nothing waits here when a snapshot is taken.
+What goes through a shuffle may wait for more of it, so that frames have about a thousand records even if bundles are
+small: during a subtask's turn, which ends when there is nothing more to take, and within milliseconds.  Whatever is
+told to all, watermarks and barriers among it, comes behind all elements that were sent before it.  So nothing waits
+here when a snapshot is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -32,13 +33,13 @@ class Exchange:
       label: the step that made the elements, for errors.
 
     Attributes:
-      goes_on: whether there is more to do at once, after which `move` is called, so that elements may wait for it.
+      gathers: whether elements may wait for more of them.
     """
 
     def __init__(self, edge: Edge, channels: Sequence[Channel], label: str) -> None:
         self.edge = edge
         self.channels = channels
-        self.goes_on: Callable[[], bool] = _stops
+        self.gathers = False
         self._partitioner = Partitioner(len(channels), label)
         self._pre_aggregation = PreAggregation.of(edge.step) if edge.kind is EdgeKind.SHUFFLE else None
         self._watermark: int | None = None
@@ -76,7 +77,7 @@ class Exchange:
         else:
             self._waiting.append(bundle)
             self._count += len(bundle)
-            if self._count >= FRAME * len(self.channels) or not self.goes_on():
+            if not self.gathers or self._count >= FRAME * len(self.channels):
                 self.flush()
 
     def flush(self) -> None:
@@ -100,8 +101,6 @@ class Exchange:
             self.tell(WatermarkMoved(watermark))
             if watermark == MAX_MICROS and self._pre_aggregation is not None:
                 self._pre_aggregation.teardown()
-        elif self._waiting and not self.goes_on():
-            self.flush()
 
     def tell(self, message: Message) -> None:
         """Send a message to all."""
@@ -131,7 +130,3 @@ def _joined(columns: list[Any], bundles: Sequence[Bundle]) -> Any:
     if all(type(column) is not list and column == first for column in columns):
         return first
     return list(chain.from_iterable(expanded(column, len(b)) for column, b in zip(columns, bundles, strict=True)))
-
-
-def _stops() -> bool:
-    return False

@@ -12,6 +12,7 @@ from ...sdk.errors import SnapshotError
 from ...sdk.metrics import scoped
 from ..execution.clock import Clock
 from ..execution.execution_graph import ExecutionGraph
+from ..execution.garbage import rarely_collected
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.remote_error import remote
 from ..execution.snapshot_store import SnapshotStore
@@ -43,8 +44,9 @@ from .tally import Tally, sum_of
 # A subtask's part of a checkpoint, and what belongs to the whole run.
 SINKS = "sinks"
 
-# How many things a subtask does before the next one's turn.
-_TURN = 8
+# How many things a subtask does before the next one's turn, and how long that takes at most before another is begun,
+# in microseconds: small bundles wait so long for each other.
+_TURN, _PATIENCE = 8, 5_000
 
 # How many entries are let go at a time: a millisecond's worth.
 _LET_GO = 10_000
@@ -269,13 +271,24 @@ class Slot:
         self._tick()
         done = False
         # The last tasks first: what is on its way out makes room for what comes in.
-        for subtask in list(reversed(self.subtasks.values())):
-            with self._acting(subtask.id):
-                for _ in range(_TURN):
-                    if not subtask.step():
-                        break
-                    done = True
+        with rarely_collected():
+            for subtask in list(reversed(self.subtasks.values())):
+                with self._acting(subtask.id):
+                    done |= self._turn(subtask)
         return done
+
+    def _turn(self, subtask: Subtask) -> bool:
+        """A subtask's turn: a few things, or what takes a few milliseconds; whether there was anything to do."""
+        if not subtask.step():
+            return False
+        # Where no time goes by, nothing may depend on how fast this machine is.
+        until = None if self._start.has_script else self._clock() + _PATIENCE
+        subtask.gather(True)
+        for _ in range(_TURN - 1):
+            if (until is not None and self._clock() >= until) or not subtask.step():
+                break
+        subtask.gather(False)
+        return True
 
     def step(self, id: SubtaskId) -> bool:
         """Let one subtask do one thing; whether it did."""

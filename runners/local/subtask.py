@@ -233,6 +233,13 @@ class Subtask:
             return False
         return self._take() or self._poll()
 
+    def gather(self, does: bool) -> None:
+        """Have small bundles wait for each other before they are sent, or send what waits."""
+        for exchange in self.exchanges:
+            exchange.gathers = does
+            if not does:
+                exchange.flush()
+
     @property
     def is_held_up(self) -> bool:
         """Whether whoever takes its output is behind (backpressure)."""

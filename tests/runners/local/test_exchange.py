@@ -10,8 +10,8 @@ import pytest
 from penstock.runners.execution.execution_graph import Edge, EdgeKind
 from penstock.runners.execution.partitioning import owner
 from penstock.runners.local.channel import CAPACITY, Channel, ChannelId
-from penstock.runners.local.exchange import Exchange
-from penstock.runners.local.messages import Elements, Message, SignalCame, WatermarkMoved
+from penstock.runners.local.exchange import FRAME, Exchange
+from penstock.runners.local.messages import Barrier, Elements, Message, SignalCame, WatermarkMoved
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
@@ -124,3 +124,39 @@ def test_an_element_without_a_key_is_told_with_the_step_that_takes_it(element: A
     with pytest.raises(kind) as raised:
         exchange.send(bundle_of([("a", 1), element]))
     assert "by key" == raised.value.transform  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_small_bundles_go_together_while_an_exchange_gathers(n: int) -> None:
+    """Each channel's in order, with what differs from element to element."""
+    exchange, channels = exchange_of(EdgeKind.SHUFFLE, n)
+    subtask_pairs = [[(key, i) for key in "abcdefgh"] for i in range(5)]
+    exchange.gathers = True
+    for i, pairs in enumerate(subtask_pairs):
+        exchange.send(Bundle(pairs, i, WINDOWS))
+    assert [[]] * n == [list(channel.queue) for channel in channels]
+    exchange.flush()
+    assert all(len(channel.queue) <= 1 for channel in channels)
+    found = [row for channel in channels for row in rows(channel)]
+    assert sorted((pair, i) for i, pairs in enumerate(subtask_pairs) for pair in pairs) == sorted(found)
+
+
+def test_a_frame_that_is_large_enough_waits_for_nothing() -> None:
+    """Of a thousand records for each channel."""
+    exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
+    exchange.gathers = True
+    exchange.send(bundle_of([(n, n) for n in range(2 * FRAME - 1)]))
+    assert [0, 0] == [len(channel.queue) for channel in channels]
+    exchange.send(bundle_of([(0, 0)]))
+    assert [1, 1] == [len(channel.queue) for channel in channels]
+
+
+@pytest.mark.parametrize("news", [WatermarkMoved(5), SignalCame(1, "flush"), Barrier(1)])
+def test_whatever_is_told_comes_behind_what_was_waiting(news: Message) -> None:
+    """So no element is late that wasn't, and nothing waits when a snapshot is taken."""
+    exchange, (channel,) = exchange_of(EdgeKind.SHUFFLE, 1)
+    exchange.gathers = True
+    exchange.send(bundle_of([("a", 1)]))
+    exchange.tell(news)
+    first, second = channel.queue
+    assert (True, news) == (isinstance(first, Elements), second)
