@@ -125,6 +125,11 @@ def _productions_of(streaming: StreamingOptions) -> Productions:
             f"option --checkpoint_mode={streaming.checkpoint_mode}: with --delivery={streaming.delivery} there are no "
             "barriers; leave it out, or use --delivery=barriers"
         )
+    if streaming.allow_dropped_state:
+        raise OptionsError(
+            f"option --allow_dropped_state: with --delivery={streaming.delivery} a pipeline goes on with the same steps "
+            "only; leave it out, or use --delivery=barriers"
+        )
     directory = streaming.checkpoint_dir
     is_kept = directory is not None
     directory = str(directory or tempfile.mkdtemp(prefix="penstock-productions-")).rstrip("/")

@@ -62,6 +62,10 @@ def test_what_makes_no_sense_together_is_refused() -> None:
     """Barriers that don't exist can't overtake; and an object store has no files to append to."""
     with pytest.raises(OptionsError, match="with --delivery=strong there are no barriers"):
         run("--delivery=strong", "--checkpoint_mode=unaligned")
+    with pytest.raises(OptionsError, match=r"--allow_dropped_state: with --delivery=weak .* the same steps"):
+        run("--delivery=weak", "--allow_dropped_state")
+    with pytest.raises(OptionsError, match=r"--recovery=region: with --delivery=strong nobody goes back"):
+        run("--delivery=strong", "--recovery=region", "--parallelism=2")
     with pytest.raises(OptionsError, match=r"can't be appended to in memory://logs; expected .* a local disk"):
         run("--delivery=strong", "--checkpoint_dir=memory://logs")
 
