@@ -6,11 +6,11 @@ input stays the same, and the time is to become less.
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
 from plots import plot
 from snapshot_intervals import NEVER, ROUNDS, run_time
+from streams import interleaved
 from timing import Ratio
 
 _WORKERS = (1, 2)
@@ -18,12 +18,13 @@ _WORKERS = (1, 2)
 
 def run() -> list[Any]:
     variants = [(interval, workers) for interval in (1.0, NEVER) for workers in _WORKERS]
-    times: dict[tuple[float, int], list[float]] = {variant: [] for variant in variants}
-    for number in range(ROUNDS):
-        for interval, workers in variants[:: -1 if number % 2 else 1]:
-            # One worker is this process, and a second subtask of each task would only cost.
-            times[interval, workers].append(run_time("aligned", interval, parallelism=workers, workers=workers))
-    seconds = {variant: median(own) for variant, own in times.items()}
+    # One worker is this process, and a second subtask of each task would only cost.
+    times = interleaved(
+        variants, ROUNDS, lambda variant: run_time("aligned", variant[0], parallelism=variant[1], workers=variant[1])
+    )
+    for (interval, workers), own in times.items():
+        print(f"    {workers} workers, {'no snapshots' if interval == NEVER else 'every second':<12} {own}")
+    seconds = {variant: own.wall for variant, own in times.items()}
     plot(
         "scaling",
         "Run time by workers (ABS, figure 7)",

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from statistics import median
+from typing import Any, TypeVar
+
+import attrs
+from processes import cpu_of_this_and_children
 
 import penstock as beam
 from penstock.sdk.bundle import Bundle
@@ -116,3 +120,51 @@ def percentile(values: Sequence[float], share: float) -> float:
     2
     """
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+VariantT = TypeVar("VariantT", bound=Hashable)
+
+
+@attrs.frozen
+class Times:
+    """The runs of one variant, round by round.
+
+    Attributes:
+      walls: seconds by the clock on the wall.
+      cpus: CPU seconds of this process and all those that it started.
+    """
+
+    walls: list[float] = attrs.field(factory=list)
+    cpus: list[float] = attrs.field(factory=list)
+
+    @property
+    def wall(self) -> float:
+        return median(self.walls)
+
+    @property
+    def cpu(self) -> float:
+        return median(self.cpus)
+
+    def against(self, other: Times) -> float:
+        """The median of the ratios of runs of one round, which the machine was alike in."""
+        return median(own / others for own, others in zip(self.walls, other.walls, strict=True))
+
+    def __str__(self) -> str:
+        return f"{self.wall:6.2f} s ({min(self.walls):.2f} to {max(self.walls):.2f}), CPU {self.cpu:6.2f} s"
+
+
+def interleaved(variants: Sequence[VariantT], rounds: int, run: Callable[[VariantT], float]) -> dict[VariantT, Times]:
+    """Run all variants in turn, so many times; each round begins with another one, and every other goes backwards.
+
+    `run` returns seconds by the clock on the wall.  Before the first round one variant runs for nothing.
+    """
+    found = {variant: Times() for variant in variants}
+    run(variants[0])
+    for number in range(rounds):
+        start = number * len(variants) // rounds
+        turn = [*variants[start:], *variants[:start]]
+        for variant in turn[:: -1 if number % 2 else 1]:
+            before = cpu_of_this_and_children()
+            found[variant].walls.append(run(variant))
+            found[variant].cpus.append(cpu_of_this_and_children() - before)
+    return found
