@@ -127,8 +127,8 @@ def _productions_of(streaming: StreamingOptions) -> Productions:
         )
     if streaming.allow_dropped_state:
         raise OptionsError(
-            f"option --allow_dropped_state: with --delivery={streaming.delivery} a pipeline goes on with the same steps "
-            "only; leave it out, or use --delivery=barriers"
+            f"option --allow_dropped_state: with --delivery={streaming.delivery} a pipeline goes on with the same "
+            "steps only; leave it out, or use --delivery=barriers"
         )
     directory = streaming.checkpoint_dir
     is_kept = directory is not None
