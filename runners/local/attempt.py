@@ -266,10 +266,10 @@ class Attempt:
         job, regions = self._job, self._regions
         assert regions is not None
         region = regions.region_of(failed)
-        # A script waits for everybody after each event, and what is drained isn't read again.
-        needs_all = job._has_script or job._has_loops or self._is_final or self._drained
-        if needs_all or self._newest is None or len(region) == len(job._subtasks):
+        if (why := self._why_all(region)) is not None:
+            _logger.warning("not a region starts again, but the whole graph: %s", why)
             raise error
+        assert self._newest is not None
         wait = job.restarts.after_failure(self.progressed)
         self.progressed = False
         if wait is None:
@@ -286,9 +286,21 @@ class Attempt:
         job.wait_for_restart(wait)
         try:
             self._go_back(region, lost)
-        except Exception as why:
-            _logger.warning("the region can't be restarted, so the whole is: %s", why)
-            raise error from why
+        except Exception as failure:
+            _logger.warning("the region can't start again, so the whole graph does: %s", failure)
+            raise error from failure
+
+    def _why_all(self, region: frozenset[SubtaskId]) -> str | None:
+        """Why nothing less than the whole graph can start again; None if a region can."""
+        job = self._job
+        reasons = [
+            (job._has_script, "a script waits for everybody after each event"),
+            (job._has_loops, "a loop goes back as a whole"),
+            (self._is_final or self._drained, "it is about to end, and what was drained isn't read again"),
+            (self._newest is None, "there is no checkpoint yet"),
+            (len(region) == len(job._subtasks), "everybody is connected with who has failed"),
+        ]
+        return next((why for applies, why in reasons if applies), None)
 
     def _go_back(self, region: frozenset[SubtaskId], lost: frozenset[int]) -> None:
         job, regions = self._job, self._regions
