@@ -72,6 +72,7 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
         or streaming.checkpoint_dir
         or streaming.delivery != "barriers"
         or streaming.metrics_port is not None
+        or streaming.recovery != "graph"
     )
 
 
