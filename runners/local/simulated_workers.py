@@ -20,7 +20,7 @@ from ..execution.execution_graph import ExecutionGraph
 from ..execution.remote_error import remote
 from ..execution.simulated_disk import SimulatedCrash
 from .channel import Channel, ChannelId
-from .commands import Command, Failed, Inject, Report, Stop, Stopped
+from .commands import Command, Failed, Inject, Report, Rewind, Stop, Stopped
 from .conversation import Conversation, Said
 from .messages import BarrierKind
 from .simulated_pipes import Pipe, ShortChannel
@@ -138,20 +138,21 @@ class SimulatedWorkers(Workers):
         self._world.step(f"{self.slots} workers start at {start.checkpoint and start.checkpoint.epoch}")
         self._slots = [self._slot(number, start.attempt) for number in range(self.slots)]
         self._pipes, self._local, self._arrived, self._actors, self._halted = {}, {}, [], [], {}
-        own: list[list[SubtaskId]] = [[] for _ in range(self.slots)]
-        for id in ids_of(execution_graph):
-            own[id.index % self.slots].append(id)
+        self._graph = execution_graph
         for slot in self._slots:
-            begin = partial(self._begin, slot, execution_graph, own[slot.number], start)
-            self._employ(partial(self._in_slot, slot, "starts", begin))
-            self._employ(partial(self._in_slot, slot, "hears", partial(self._hear, slot, slot.commands)))
-            self._employ(partial(self._in_slot, slot, "looks at the clock", partial(self._tick, slot)))
-            self._employ(partial(self._report, slot, slot.reports))
-            if self._world.misfortunes.repeating:
-                self._employ(partial(self._in_slot, slot, "hears again", partial(self._hear, slot, slot.said_again)))
-                self._employ(partial(self._report, slot, slot.reported_again))
-            for id in own[slot.number]:
-                self._employ(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
+            self._employ_slot(slot, start)
+
+    def _employ_slot(self, slot: _SimulatedSlot, start: Start) -> None:
+        own = [id for id in ids_of(self._graph) if id.index % self.slots == slot.number]
+        self._employ(partial(self._in_slot, slot, "starts", partial(self._begin, slot, self._graph, own, start)))
+        self._employ(partial(self._in_slot, slot, "hears", partial(self._hear, slot, slot.commands)))
+        self._employ(partial(self._in_slot, slot, "looks at the clock", partial(self._tick, slot)))
+        self._employ(partial(self._report, slot, slot.reports))
+        if self._world.misfortunes.repeating:
+            self._employ(partial(self._in_slot, slot, "hears again", partial(self._hear, slot, slot.said_again)))
+            self._employ(partial(self._report, slot, slot.reported_again))
+        for id in own:
+            self._employ(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
 
     def _slot(self, number: int, attempt: str) -> _SimulatedSlot:
         believes_all = not self._fences
@@ -243,6 +244,9 @@ class SimulatedWorkers(Workers):
             slot.said_again.append(data)
         if not slot.own.is_news(said):
             return f"{type(command).__name__}, which isn't news"
+        if isinstance(command, Rewind):
+            slot.slot.rewind(command, partial(self._channel, slot.number))
+            return "Rewind"
         slot.slot.obey(command)
         if isinstance(command, Inject) and command.barrier.kind is BarrierKind.UNALIGNED:
             slot.expected = command.barrier.number
@@ -259,7 +263,8 @@ class SimulatedWorkers(Workers):
         return None
 
     def _report(self, slot: _SimulatedSlot, reports: deque[Said]) -> bool:
-        if not reports:
+        # What a zombie says goes another way.
+        if not reports or slot not in self._slots:
             return False
         said = reports.popleft()
         if reports is slot.reports and self._world.repeats(type(said.what[1]).__name__):
@@ -317,8 +322,26 @@ class SimulatedWorkers(Workers):
         for slot in self._slots:
             if self._notices and slot.is_hung(world.now) and world.now - slot.hangs[0] >= _TIMEOUT:
                 world.note(f"worker {slot.number} hangs, and is given up")
-                raise WorkerDied(f"worker {slot.number} hangs")
+                raise WorkerDied(f"worker {slot.number} hangs", slot.number)
         return taken
+
+    def gone(self) -> frozenset[int]:
+        return frozenset(slot.number for slot in self._slots if slot.has_ended and not slot.has_stopped)
+
+    def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
+        self._world.step(f"others take the places of {sorted(lost)}")
+        for id in rewind.channels:
+            self._pipes.pop(id, None)
+            self._local.pop(id, None)
+        survivors = [slot for slot in self._slots if slot.number not in lost]
+        for number in sorted(lost):
+            self._slots[number].has_ended = True
+            Zombies([self._slots[number]], (), 0).end()
+            self._slots[number] = self._slot(number, start.attempt)
+        for number in sorted(lost):
+            self._employ_slot(self._slots[number], start)
+        for slot in survivors:
+            slot.commands.append(pickle.dumps(slot.job.say(rewind), protocol=5))
 
     def _act(self, until: int) -> None:
         """Let somebody do something; if nobody can, time passes."""
@@ -349,7 +372,7 @@ class SimulatedWorkers(Workers):
         return True
 
     def _died(self, slot: _SimulatedSlot) -> WorkerDied:
-        return WorkerDied(f"worker {slot.number} is gone")
+        return WorkerDied(f"worker {slot.number} is gone", slot.number)
 
     def end(self) -> None:
         world = self._world
