@@ -65,6 +65,8 @@ class SimulationSettings:
       drops_duplicates, fences, notices: False takes duplicates for new, believes whatever is said to whom, or waits
         for workers that hang, to show that runs fail then.
       misfortunes: None for those that the seed draws.
+      recovery: what starts again when a worker dies: the whole "graph", or the "region" that has to.
+      drops_repetitions: False takes what a region is sent again for new, to show that the results are wrong then.
     """
 
     mode: str | None = None
@@ -76,6 +78,8 @@ class SimulationSettings:
     drops_duplicates: bool = True
     fences: bool = True
     notices: bool = True
+    recovery: str = "graph"
+    drops_repetitions: bool = True
 
 
 @attrs.frozen
@@ -166,7 +170,8 @@ class _Run:
         self.plan = fuse(with_sinks(graph, sinks), _never)
         random = self.world.random
         # In a loop barriers don't overtake.
-        modes = [mode for mode in MODES if mode != "unaligned" or not graph.loops()]
+        overtakes = not graph.loops() and settings.recovery == "graph"
+        modes = [mode for mode in MODES if mode != "unaligned" or overtakes]
         self.mode = settings.mode or random.choice(modes)
         if settings.delivery != "barriers":
             self.mode = settings.delivery
@@ -241,7 +246,8 @@ class _Run:
     def _job(self, is_impatient: bool) -> Job:
         world, random = self.world, self.world.random
         is_by_barriers = self.settings.delivery == "barriers"
-        if self.starts > 1 and self.settings.parallelism is None and random.random() < 0.3:
+        may_change = self.settings.parallelism is None and self.settings.delivery != "weak"
+        if self.starts > 1 and may_change and random.random() < 0.3:
             self.parallelism = random.choice([1, 2, 3])
         n = self.parallelism
         world.note(f"start {self.starts}: {self.mode}, parallelism {n}")
@@ -257,6 +263,8 @@ class _Run:
             restarts=Restarts(random.choice([0, 2, 5]), first_delay=0.01),
             aligns=self.settings.aligns,
             logs=self.settings.logs,
+            recovers_regions=self.settings.recovery == "region" and is_by_barriers and n > 1,
+            drops_repetitions=self.settings.drops_repetitions,
         )
         visitor = _Visitor(random if self.starts <= world.misfortunes.visited else None, not is_by_barriers)
         own = self.settings

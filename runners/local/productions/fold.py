@@ -3,8 +3,8 @@
 At any moment the logs together are a consistent cut: what a sender has put out and its receiver has not taken is in the
 sender's log, and what was taken is in the receiver's, with all that came of it.  So there is no need for
 barriers to take a savepoint, nor to go on with another number of subtasks: whoever has taken all logs
-over reads them, and finds the same chunks as in an unaligned checkpoint.  (What weak productions have sent and not
-written down is made again, from inputs that they have not acknowledged.)
+over reads them, and finds the same chunks as in an unaligned checkpoint.  (Of weak productions
+they are none: what those have sent and not written down comes again, behind watermarks that nobody knows any more.)
 """
 
 from __future__ import annotations

@@ -29,13 +29,18 @@ from ..requests import Answer, Inbox
 from ..transactions import Staged
 from ..workers import WorkerDied, Workers, ids_of
 from .attempt import ProductionAttempt, RestWanted
-from .delivery import STRONG
+from .delivery import STRONG, weak_tasks
 from .fenced_transactions import FencedTransactions, noted_layout
 from .fold import Folded, fold
 from .layout import SAVEPOINTS, Layout, begin_layout, remove_layout, staged_of, write_savepoint
 from .producer import GroupCommit
 
 _logger = logging.getLogger(__name__)
+
+
+# Of weak tasks: what they have sent may be taken by its receiver, and be in no log.  It is made again then; but
+# whoever goes on from all logs together doesn't know how far watermarks were, and would take it for being on time.
+_NO_CUT = "weak productions may send again what came before windows were closed, and would open them anew ({})"
 
 
 @attrs.frozen
@@ -101,15 +106,13 @@ class ProductionJob(Job):
         self._check_directory()
         self._transactions.take_over(self._token())
         self._go_on_with_layout()
-        disk = self._productions.disk
-        if disk.exists(self._ended_path):
-            state, staged = pickle.loads(disk.read(self._ended_path))
-            self._end(state, staged)
-            return
         restarts = self.restarts = self._settings.restarts.fresh()
         while True:
             attempt = None
             try:
+                # Also when the attempt before has failed in publishing, or doesn't know whether it has ended.
+                if self._publish_what_ended():
+                    return
                 if self._is_at_rest:
                     self._rest()
                 attempt = ProductionAttempt(self)
@@ -163,6 +166,10 @@ class ProductionJob(Job):
 
     def _take_savepoint(self, folded: Folded) -> None:
         productions = self._productions
+        if weak := self._weak_labels(self._graph):
+            while self._savepoints:
+                self._savepoints.popleft()(Answer(False, f"the savepoint failed: {_NO_CUT.format(weak)}"))
+            return
         transaction = next(iter(self._transactions.open), None) if self._commits_at_end else None
         try:
             epoch = write_savepoint(
@@ -214,7 +221,13 @@ class ProductionJob(Job):
             # Before anything is taken over: a mistake must not end the run whose directory it is.
             layout = noted_layout(disk, directory)
             if layout is not None:
-                layout.graph(self._wanted.plan, directory)
+                before = layout.graph(self._wanted.plan, directory)
+                weak = self._weak_labels(before)
+                if weak and layout.parallelism != self._wanted.parallelism:
+                    raise CheckpointMismatchError(
+                        f"{directory}: {_NO_CUT.format(weak)}. It can only go on with as many subtasks as it had: "
+                        f"expected --parallelism={layout.parallelism}, got {self._wanted.parallelism}"
+                    )
             return
         if any(name.startswith("manifest-") for name in disk.list(directory)):
             raise CheckpointMismatchError(
@@ -226,6 +239,20 @@ class ProductionJob(Job):
             disk.write_atomically(path, b"{}")
         except OSError as error:
             raise SnapshotError(f"{path} can't be written: {error}") from error
+
+    def _weak_labels(self, execution_graph: ExecutionGraph) -> str:
+        """The tasks that send what is in no log; none where nothing is sent."""
+        weak = weak_tasks(execution_graph, self._productions.delivery)
+        return ", ".join(task.label for task in execution_graph.tasks if task.id in weak and task.outputs)
+
+    def _publish_what_ended(self) -> bool:
+        """Whether everything has been done, and was to be published only."""
+        disk = self._productions.disk
+        if not disk.exists(self._ended_path):
+            return False
+        state, staged = pickle.loads(disk.read(self._ended_path))
+        self._end(state, staged)
+        return True
 
     def _end(self, state: str, staged: Staged) -> None:
         """Everything has been done: publish what is published at the end."""

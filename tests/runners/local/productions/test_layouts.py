@@ -31,7 +31,9 @@ def stream(tmp_path: pathlib.Path) -> Stream:
     return Stream(tmp_path)
 
 
-def job_of(stream: Stream, parallelism: int, visit: Visit, label: str = "Sum") -> ProductionJob:
+def job_of(
+    stream: Stream, parallelism: int, visit: Visit, label: str = "Sum", delivery: str = "strong"
+) -> ProductionJob:
     """One that is about to start, which somebody visits whenever it waits."""
     stream.disk = FailingDisk()
     world = SimulatedWorld(5, Misfortunes())
@@ -40,21 +42,21 @@ def job_of(stream: Stream, parallelism: int, visit: Visit, label: str = "Sum") -
         whole(plan) if parallelism == 1 else cut(plan, parallelism),
         SimulatedWorkers(parallelism, world, lambda: visit(job)),
         JobSettings(restarts=Restarts(0)),
-        Productions(stream.disk, str(stream.checkpoints)),
+        Productions(stream.disk, str(stream.checkpoints), delivery=delivery),
         world.clock,
         world.sleep,
     )
     return job
 
 
-def stopped(stream: Stream, parallelism: int, commits: int) -> ProductionJob:
+def stopped(stream: Stream, parallelism: int, commits: int, delivery: str = "strong") -> ProductionJob:
     """Run with so many subtasks, until sinks have committed so often, and then stop at once."""
 
     def visit(job: ProductionJob) -> None:
         if job.checkpoints_completed >= commits:
             job.cancel()
 
-    job = job_of(stream, parallelism, visit)
+    job = job_of(stream, parallelism, visit, delivery=delivery)
     job.run()
     assert PipelineState.CANCELLED == job.state
     assert len(stream.rows()) < len(stream.expected())
@@ -150,6 +152,22 @@ def test_other_steps_are_refused_with_another_number_of_subtasks_too(stream: Str
     with pytest.raises(CheckpointMismatchError, match=r"Sum.*and the pipeline has .*Total"):
         job_of(stream, 3, lambda job: None, label="Total").run()
     assert before == sorted(stream.checkpoints.rglob("*"))
+
+
+def test_weak_productions_go_on_with_as_many_subtasks_as_they_had(stream: Stream) -> None:
+    """What they send again would open windows that had been closed: the simulation found results twice."""
+    stopped(stream, 2, 1, "weak")
+    before = sorted(stream.checkpoints.rglob("*"))
+
+    with pytest.raises(CheckpointMismatchError, match=r"weak productions .*Read.*expected --parallelism=2, got 3"):
+        job_of(stream, 3, lambda job: None, delivery="weak").run()
+    assert before == sorted(stream.checkpoints.rglob("*"))
+    answers: list[Answer] = []
+    asked = iter([True])
+    job = job_of(stream, 2, lambda job: next(asked, False) and job.take_savepoint(answers.append), delivery="weak")
+    job.run()
+    assert (PipelineState.DONE, [False]) == (job.state, [answer.is_done for answer in answers])
+    assert "the savepoint failed: weak productions" in answers[0].text
 
 
 def test_a_bounded_pipeline_goes_on_with_another_number_and_publishes_all_of_it(stream: Stream) -> None:
