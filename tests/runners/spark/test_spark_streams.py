@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from recording import Recording
-from running_program import wait_until
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner
@@ -60,6 +60,15 @@ def run(spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     # Nor does a dead driver clear up.
     monkeypatch.setattr(MicroBatchQuery, "_abort", lambda self, transaction: None)
     return run
+
+
+def wait_for(result: Any, holds: Callable[[], object]) -> None:
+    """Wait for a condition while a stream runs, however slow the machine is; its end is a failure."""
+    deadline = time.monotonic() + 240
+    while not holds():
+        assert PipelineState.RUNNING == result.state
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def add(place: Path, name: str, numbers: range) -> None:
@@ -147,7 +156,7 @@ def test_what_waits_for_the_watermark_comes_without_more_data(run: Callable[...,
     add(place, "0.json", range(20))
     result = run(into_table(place, watermark))
     add(place, "1.json", range(20, 30))
-    wait_until(lambda: table(place) == expected(range(20)), "the first window")
+    wait_for(result, lambda: table(place) == expected(range(20)))
 
     assert PipelineState.DRAINED == result.drain()
     assert expected(range(30)) == table(place)
@@ -171,7 +180,7 @@ def test_a_timer_fires_while_nothing_comes(run: Callable[..., Any], place: Path)
 
     add(place, "0.json", range(20))
     result = run(build)
-    wait_until(lambda: sink.changes, "a pane")
+    wait_for(result, lambda: sink.changes)
 
     assert PipelineState.CANCELLED == result.cancel()
     assert [("all", 20)] == [change.value for change in sink.changes]
@@ -193,11 +202,11 @@ def test_a_rate_stream_is_stopped_and_goes_on(spark: Any, run: Callable[..., Any
 
     add(place, "0.json", range(5))
     result = run(build, batch_interval=0.2)
-    wait_until(lambda: len(values()) > 30, "some numbers")
+    wait_for(result, lambda: len(values()) > 30)
     result.cancel()
     before = len(values())
     result = run(build, batch_interval=0.2)
-    wait_until(lambda: len(values()) > before + 30, "more numbers")
+    wait_for(result, lambda: len(values()) > before + 30)
     result.drain()
 
     found = values()
