@@ -38,6 +38,9 @@ BLOCK_BYTES = 4 << 20
 BUFFERED_ENTRIES = 200_000
 BUFFERED_BYTES = 16 << 20
 
+# Windows are sent once each if there are so many times as many elements.
+_FEW_WINDOWS = 4
+
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.decode
 
@@ -111,9 +114,13 @@ def decode_rows(data: bytes | memoryview) -> Rows:
 def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
     """A bundle as blocks: the columns that vary, and the entries that all elements share."""
     n = len(bundle)
-    columns: tuple[Any, ...] = (bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
+    columns: list[Any] = [bundle.timestamps, bundle.windows, bundle.panes, bundle.signs]
     varying = [column for column in columns if type(column) is list]
     shared = [None if type(column) is list else column for column in columns]
+    if type(bundle.windows) is list and (found := _distinct(bundle.windows)) is not None:
+        # Each window is sent once, and comes out as one object, which windows are told apart by most quickly.
+        shared[1], places = found
+        varying = [places if column is bundle.windows else column for column in varying]
     if type(bundle) is FoldedBundle:
         shared.append(True)
     if n == 0:
@@ -130,9 +137,26 @@ def decode_bundle(data: bytes | memoryview) -> Bundle:
     """The bundle that `encode_bundle` made this block of."""
     (shared,), values, *varying = map(decode_column, _decode(data, type=list[bytes]))
     columns = iter(varying)
-    timestamps, windows, panes, signs, *is_folded = (next(columns) if column is None else column for column in shared)
+    timestamps, windows, panes, signs, *is_folded = (
+        next(columns)
+        if column is None
+        else list(map(column.__getitem__, next(columns)))
+        if type(column) is list
+        else column
+        for column in shared
+    )
     kind = FoldedBundle if is_folded else Bundle
     return kind(values, timestamps, windows, panes, signs)
+
+
+def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:
+    """A column's different objects, and for each element which it is; None if there are too many."""
+    ids = list(map(id, windows))
+    found = dict(zip(ids, windows, strict=True))
+    if len(found) * _FEW_WINDOWS > len(ids):
+        return None
+    places = dict(zip(found, range(len(found)), strict=True))
+    return list(found.values()), list(map(places.__getitem__, ids))
 
 
 class ShuffleWriter:

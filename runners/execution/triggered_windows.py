@@ -32,7 +32,7 @@ from .key_check import not_a_pair, pair_type, unhashable
 from .merged_accumulators import merging_two
 from .merging import merging_windows
 from .signed_inputs import SignedInputs, SignedWindows
-from .trigger_decisions import Clocks, TriggerDecisions
+from .trigger_decisions import Clocks, Decision, TriggerDecisions
 from .window_state import Rows, WindowState, pane_of
 
 DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
@@ -77,6 +77,8 @@ class TriggeredWindows:
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._emit_unchanged = windowing.emit_unchanged
+        is_plain = self._mode is not RETRACTING and not retracted and not self._stamps
+        self._closes_at_once = is_plain and not windowing.window_fn.is_merging
         self._trigger = windowing.trigger
         self._percentiles = windowing.trigger.percentiles()
         self._clocks = Clocks()
@@ -246,11 +248,16 @@ class TriggeredWindows:
         decisions, touched = self._decisions, self._touched
         if self.changed is not None:
             self.changed.update(touched)
+        # Most windows of a bundle are alike, to a trigger that doesn't look at elements.
+        last: Decision | None = None
+        decision = decisions.start
+        end = MIN_MICROS
         for state in touched:
             if self._element_wise:
                 decision = decisions.after_element(state.decision, element, state.end)
-            else:
-                decision = decisions.after_bundle(state.decision, state.end)
+            elif state.decision is not last or state.end != end:
+                last, end = state.decision, state.end
+                decision = decisions.after_bundle(last, end)
             if decision.fires:
                 self._emit(state, False)
             if decision is not state.decision:
@@ -338,7 +345,8 @@ class TriggeredWindows:
         self._decisions.forget()
         due = self._event_times
         while (time := due.next()) is not None and time <= watermark:
-            for state in due.pop():
+            here = due.pop()
+            for state in self._closed(here, time) if self._closes_at_once else here:
                 if state.event_time == time:
                     state.event_time = None
                     self._look(state)
@@ -429,6 +437,36 @@ class TriggeredWindows:
         own = self._clocks
         own.watermark, own.processing_time, own.percentiles, own.signals, self._output_watermark = clocks
         self._decisions.forget()
+
+    def _closed(self, due: list[WindowState], time: int) -> list[WindowState]:
+        """Close the windows that give their first pane as they expire, which is what most do; the others are left.
+
+        The same as `_look` does, in a quarter of the time.
+        """
+        left: list[WindowState] = []
+        out, extract, watermark, pane = self._out, self._extract, self._clocks.watermark, pane_of(0, 0, ON_TIME, True)
+        windows: Windows | None = None
+        states: dict[Any, WindowState] = {}
+        for state in due:
+            if state.panes or not state.has_new or state.was_on_time or state.held is not None:
+                left.append(state)
+                continue
+            if state.event_time != time or watermark < state.expiry:
+                left.append(state)
+                continue
+            if state.windows is not windows:
+                windows = state.windows
+                states = self._by_window[windows[0]]
+            accumulator = state.accumulator
+            value = accumulator if extract is None else extract(accumulator)
+            out.add((state.key, value), state.end, windows, pane, 1)
+            if self.changed is not None:
+                self.changed[state] = None
+            state.cancel()
+            del states[state.key]
+            if not states:
+                del self._by_window[windows[0]]
+        return left
 
     def _look(self, state: WindowState) -> None:
         """Fire if the trigger says so; close the window if it has expired."""

@@ -242,3 +242,14 @@ def test_bundles_come_back_as_they_were(rows: list[Any], shared: set[int], most:
 def test_an_empty_bundle_is_no_block() -> None:
     """Nothing has to be sent."""
     assert [] == list(encode_bundle(Bundle([])))
+
+
+def test_windows_that_elements_share_are_sent_once() -> None:
+    """And come out as one object each, in whatever order elements have them."""
+    windows = [(IntervalWindow(start, start + 10),) for start in (0, 10)]
+    bundle = Bundle(list(range(100)), 0, [windows[i % 3 == 0] for i in range(100)])
+    (block,) = encode_bundle(bundle)
+    decoded = decode_bundle(block)
+
+    assert list(bundle.rows()) == list(decoded.rows())
+    assert 2 == len(set(map(id, decoded.windows)))
