@@ -86,6 +86,7 @@ class QuerySettings:
       available_now: whether it ends when all has been read that was there when it began.
       admission: how much a batch may read.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
+      may_start_again: whether a next start can find the checkpoints of this one.
       reached: is told of each of the `commit_points`.
     """
 
@@ -93,6 +94,7 @@ class QuerySettings:
     available_now: bool = False
     admission: Admission = attrs.field(factory=Admission)
     allow_dropped_state: bool = False
+    may_start_again: bool = True
     reached: Reached = go_on
 
 
@@ -317,7 +319,7 @@ class MicroBatchQuery:
             for result in results
         }
         self._settings.reached("before-manifest", batch.number)
-        if any(staged.values()):
+        if any(staged.values()) and self._settings.may_start_again:
             # From now on it may be committed, whatever fails; then what is staged has to stay until it is published.
             self._prepared = None
         self._store.commit(batch.number, references, {"parts": described})
@@ -347,6 +349,7 @@ class MicroBatchQuery:
         for label, sink in self._sinks.items():
             tokens = [cloudpickle.loads(token) for token in committed.staged.get(label, ())]
             _guarded(label, partial(sink.commit, committed.transaction, tokens))
+        self._prepared = None
         self._settings.reached("after-publication", committed.number)
 
     def _abort(self, transaction: str) -> None:

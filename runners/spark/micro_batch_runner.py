@@ -100,6 +100,7 @@ def _settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
         available_now=given.available_now,
         admission=Admission(given.max_records_per_batch, given.max_bytes_per_batch),
         allow_dropped_state=options.view_as(StreamingOptions).allow_dropped_state,
+        may_start_again=options.view_as(StreamingOptions).checkpoint_dir is not None,
         reached=reached,
     )
 
