@@ -2,20 +2,33 @@
 
 A variant is named by what is different: `local-job` takes checkpoints with one subtask, `local-2`
 and `local-4` have so many subtasks in this process, and `local-2-processes` and `local-4-processes`
-have them in forked ones.
+have them in forked ones.  `local-2-simulated` has two in workers of a simulation, whose turns, delays and
+checkpoints are a seed's: nobody dies, since what user code notes in this process would be noted twice.
 """
 
 from __future__ import annotations
 
 import tempfile
+from random import Random
 from typing import Any
+from zlib import crc32
 
 import attrs
 
+from penstock.runners.execution.execution_graph import cut
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.runners.local import LocalStreamingRunner
+from penstock.runners.local.coordinator import CheckpointSettings
+from penstock.runners.local.job import Job, JobSettings
+from penstock.runners.local.restarts import Restarts
+from penstock.runners.local.simulated_workers import SimulatedWorkers
+from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
 from penstock.sdk.graph import Graph
+from penstock.sdk.metrics import MetricResults
 from penstock.sdk.options import PipelineOptions, StreamingOptions
-from penstock.sdk.runner import PipelineResult
+from penstock.sdk.runner import FinishedResult, PipelineResult
 
 
 @attrs.frozen
@@ -37,6 +50,7 @@ IN_PROCESSES = {
     "local-4-processes": Variant(4, 4),
 }
 VARIANTS = IN_THIS_PROCESS | IN_PROCESSES
+IN_SIMULATION = {"local-2-simulated": 2}
 
 
 class SideBySide(LocalStreamingRunner):
@@ -59,6 +73,35 @@ class SideBySide(LocalStreamingRunner):
             return super().run_pipeline(graph, given)
 
 
+class InSimulation(LocalStreamingRunner):
+    """Runs every pipeline with so many subtasks, each in a worker of a simulation.
+
+    What they say to the job and it to them may come twice, channels are short, and a checkpoint is due every few steps.
+    """
+
+    def __init__(self, parallelism: int) -> None:
+        self.parallelism = parallelism
+
+    def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
+        """Run to the end, under a seed that belongs to the names of the transforms."""
+        seed = crc32("".join(transform.label for transform in graph.transforms).encode())
+        world = SimulatedWorld(seed, Misfortunes(repeating=0.1, visited=0))
+        disk = SimulatedDisk(Random(seed))
+        job = Job(
+            cut(fuse(graph, lambda _: False), self.parallelism),
+            SimulatedWorkers(self.parallelism, world),
+            JobSettings(CheckpointSettings(interval=20_000), restarts=Restarts(0)),
+            SnapshotStore(disk, "checkpoints", token=world.token, now=lambda: world.now / 1_000_000),
+            world.clock,
+            world.sleep,
+            world.token,
+        )
+        job.run()
+        return FinishedResult(MetricResults(job.vitals.committed.metrics), job.state)
+
+
 def runner_of(name: str) -> Any:
     """A variant's runner, or the name of any other runner."""
+    if name in IN_SIMULATION:
+        return InSimulation(IN_SIMULATION[name])
     return SideBySide(VARIANTS[name]) if name in VARIANTS else name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from side_by_side import IN_PROCESSES, IN_THIS_PROCESS, runner_of
+from side_by_side import IN_PROCESSES, IN_SIMULATION, IN_THIS_PROCESS, runner_of
 
 RUNNERS = ["local", "spark-batch"]
 
@@ -44,7 +44,7 @@ STREAMED_IN_MICRO_BATCHES = {
 }
 
 
-@pytest.fixture(params=[*RUNNERS, "spark-microbatch", *IN_THIS_PROCESS, *IN_PROCESSES])
+@pytest.fixture(params=[*RUNNERS, "spark-microbatch", *IN_THIS_PROCESS, *IN_PROCESSES, *IN_SIMULATION])
 def runner_name(request: pytest.FixtureRequest) -> str:
     """The name of each runner in turn, and of each variant."""
     if request.param.startswith("spark"):
@@ -52,7 +52,7 @@ def runner_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["local", "spark-microbatch", *IN_THIS_PROCESS, *IN_PROCESSES])
+@pytest.fixture(params=["local", "spark-microbatch", *IN_THIS_PROCESS, *IN_PROCESSES, *IN_SIMULATION])
 def streaming_runner(request: pytest.FixtureRequest) -> Any:
     """Each runner that takes a TestStream, in turn."""
     if request.param != "spark-microbatch":
@@ -74,7 +74,7 @@ def is_tried(item: pytest.Item) -> bool:
         return getattr(item, "originalname", "") in STREAMED_IN_MICRO_BATCHES
     if name == "spark-microbatch":
         return getattr(item, "originalname", "") in TRIED_IN_PROCESSES
-    if name in IN_PROCESSES:
+    if name in IN_PROCESSES or name in IN_SIMULATION:
         return getattr(item, "originalname", "") in TRIED_IN_PROCESSES
     # A flag can't name a variant.
     return name in RUNNERS or "runner" in getattr(item, "fixturenames", ())

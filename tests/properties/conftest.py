@@ -9,13 +9,14 @@ from typing import Any
 import hypothesis
 import pytest
 from recording import Recording, recorded
-from side_by_side import IN_THIS_PROCESS, runner_of
+from side_by_side import IN_SIMULATION, IN_THIS_PROCESS, runner_of
 
 # Each property holds on each of them.
-STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS]
+STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS, *IN_SIMULATION]
 
 # Of variants of a runner so many examples are tried of each: what an operator does is tried on the first.
 EXAMPLES_OF_VARIANTS = 15
+EXAMPLES_IN_SIMULATION = 4
 
 # Runs the pipeline that a function builds; what came to its end.
 Run = Callable[[Callable[[Any], Any]], Recording]
@@ -43,17 +44,18 @@ def variant_of(item: pytest.Item) -> str:
 
 def has_tasks(variant: str) -> bool:
     """Whether it cuts pipelines into several tasks."""
-    return variant in IN_THIS_PROCESS and IN_THIS_PROCESS[variant].parallelism > 1
+    return variant in IN_SIMULATION or (variant in IN_THIS_PROCESS and IN_THIS_PROCESS[variant].parallelism > 1)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Try fewer examples on variants: these are settings of a function, which is the same for all its parameters."""
     function: Any = getattr(item, "obj", None)
-    if variant_of(item) not in IN_THIS_PROCESS or not getattr(function, "is_hypothesis_test", False):
+    if variant_of(item) not in (*IN_THIS_PROCESS, *IN_SIMULATION) or not getattr(function, "is_hypothesis_test", False):
         return (yield)
     before = function._hypothesis_internal_use_settings
-    fewer = min(before.max_examples, EXAMPLES_OF_VARIANTS)
+    most = EXAMPLES_IN_SIMULATION if variant_of(item) in IN_SIMULATION else EXAMPLES_OF_VARIANTS
+    fewer = min(before.max_examples, most)
     function._hypothesis_internal_use_settings = hypothesis.settings(before, max_examples=fewer)
     try:
         return (yield)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from side_by_side import IN_PROCESSES, IN_THIS_PROCESS, VARIANTS, runner_of
+from side_by_side import IN_PROCESSES, IN_SIMULATION, IN_THIS_PROCESS, VARIANTS, runner_of
 from transcripts.pipeline_player import StreamPlayer, in_batches
 from transcripts.runner import Transcript, differences, load, run
 
@@ -16,8 +16,9 @@ BATCHES = [transcript for transcript in TRANSCRIPTS if not transcript.has_clocks
 # Those that take a TestStream.  Batches are run on every runner of the `runner` fixture.
 STREAMING_RUNNERS = ["local", *IN_THIS_PROCESS]
 
-# Forking takes longer than a transcript does.
+# Forking takes longer than a transcript does; and so does a simulation, which takes checkpoints all the time.
 SOME = TRANSCRIPTS[::9]
+MORE = TRANSCRIPTS[1::5]
 
 
 @pytest.mark.parametrize("streaming_runner", STREAMING_RUNNERS)
@@ -34,6 +35,13 @@ def test_a_stream_plays_in_processes(transcript, streaming_runner):
     assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner)))
 
 
+@pytest.mark.parametrize("streaming_runner", IN_SIMULATION)
+@pytest.mark.parametrize("transcript", MORE, ids=str)
+def test_a_stream_plays_in_simulation(transcript, streaming_runner):
+    """Whoever's turn it is, with checkpoints in between, and with commands and reports that come twice."""
+    assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner)))
+
+
 def wrong_in_batches(transcripts: Sequence[Transcript], runner: Any) -> dict[str, list[str]]:
     played = in_batches(transcripts, runner)
     found = {str(t): differences(t.batch_panes, played[str(t)]) for t in transcripts}
@@ -45,7 +53,7 @@ def test_batches_play(runner: Any):
     assert {} == wrong_in_batches(BATCHES, runner)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*VARIANTS, *IN_SIMULATION])
 def test_batches_play_side_by_side(variant):
     """The same, but where a stream, which these are in truth, is asked for panes as its bundles come."""
     assert {} == wrong_in_batches([t for t in BATCHES if t.batch is None], runner_of(variant))
