@@ -19,25 +19,32 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli io runners sdk testing transf
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test lint format bench kills spark_kills simulate servers types floors clean
+.PHONY: help demo test capabilities lint format bench kills spark_kills simulate servers types floors clean
 
 help:
-	@echo 'make demo      install the core and run the example'
-	@echo 'make test      install everything; lint, types, floors and all tests'
-	@echo 'make lint      what make test runs before the tests'
-	@echo 'make format    rewrite the code as ruff would have it'
-	@echo 'make bench     run the benchmarks'
-	@echo 'make simulate  run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
-	@echo 'make kills     kill 100 workers and 20 coordinators of a running pipeline'
-	@echo 'make spark_kills  kill 10 drivers of micro-batches, and one at each point of a commit'
-	@echo 'make clean     remove .venv and all caches'
+	@echo 'make demo          install the core and run the example'
+	@echo 'make test          install everything; lint, types, floors and all tests'
+	@echo 'make capabilities  rewrite the table of what runners can do, from the last make test'
+	@echo 'make lint          what make test runs before the tests'
+	@echo 'make format        rewrite the code as ruff would have it'
+	@echo 'make bench         run the benchmarks'
+	@echo 'make simulate      run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
+	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
+	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
+	@echo 'make clean         remove .venv and all caches'
 
 demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
 	@$(BIN)/python -m penstock.examples.demo
 
+# What the runners can do, as the last run of all tests has found it.
+CAPABILITIES := $(VENV)/capabilities.json
+
 # The tests come last, so that their closing line is the last one printed.
 test: servers lint
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q --capabilities=$(CAPABILITIES)
+
+capabilities: $(FULL)
+	@$(BIN)/python tests/capabilities.py $(CAPABILITIES) README.md
 
 lint: $(FULL)
 	@$(BIN)/ruff check .

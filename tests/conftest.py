@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 import hypothesis
 import pytest
+from capabilities import Capabilities
 from servers.postgresql import PostgreSQL, running_postgresql, why_there_is_no_postgresql
 from servers.spark_standalone import running_cluster
 from side_by_side import runner_of
@@ -144,6 +145,21 @@ def postgresql() -> Iterator[PostgreSQL]:
 
 
 # --- The run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--capabilities",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="of a run of all tests: write down what runners can do, and check README.md's table",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--capabilities")
+    if file is not None:
+        config.pluginmanager.register(Capabilities(file), "capabilities")
 
 
 def needs_spark(item: pytest.Item) -> bool:

@@ -60,6 +60,7 @@ class LocalStreamingRunner(Runner):
             "transactional sinks: files, SQL tables, changelogs": "yes",
             "TestStream": "yes",
             "unbounded sources": "yes",
+            "loops": "yes",
         }
 
 
@@ -71,8 +72,8 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
         or streaming.parallelism > 1
         or streaming.checkpoint_dir
         or streaming.delivery != "barriers"
-        or streaming.metrics_port is not None
         or streaming.recovery != "graph"
+        or streaming.metrics_port is not None
     )
 
 

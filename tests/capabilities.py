@@ -1,0 +1,234 @@
+"""What each runner can do, as this suite has found it: the table in README.md is made of it, and checked against it.
+
+`SHOWN_BY` says which tests show each capability.  A test that is run for several runners counts for each.  A run with
+`--capabilities=FILE`, such as that of `make test`, writes down how they went; it fails where the table says something
+else.  `make capabilities`, which is `python tests/capabilities.py FILE README.md`, rewrites the table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+# Of a runner that picks one of others, what that one can do.
+PICKS = {"spark": "spark-microbatch"}
+
+# By capability and runner: how many of its tests have passed, failed, were skipped, or have shown that it is refused.
+Results = Mapping[str, Mapping[str, Mapping[str, int]]]
+
+
+@attrs.frozen
+class Shows:
+    """Tests that show a capability.
+
+    Args:
+      tests: a file of them, or one with `file::name`.
+      runner: whose it is, where the tests aren't run for several.
+      refused: whether they show that it hasn't got it, and says so.
+    """
+
+    tests: str
+    runner: str | None = None
+    refused: bool = False
+
+    def has(self, nodeid: str) -> bool:
+        """Whether a test is one of them."""
+        return nodeid == self.tests or nodeid.startswith((f"{self.tests}[", f"{self.tests}::"))
+
+
+MICRO_BATCHES = "tests/runners/spark/test_micro_batch"
+FIGURES = "tests/model/test_paper_figures.py"
+REFUSALS = "tests/runners/spark/test_refusals.py"
+SHOWN_BY: dict[str, list[Shows]] = {
+    "bounded sources": [
+        Shows(f"{FIGURES}::test_figure_10_sums_each_two_minutes_in_one_pane"),
+        Shows("tests/model/test_groupings.py"),
+        Shows("tests/examples/test_wordcount.py"),
+    ],
+    "event-time windows, merging windows": [
+        Shows("tests/model/test_windows.py"),
+        Shows(f"{FIGURES}::test_figure_10_sums_each_two_minutes_in_one_pane"),
+        Shows(
+            f"{MICRO_BATCHES}es.py::test_sessions_that_merge_late_are_retracted_and_a_grouping_after_them_follows",
+            "spark-microbatch",
+        ),
+    ],
+    "side inputs, tagged outputs": [
+        Shows("tests/model/test_side_inputs.py"),
+        Shows("tests/model/test_several_outputs_and_inputs.py"),
+        Shows(f"{MICRO_BATCHES}es.py::test_a_side_input_that_changes_is_seen_by_what_comes_after", "spark-microbatch"),
+    ],
+    "triggers, panes, allowed lateness, late data": [
+        Shows("tests/transcripts/test_transcripts_in_pipelines.py"),
+        Shows("tests/runners/spark/test_transcripts_in_micro_batches.py::test_streams_play", "spark-microbatch"),
+    ],
+    "discarding, accumulating and retracting panes": [
+        Shows("tests/transcripts/test_transcripts_in_pipelines.py"),
+        Shows(f"{FIGURES}::test_figure_11_has_panes_for_each_micro_batch"),
+        Shows("tests/properties/test_micro_batches.py", "spark-microbatch"),
+    ],
+    "state and timers": [
+        Shows("tests/model/test_stateful.py"),
+        Shows(f"{MICRO_BATCHES}es.py::test_state_and_timers_are_kept_from_batch_to_batch", "spark-microbatch"),
+    ],
+    "transactional sinks: files, SQL tables, changelogs": [
+        Shows("tests/model/test_failed_runs.py"),
+        Shows("tests/io/test_sql_transforms.py::test_every_runner_writes_the_same_table"),
+        Shows("tests/io/test_changelog_sink.py::test_every_runner_logs_the_same_changes"),
+        Shows("tests/examples/test_session_lengths.py::test_one_file_gives_one_table_under_three_flags"),
+        Shows(f"{MICRO_BATCHES}_failures.py", "spark-microbatch"),
+    ],
+    "TestStream": [
+        Shows(f"{FIGURES}::test_figure_11_has_panes_for_each_micro_batch"),
+        Shows(f"{MICRO_BATCHES}_endings.py::test_a_script_ends_the_run", "spark-microbatch"),
+        Shows(f"{REFUSALS}::test_a_script_is_refused_where_no_clock_moves", "spark-batch", refused=True),
+    ],
+    "unbounded sources": [
+        Shows("tests/runners/local/test_restarts.py", "local"),
+        Shows(f"{MICRO_BATCHES}_streams.py", "spark-microbatch"),
+        Shows(
+            "tests/sdk/test_unbounded_source.py::test_a_runner_that_reads_to_the_end_refuses_what_has_none",
+            "spark-batch",
+            refused=True,
+        ),
+    ],
+    "loops": [
+        Shows("tests/simulation/test_simulation.py", "local"),
+        Shows(f"{REFUSALS}::test_a_loop_is_refused_by_name[spark-batch]", "spark-batch", refused=True),
+        Shows(f"{REFUSALS}::test_a_loop_is_refused_by_name[spark-microbatch]", "spark-microbatch", refused=True),
+    ],
+}
+
+
+# The run
+
+
+def runner_of(parameters: Mapping[str, Any]) -> str | None:
+    """The runner that a test is run for; None if it isn't said, or is a variant of one."""
+    names = [parameters.get(name) for name in ("runner_name", "streaming_runner")]
+    return next((name for name in names if name in columns()), None)
+
+
+class Capabilities:
+    """Keeps how the tests in `SHOWN_BY` went; at the end it looks at the table, and writes them down."""
+
+    def __init__(self, file: Path) -> None:
+        self.results: dict[str, dict[str, dict[str, int]]] = {}
+        self._file = file
+        self._shown: dict[str, list[tuple[str, str, bool]]] = {}
+        self._wrong: list[str] = []
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """See what each test shows, and for whom."""
+        for item in items:
+            callspec = getattr(item, "callspec", None)
+            of_test = runner_of(callspec.params if callspec is not None else {})
+            for capability, shows in SHOWN_BY.items():
+                for show in shows:
+                    runner = show.runner or of_test
+                    if runner is not None and show.has(item.nodeid):
+                        self._shown.setdefault(item.nodeid, []).append((capability, runner, show.refused))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count it: when it has passed, or at the first thing that fails."""
+        if report.outcome == "passed" and report.when != "call":
+            return
+        for capability, runner, is_refused in self._shown.get(report.nodeid, ()):
+            outcome = "refused" if is_refused and report.outcome == "passed" else report.outcome
+            counts = self.results.setdefault(capability, {}).setdefault(runner, dict.fromkeys(OUTCOMES, 0))
+            counts[outcome] += 1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write down what there is to be said; a table that says something else fails the run."""
+        self._file.write_text(json.dumps(self.results, indent=2) + "\n")
+        self._wrong = list(differences(self.results, README.read_text()))
+        if self._wrong and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what is wrong with the table."""
+        if self._wrong:
+            terminalreporter.section("the capabilities in README.md aren't those that the tests have shown")
+            for line in self._wrong:
+                terminalreporter.line(line)
+
+
+OUTCOMES = ("passed", "failed", "skipped", "refused")
+
+
+# The table
+
+
+def columns() -> list[str]:
+    """The runners of the table."""
+    from penstock.sdk.runner import OURS
+
+    return list(OURS)
+
+
+def cell(results: Results, capability: str, runner: str, claimed: str) -> str:
+    """What may be said of a capability: what the runner says of itself, if tests have shown it.
+
+    >>> shown = {"loops": {"local": {"passed": 3, "failed": 0, "skipped": 0, "refused": 0}}}
+    >>> cell(shown, "loops", "local", "yes"), cell(shown, "loops", "spark-batch", "yes")
+    ('yes', 'not shown by any test')
+    """
+    counts = results.get(capability, {}).get(PICKS.get(runner, runner), dict.fromkeys(OUTCOMES, 0))
+    if counts["failed"]:
+        return f"{counts['failed']} tests fail"
+    if counts["passed"]:
+        return claimed if claimed.startswith("yes") else "yes"
+    if counts["refused"]:
+        return "no"
+    # Where there is no Java nobody can tell.
+    return claimed if counts["skipped"] else "not shown by any test"
+
+
+def table(results: Results) -> list[list[str]]:
+    """All rows, with the heads of the columns."""
+    from penstock.sdk.runner import create_runner
+
+    claims = {name: create_runner(name).capabilities() for name in columns()}
+    capabilities = dict.fromkeys([*SHOWN_BY, *(c for claimed in claims.values() for c in claimed)])
+    rows = [[c, *(cell(results, c, name, claims[name].get(c, "no")) for name in claims)] for c in capabilities]
+    return [["", *claims], *rows]
+
+
+# The table in a document: its head, and what is below.
+TABLE = re.compile(r"^\| \| local \|.*\n(?:\|.*\n)+", re.MULTILINE)
+
+
+def differences(results: Results, document: str) -> Iterator[str]:
+    """Where a document's table says something else, line by line."""
+    said, shown = TABLE.search(document), shown_as_text(table(results)).splitlines()
+    lines = [] if said is None else said[0].splitlines()
+    yield from (f"said:  {line}" for line in lines if line not in shown)
+    yield from (f"shown: {line}" for line in shown if line not in lines)
+
+
+def shown_as_text(rows: Iterable[list[str]]) -> str:
+    """Rows in Markdown."""
+    head, *rest = (f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)
+    return "\n".join([head, re.sub(r"[^|]+", " --- ", head), *rest]) + "\n"
+
+
+def rewritten(results: Results, document: str) -> str:
+    """A document with the table that the results give."""
+    return TABLE.sub(lambda _: shown_as_text(table(results)), document)
+
+
+if __name__ == "__main__":
+    found, path = Path(sys.argv[1]), Path(sys.argv[2])
+    if not found.exists():
+        sys.exit(f"{found} isn't there: a run of all tests writes it; run make test first")
+    path.write_text(rewritten(json.loads(found.read_text()), path.read_text()))
