@@ -66,6 +66,8 @@ class ForkedWorkers(Workers):
         self._conversations: list[Conversation] = []
         self._beats: Heartbeats | None = None
         self._silent: set[int] = set()
+        # What is to be raised, when what others have said has been heard.
+        self._death: WorkerDied | None = None
         self._stopped: set[int] = set()
         self._counted: dict[int, Counted] = {}
 
@@ -79,6 +81,7 @@ class ForkedWorkers(Workers):
         beats = self._beats = Heartbeats(self.slots)
         self._silent = set()
         self._stopped = set()
+        self._death = None
         for number, (ours, theirs) in enumerate(controls):
             foreign = [end for other in controls for end in other if end not in (ours, theirs)]
             launch = Launch(number, execution_graph, self._ids_in(number), start, pipes, ours, theirs, foreign, beats)
@@ -179,6 +182,9 @@ class ForkedWorkers(Workers):
                 control.send(conversation.say(command))
 
     def poll(self, seconds: float) -> list[Report]:
+        death, self._death = self._death, None
+        if death is not None:
+            raise death
         reports: list[Report] = []
         running = [control for i, control in enumerate(self._controls) if i not in self._stopped]
         for ready in wait(running, seconds):
@@ -201,7 +207,13 @@ class ForkedWorkers(Workers):
                     # It may have said why.
                     return reports
                 raise self._died(number) from None
-        self._listen()
+        try:
+            self._listen()
+        except WorkerDied as death:
+            # Whoever goes on says everything once.
+            if not reports:
+                raise
+            self._death = death
         return reports
 
     def _listen(self) -> None:

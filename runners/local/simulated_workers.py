@@ -319,10 +319,11 @@ class SimulatedWorkers(Workers):
             for slot in self._slots:
                 if slot.has_ended and not slot.has_stopped and not slot.reports and world.random.random() < 0.5:
                     raise self._died(slot)
-        for slot in self._slots:
-            if self._notices and slot.is_hung(world.now) and world.now - slot.hangs[0] >= _TIMEOUT:
-                world.note(f"worker {slot.number} hangs, and is given up")
-                raise WorkerDied(f"worker {slot.number} hangs", slot.number)
+            # Not before what others have said has been heard: whoever goes on doesn't say it again.
+            for slot in self._slots:
+                if self._notices and slot.is_hung(world.now) and world.now - slot.hangs[0] >= _TIMEOUT:
+                    world.note(f"worker {slot.number} hangs, and is given up")
+                    raise WorkerDied(f"worker {slot.number} hangs", slot.number)
         return taken
 
     def gone(self) -> frozenset[int]:

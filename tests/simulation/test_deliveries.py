@@ -43,6 +43,19 @@ def scattered(p: beam.Pipeline) -> None:
     )
 
 
+def read_by_all(p: beam.Pipeline) -> None:
+    """Sums of sums, of what every subtask reads a part of: a script is played by one, who waits for all."""
+    pairs = [beam.window.TimestampedValue(("abcdef"[n * n % 6], n), n) for n in range(60)]
+    _ = (
+        p
+        | beam.Create(pairs)
+        | beam.WindowInto(FixedWindows(10))
+        | "Parts" >> beam.CombinePerKey(sum)
+        | beam.Map(lambda pair: (pair[1] % 3, pair[1]))
+        | "Whole" >> beam.CombinePerKey(sum)
+    )
+
+
 def greatest(p: beam.Pipeline) -> None:
     """The greatest by key: who gets an element twice doesn't notice."""
     _ = p | beam.io.Read(script(9)) | beam.WindowInto(FixedWindows(10)) | beam.CombinePerKey(max)
@@ -62,6 +75,24 @@ def test_without_the_log_before_delivery_such_code_gives_wrong_results() -> None
     (error,) = errors_of(simulation, range(200))
 
     assert "what comes of Whole" in error
+
+
+def test_whoever_takes_the_place_of_a_worker_goes_on_with_the_others() -> None:
+    """They send again what the one before hadn't acknowledged; and it, what is in its logs."""
+    simulation = simulation_of(read_by_all, delivery="strong", parallelism=3)
+
+    runs = [simulation.run(seed) for seed in range(60)]
+
+    assert 3 < sum("others take the places of" in line for run in runs for line in run.trace)
+
+
+def test_other_subtasks_find_what_is_theirs_in_the_logs() -> None:
+    """Some runs begin again with more of them, or fewer."""
+    simulation = simulation_of(read_by_all, delivery="strong")
+
+    runs = [simulation.run(seed) for seed in range(60)]
+
+    assert 1 < sum(any("layout-2" in line for line in run.trace) for run in runs)
 
 
 def test_without_dropping_duplicates_results_are_wrong() -> None:

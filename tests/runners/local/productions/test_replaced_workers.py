@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import time
+from multiprocessing import Pipe
 
 import pytest
 from gated_stream import Sum, add_branch, expected, numbers_of, setups, written
@@ -14,13 +15,14 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.disk import LocalDisk
 from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
+from penstock.runners.local.conversation import Conversation
 from penstock.runners.local.forked_workers import ForkedWorkers
 from penstock.runners.local.job import JobSettings
 from penstock.runners.local.productions.job import ProductionJob, Productions
 from penstock.runners.local.restarts import Restarts
 from penstock.runners.local.spawned_workers import SpawnedWorkers
 from penstock.runners.local.transactions import committing_often
-from penstock.runners.local.workers import Workers
+from penstock.runners.local.workers import WorkerDied, Workers
 from penstock.sdk.runner import PipelineState
 from penstock.testing import ScriptedSource
 
@@ -63,3 +65,21 @@ def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_to
 
     assert (PipelineState.DONE, expected()) == (job.state, written(tmp_path))
     assert job.vitals.restarts >= 4
+
+
+def test_what_others_have_said_is_heard_before_somebody_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They go on, and say nothing twice: an acknowledgement that isn't heard would be waited for for ever."""
+    ours, theirs = Pipe()
+    workers = ForkedWorkers(1, time_of_day)
+    monkeypatch.setattr(workers, "_controls", [ours])
+    monkeypatch.setattr(workers, "_conversations", [Conversation("aa")])
+    theirs.send(Conversation("aa").say((None, "news")))
+
+    def listen() -> None:
+        raise WorkerDied("worker 0 hangs", 0)
+
+    monkeypatch.setattr(workers, "_listen", listen)
+
+    assert [(None, "news")] == workers.poll(10)
+    with pytest.raises(WorkerDied, match="worker 0 hangs"):
+        workers.poll(0)
