@@ -26,7 +26,7 @@ from ..execution.user_code import Attribution, attributed, reraise
 from .failures import raise_original
 from .frame_blocks import blocks, each_as, opened
 from .frame_output import check_packages, frame_of
-from .jobs import Jobs
+from .jobs import Jobs, stage_named
 from .segments import Segment, Stored, cut
 from .task import SegmentTask
 from .task_reports import TaskReports
@@ -126,7 +126,9 @@ class SparkBatchExecution:
         self._rdds.append((segment, rdd))
         if not segment.is_eager:
             return
-        for (kind, where), _, block in self.jobs.run(segment.label, rdd.filter(_comes_back).collect):
+        with stage_named(self._context, segment.label):
+            rows = self.jobs.run(segment.label, rdd.filter(_comes_back).collect)
+        for (kind, where), _, block in rows:
             if kind == "sink":
                 self._staged[where].append(pickle.loads(block))
             else:
@@ -154,9 +156,11 @@ class SparkBatchExecution:
             return self._splits(root)
         if isinstance(root, (Grouping, Keyed)):
             label = root.transform.label
-            blocks = self._rows(("grouping", label), [rdd for s, rdd in self._rdds if label in s.groupings])
+            sending = [(s.label, rdd) for s, rdd in self._rdds if label in s.groupings]
+            blocks = self._rows(("grouping", label), [rdd for _, rdd in sending])
             partitions = self._partitions
-            return blocks.partitionBy(partitions, lambda group: group % partitions)
+            with stage_named(self._context, ", ".join(sent for sent, _ in sending)):
+                return blocks.partitionBy(partitions, lambda group: group % partitions)
         assert isinstance(root, Stored)
         storing = [rdd for s, rdd in self._rdds if root.stage.label in s.left]
         return self._rows(("stored", root.pcollection), storing)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -16,7 +16,22 @@ T = TypeVar("T")
 # kills it a few seconds later.
 _STOPPING_SECONDS = 15.0
 
+# Of a stage, in characters.
+LONGEST_NAME = 200
+
 _GROUP, _DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
+
+
+@contextmanager
+def stage_named(context: SparkContext, name: str) -> Iterator[None]:
+    """A stage that ends in what is made within this has a name in Spark's pages, and not that of a line of our code."""
+    from pyspark.traceback_utils import SCCallSiteSync
+
+    # Within one of these PySpark gives it no other one.
+    outer, java = cast(Any, SCCallSiteSync), cast(Any, context)._jsc
+    with outer(context):
+        java.setCallSite(name[:LONGEST_NAME])
+        yield
 
 
 class Jobs:

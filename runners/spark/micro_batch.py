@@ -86,7 +86,7 @@ class MicroBatches:
                 return LevelTask(self.run_name, self._payload, id, header, parts.get(id, ()), own)
 
             rows = as_readings(frames, shards) if task.id == 0 and frames else None
-            self._chain.level(of_shard, task.label[:200], rows)
+            self._chain.level(of_shard, task.label, rows)
         try:
             told = self.jobs.run(f"batch {batch.number}", self._chain.collect)
         except Exception as error:

@@ -11,8 +11,9 @@ What is shuffled are bytes, as they are: Spark's own batches of pickled pairs wo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .jobs import LONGEST_NAME, stage_named
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -75,17 +76,13 @@ class ShardChain:
         for number, (shards, rdd) in enumerate(zip(self._groups, inputs)):
             own = rdd.mapPartitionsWithIndex(_Level([task(shard) for shard in shards]))
             self._made(own, number)
-            own.setName(name)
+            own.setName(name[:LONGEST_NAME])
             self._parts.append(own)
 
     def collect(self) -> list[bytes]:
         """Run it all: what the last level has made, for whichever shard.  The next level will be a first one again."""
         parts, self._parts = self._parts, []
-        from pyspark.traceback_utils import SCCallSiteSync
-
-        # Within one of these PySpark gives the stage no other name.
-        outer: Any = SCCallSiteSync
-        with outer(self._context), self._named():
+        with stage_named(self._context, self._name):
             return self._context.union(parts).collect()[1::2]  # type: ignore[no-any-return]
 
     def _made(self, rdd: Any, number: int) -> None:
@@ -99,19 +96,10 @@ class ShardChain:
         finally:
             self._context.environment = environment
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """A stage that ends here is called what its level is."""
-        self._context._jsc.setCallSite(self._name)
-        try:
-            yield
-        finally:
-            self._context._jsc.setCallSite(None)
-
     def _shuffled(self) -> list[RDD[Any]]:
         jvm = self._context._jvm
         made: Any = self._context.union(self._parts)
-        with self._named():
+        with stage_named(self._context, self._name):
             pairs = jvm.PairwiseRDD(made._jrdd.rdd()).asJavaPairRDD()
         by_shard = jvm.PythonPartitioner(self._shards, id(_Level))
         return self._by_group(jvm.PythonRDD.valueOfPair(pairs.partitionBy(by_shard)))

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as beam
+from penstock.runners.execution.fusion import fuse, shrinks
 from penstock.runners.spark import SparkBatchRunner
+from penstock.runners.spark.batch import SparkBatchExecution
 from penstock.sdk.errors import PipelineError, SinkError, SourceError
 from penstock.testing import assert_that, equal_to
 from penstock.windowing import FixedWindows, Timestamp
@@ -123,6 +125,21 @@ def test_several_inputs_of_one_dataframe_are_computed_once(spark: Any) -> None:
     assert 4 == frame.count()
     assert [4] == [
         counter.committed for counter in ran.metrics().query()["counters"] if counter.key.metric.name == "made"
+    ]
+
+
+def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any) -> None:
+    """Each is called by what it does, between one shuffle and the next."""
+    p = beam.Pipeline()
+    numbers = p | "numbers" >> beam.Create(range(10)) | "pair" >> beam.Map(lambda n: (n % 2, n))
+    _ = numbers | "sum" >> beam.GroupByKey() | "show" >> beam.Map(str)
+    execution = SparkBatchExecution(fuse(p.graph(), shrinks), spark)
+    execution.run()
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(id) for id in tracker.getJobIdsForGroup(f"penstock-{execution.transaction}")]
+
+    assert [["numbers/Values → pair → sum", "sum → show"]] == [
+        [tracker.getStageInfo(stage).name for stage in sorted(job.stageIds)] for job in jobs
     ]
 
 
