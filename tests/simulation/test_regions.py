@@ -1,0 +1,59 @@
+"""Simulations in which only the region of a failure starts again, however often, and whatever else goes wrong."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from simulation.six_pipelines import join, script
+
+import penstock as beam
+from penstock.runners.local.simulated_world import Misfortunes
+from penstock.runners.local.simulation import Simulation, SimulationError, SimulationSettings
+
+# Workers die and hang rather than that anything else happens.
+MISFORTUNES = Misfortunes(deaths=10, failures=1, failing=0.005, hangs=2, repeating=0.05, visited=1)
+SETTINGS = SimulationSettings(recovery="region", parallelism=3, misfortunes=MISFORTUNES)
+
+
+def one_shuffle(p: beam.Pipeline) -> None:
+    """Long enough for a few checkpoints."""
+    numbers = p | beam.io.Read(script(1, 3, 80)) | beam.WindowInto(beam.window.FixedWindows(10))
+    _ = numbers | beam.CombinePerKey(sum) | beam.Map(lambda pair: pair)
+
+
+def two_components(p: beam.Pipeline) -> None:
+    """No channel leads from one to the other."""
+    for name, combined in (("Left", sum), ("Right", max)):
+        numbers = p | name >> beam.io.Read(script(1, 3, 30))
+        _ = (
+            numbers
+            | f"{name}W" >> beam.WindowInto(beam.window.FixedWindows(20))
+            | f"{name}C" >> beam.CombinePerKey(combined)
+        )
+
+
+def simulation(build: object, settings: SimulationSettings = SETTINGS) -> Simulation:
+    """Of a pipeline."""
+    p = beam.Pipeline()
+    build(p)  # type: ignore[operator]
+    return Simulation(p.graph(), settings)
+
+
+def test_regions_start_again_and_nothing_is_lost_or_comes_twice() -> None:
+    """Over so many seeds some do, and some whole graphs."""
+    traces = [simulation(build).run(seed).trace for build in (one_shuffle, two_components, join) for seed in range(9)]
+    lines = [line for trace in traces for line in trace]
+    for what in ("subtasks start again", "not a region starts again"):
+        assert any(what in line for line in lines), what
+
+
+def test_if_repetitions_are_not_dropped_results_are_wrong() -> None:
+    """Some seed finds it, whoever is killed when."""
+    found = simulation(one_shuffle, attrs.evolve(SETTINGS, drops_repetitions=False))
+
+    def run_all() -> None:
+        for seed in range(60):
+            found.run(seed)
+
+    with pytest.raises(SimulationError, match="seed"):
+        run_all()
