@@ -26,21 +26,29 @@ from penstock.runners.local.messages import Barrier
 from penstock.runners.local.slot import Slot, Start
 from penstock.runners.local.subtask import SubtaskId
 from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.source import ValuesSource
 
 KEYS = 1_000_000
 RUNS = 5
 
 
-def _bundles(keys: int) -> list[tuple[int, int]]:
-    """Elements of so many keys, in whole bundles: a source gives no less."""
-    return [(n % keys, 1) for n in range(-(-keys // BUNDLE_SIZE) * BUNDLE_SIZE)]
+def _in_bundles(keys: int) -> int:
+    """The elements of so many keys, in whole bundles: a source gives no less."""
+    return -(-keys // BUNDLE_SIZE) * BUNDLE_SIZE
 
 
 def pauses(share: float, directory: str) -> list[tuple[float, float]]:
     """Milliseconds of CPU time, and by the clock, of several snapshots, before each of which so many keys change."""
-    all_keys, changes = _bundles(KEYS), _bundles(int(KEYS * share))
+    changed = int(KEYS * share)
+    all_keys, changes = _in_bundles(KEYS), _in_bundles(changed)
+
+    def element(n: int) -> tuple[int, int]:
+        return (n % KEYS, 1) if n < all_keys else ((n - all_keys) % changes % changed, 1)
+
     p = beam.Pipeline()
-    _ = p | beam.Create(all_keys + changes * RUNS, reshuffle=False) | beam.ParDo(RunningSum())
+    # Not a list: the fork would copy the tables of its pages, too.
+    numbers = p | beam.io.Read(ValuesSource(range(all_keys + changes * RUNS)))
+    _ = numbers | beam.Map(element) | beam.ParDo(RunningSum())
     store = SnapshotStore(disk_of(directory), directory)
     store.take_over()
     only, reports = SubtaskId(0, 0), []
@@ -50,9 +58,9 @@ def pauses(share: float, directory: str) -> list[tuple[float, float]]:
     slot.fork()
     slot.start()
     subtask = slot.subtasks[only]
-    read, wanted, found = 0, len(all_keys), []
+    read, wanted, found = 0, all_keys, []
     for epoch in range(1, RUNS + 2):
-        wanted += len(changes) if epoch > 1 else 0
+        wanted += changes if epoch > 1 else 0
         while read < wanted and slot.step(only):
             read = subtask.injectors[0].positions()[0].offset
         store.begin(epoch)

@@ -48,8 +48,9 @@ SINKS = "sinks"
 # in microseconds: small bundles wait so long for each other.
 _TURN, _PATIENCE = 8, 5_000
 
-# How many entries are let go at a time: a millisecond's worth.
-_LET_GO = 10_000
+# How many entries are let go at a time: two milliseconds' worth, and more than a bundle can change.  As many for each
+# snapshot that there is more, or at full speed they would pile up.
+_LET_GO = 20_000
 
 
 @attrs.frozen
@@ -423,7 +424,7 @@ class Slot:
     def _let_go(self) -> None:
         """Let go of some of what had changed before a snapshot, now that no child shares the memory."""
         last = self._forgotten[-1]
-        for _ in range(min(len(last), _LET_GO)):
+        for _ in range(min(len(last), _LET_GO * len(self._forgotten))):
             last.popitem()
         if not last:
             self._forgotten.pop()

@@ -22,6 +22,7 @@ from penstock.runners.local.forked_snapshots import LARGE, ForkedSnapshots
 from penstock.runners.local.messages import Barrier
 from penstock.runners.local.slot import Slot, Start, restored_from
 from penstock.runners.local.subtask import SubtaskId
+from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
 
 ONLY = SubtaskId(0, 0)
@@ -146,3 +147,18 @@ def test_a_small_snapshot_is_written_at_once(tmp_path: Path) -> None:
     store.begin(1)
     slot.obey(Inject(Barrier(1, epoch=1)))
     assert [Acknowledged] == [type(report) for _, report in reports]
+
+
+def test_what_had_changed_is_let_go_faster_than_a_bundle_changes_it(tmp_path: Path) -> None:
+    """Or that of every snapshot would wait behind that of the next, and memory grow with each."""
+    store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
+    store.take_over()
+    slot = slot_of(store, [], [(key, 1) for key in range(2)])
+    slot._forgotten += [dict.fromkeys(range(4 * BUNDLE_SIZE)) for _ in range(3)]
+    before = sum(map(len, slot._forgotten))
+    slot.tick()
+    let_go = before - sum(map(len, slot._forgotten))
+    assert 3 * BUNDLE_SIZE < let_go
+    for _ in range(3 * 4):
+        slot.tick()
+    assert [] == slot._forgotten
