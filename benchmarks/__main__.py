@@ -18,6 +18,10 @@ watermark_lag       (d) of three stages: MillWheel, figure 15
 running_sum         (e) a sum of each key, again and again
 snapshot_pause      (f) of a million keys
 
+Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance.md:
+
+spark_micro_batch   against transformWithState, foreachBatch and the batch runner; state of a million keys
+
 `python benchmarks soak --minutes 60` is a command of its own (see soak.py).
 
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.
@@ -31,6 +35,7 @@ import sys
 BENCHMARKS = (
     *("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup"),
     *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause"),
+    "spark_micro_batch",
 )
 
 

@@ -6,9 +6,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from batched_pairs import STRIDE
+from processes import cpu_of_this_and_children
 from pyspark import cloudpickle
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
@@ -44,8 +47,24 @@ class SumUntilItsWindowEnds(StatefulProcessor):
         pass
 
 
-def sums(session: SparkSession, keys: int, size: int, batches: int) -> tuple[list[float], tuple[int, int]]:
-    """Sums of `BatchedPairs`: the seconds of each batch; in the end, how many sums come out, and their sum."""
+@attrs.frozen
+class Summed:
+    """What has been seen of a query that sums.
+
+    Attributes:
+      batches: how many there were.
+      seconds, cpu_seconds: of each batch but the first and the last.
+      found: how many sums came out in the end, and their sum.
+    """
+
+    batches: int
+    seconds: list[float]
+    cpu_seconds: list[float]
+    found: tuple[int, int]
+
+
+def sums(session: SparkSession, keys: int, size: int, batches: int) -> Summed:
+    """Sums of `BatchedPairs`."""
     from pyspark.sql import functions as f
 
     pairs = _pairs(session, size).select(
@@ -58,13 +77,16 @@ def sums(session: SparkSession, keys: int, size: int, batches: int) -> tuple[lis
         SumUntilItsWindowEnds(), "key bigint, window timestamp, total bigint", "Update", "None"
     )
     out: list[tuple[int, int]] = []
+    cpu: list[float] = []
 
     def keep(frame: DataFrame, number: int) -> None:
         (row,) = frame.select(f.count("*"), f.coalesce(f.sum("total"), f.lit(0))).collect()
         out.append((row[0], row[1]))
+        cpu.append(cpu_of_this_and_children())
 
     seconds = _batches(result.writeStream.outputMode("update").foreachBatch(keep), batches)
-    return seconds, out[batches - 1]
+    of_each = [after - before for before, after in pairwise(cpu[:batches])]
+    return Summed(batches, seconds[1:-1], of_each[:-1], out[batches - 1])
 
 
 def empty(session: SparkSession, batches: int) -> list[float]:

@@ -44,7 +44,7 @@ class Ratio:
         verdict = "ok" if self.passes else "OVER"
         return (
             f"{self.name:<44} ours {self.ours:6.2f} s   by hand {self.by_hand:6.2f} s   "
-            f"ratio {self.ratio:4.2f}   limit {self.limit:.1f}   {verdict}"
+            f"ratio {self.ratio:#.3g}   limit {self.limit:#.3g}   {verdict}"
         )
 
 
