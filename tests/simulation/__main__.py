@@ -44,8 +44,10 @@ def main() -> None:
             found[piece.cell].append(piece)
             for failure in piece.failures:
                 print(f"{piece.cell}: {failure}", flush=True)
-            if is_watched:
-                print(f"\r{done} of {len(pieces)} pieces", end="", file=sys.stderr, flush=True)
+            # Where nobody watches, a line now and then.
+            if is_watched or done % 20 == 0:
+                end = "" if is_watched else "\n"
+                print(f"\r{done} of {len(pieces)} pieces"[not is_watched :], end=end, file=sys.stderr, flush=True)
     if is_watched:
         print(file=sys.stderr)
     failed = _summary(found)

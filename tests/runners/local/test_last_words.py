@@ -1,0 +1,48 @@
+"""What a worker has said before its end is heard, whatever it is told after that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from running_program import wait_until
+
+import penstock as beam
+from penstock.runners.execution.clock import time_of_day
+from penstock.runners.execution.execution_graph import cut
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.local.commands import Drain, Failed
+from penstock.runners.local.forked_workers import ForkedWorkers
+from penstock.runners.local.slot import Start
+
+
+class FailsInSetup(beam.DoFn):
+    """Its workers don't live long."""
+
+    def setup(self) -> None:
+        raise LookupError("no table")
+
+    def process(self, element: int) -> Iterator[int]:
+        yield element
+
+
+@pytest.fixture
+def workers() -> Iterator[ForkedWorkers]:
+    """Two, which are ended in the end."""
+    workers = ForkedWorkers(2, time_of_day)
+    yield workers
+    workers.end()
+
+
+def test_an_error_is_heard_though_nobody_is_there_any_more_to_be_told_something(workers: ForkedWorkers) -> None:
+    """A broken pipe used to be all that was known of it: found by simulation."""
+    p = beam.Pipeline()
+    _ = p | beam.Create([1, 2]) | beam.ParDo(FailsInSetup())
+    workers.start(cut(fuse(p.graph(), lambda _: False), 2), Start(None, None, "", "aa", has_script=True))
+    wait_until(lambda: workers.gone() == {0, 1}, "the end of both workers")
+
+    workers.send(Drain())
+    (_, report), *_ = workers.poll(10)
+
+    assert isinstance(report, Failed)
+    assert "no table" in str(report.error)
