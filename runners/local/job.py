@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import shutil
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -81,6 +82,7 @@ class Job:
 
     Attributes:
       state: one of `PipelineState`.
+      temporary: a directory that nobody knows to start again from, and that is removed if the run ends well.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Job:
         inbox: Inbox | None = None,
     ) -> None:
         self.state = PipelineState.RUNNING
+        self.temporary: str | None = None
         self._graph = execution_graph
         self._workers = workers
         self._settings = settings
@@ -188,6 +191,8 @@ class Job:
                 self._inbox.clear()
             self._say_what_repeats()
             self._run_attempts()
+            if self.temporary is not None:
+                shutil.rmtree(self.temporary, ignore_errors=True)
         except StaleWriterError:
             # Whoever has taken over commits and aborts.
             self.state = PipelineState.FAILED

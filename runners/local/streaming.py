@@ -89,10 +89,16 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     )
     if is_by_barriers:
         inbox = _inbox_of(None if store is None else store.disk, streaming)
-        return Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=inbox)
+        job = Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=inbox)
+        if store is not None and streaming.checkpoint_dir is None:
+            job.temporary = store.directory
+        return job
     productions = _productions_of(streaming)
     inbox = _inbox_of(productions.disk, streaming)
-    return ProductionJob(execution_graph, runs, settings, productions, time_of_day, time.sleep, inbox=inbox)
+    job = ProductionJob(execution_graph, runs, settings, productions, time_of_day, time.sleep, inbox=inbox)
+    if streaming.checkpoint_dir is None:
+        job.temporary = productions.directory
+    return job
 
 
 def _check_regions(graph: Graph, streaming: StreamingOptions) -> None:
