@@ -36,8 +36,9 @@ from .stage import StageExecutor
 
 # Smaller bundles go as they are.
 SMALLEST = 64
-# Of three elements at most two accumulators have to come, or so many times as many elements go by unfolded.
-_WORTH, _RESTS = 2 / 3, 30
+# Of five elements at most two accumulators have to come, which is where folding begins to save time
+# (docs/streaming_performance.md); or so many times as many elements go by unfolded.
+_WORTH, _RESTS = 2 / 5, 30
 
 
 def is_exact(transform: graph.Transform) -> bool:
