@@ -24,6 +24,9 @@ What has no end:
 DataFrames of Spark, on its runners:
     spark_frames         FromSpark, ToSpark, FromSparkStream
 
+Streams, to be written to:
+    redis_stream_sink    WriteToRedisStream: an entry for each element
+
 Tables and changelogs, which take retractions; everything above only appends:
     sqlite_sink     WriteToSQLite: a table in a file, one row for each key
     sql_sink        WriteToSQL: the same in PostgreSQL, or by a connection of one's own
@@ -71,6 +74,7 @@ from .parquetio import (
 )
 from .redis_sink import WriteToRedis
 from .redis_source import ReadFromRedisStream, RedisStreamEntry
+from .redis_stream_sink import WriteToRedisStream
 from .socket_source import ReadFromSocket
 from .spark_frames import FromSpark, FromSparkStream, ToSpark
 from .sql_sink import WriteToSQL
@@ -120,6 +124,7 @@ __all__ = [
     "WriteToSQLite",
     "WriteToSQL",
     "WriteToRedis",
+    "WriteToRedisStream",
     "WriteToChangelog",
     "CompressionTypes",
     "FileMetadata",

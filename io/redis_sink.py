@@ -30,6 +30,7 @@ from ..sdk.sink import Sink, SinkWriter
 from ..transforms.write import Write
 from .optional_package import optional_package
 from .records import as_dict, is_record
+from .transaction_series import pattern_of
 
 # What Redis keeps under a key: text, or fields and their texts.
 Stored = bytes | dict[bytes, bytes]
@@ -37,7 +38,7 @@ Stored = bytes | dict[bytes, bytes]
 # How many changes a worker holds before it stages them, and how many are read back at a time.
 _STAGE = 5_000
 
-# How many committed transactions are remembered.  Only those of the checkpoints that are kept are ever asked for.
+# How many committed transactions are remembered, besides the last of each series.
 _REMEMBERED = 1_000
 
 # Appends changes to a worker's list, if the transaction is open.
@@ -109,7 +110,7 @@ class RedisSink(Sink[Any]):
 
     def client(self) -> Any:
         """A connection of its own."""
-        return _package().Redis.from_url(self.url, decode_responses=False)
+        return package().Redis.from_url(self.url, decode_responses=False)
 
     def own(self, *parts: str) -> str:
         """A key of the sink's own."""
@@ -125,38 +126,48 @@ class RedisSink(Sink[Any]):
                 yield client
             finally:
                 client.close()
-        except _package().RedisError as error:
+        except package().RedisError as error:
             raise SinkError(f"{self.transform}: Redis at {self.server} {what}: {error}") from error
 
     # Two phases
 
     def prepare(self, transaction: str) -> None:
         with self.session("can't be written to") as client:
+            self.check(client)
             client.sadd(self.own("open", transaction), "")
+
+    def check(self, client: Any) -> None:
+        """Raises `SinkError` where what is there can't be written to."""
 
     def open_writer(self, transaction: str, unit: str) -> RedisSinkWriter:
         return RedisSinkWriter(self, transaction, unit)
 
     def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
-        noted, is_open = self.own("committed"), self.own("open", transaction)
+        noted, last, is_open = self.own("committed"), self.own("last", "committed"), self.own("open", transaction)
+        series = pattern_of(transaction)
         with self.session("can't be committed to") as client:
             while True:
                 with client.pipeline(transaction=True) as pipe:
                     # If anybody else commits it meanwhile, nothing of what follows happens.
-                    pipe.watch(noted)
+                    pipe.watch(noted, last)
                     if pipe.zscore(noted, transaction) is not None:
+                        return
+                    if series is not None and (pipe.hget(last, series) or b"") >= transaction.encode():
                         return
                     effects = self._effects(pipe, transaction, staged)
                     lists = pipe.smembers(is_open)
                     pipe.multi()
                     for effect in effects:
                         effect.apply(pipe)
-                    pipe.zadd(noted, {transaction: time.time()})
-                    pipe.zremrangebyrank(noted, 0, -_REMEMBERED - 1)
+                    if series is None:
+                        pipe.zadd(noted, {transaction: time.time()})
+                        pipe.zremrangebyrank(noted, 0, -_REMEMBERED - 1)
+                    else:
+                        pipe.hset(last, series, transaction)
                     pipe.delete(is_open, *filter(None, lists))
                     try:
                         pipe.execute()
-                    except _package().WatchError:
+                    except package().WatchError:
                         continue
                     return
 
@@ -171,7 +182,7 @@ class RedisSink(Sink[Any]):
             if any(lists):
                 client.delete(*filter(None, lists))
 
-    def _effects(self, client: Any, transaction: str, staged: Sequence[tuple[str, int]]) -> list[_Effect]:
+    def _effects(self, client: Any, transaction: str, staged: Sequence[tuple[str, int]]) -> list[Any]:
         changes: list[Change] = []
         for name, count in staged:
             found = client.llen(name)
@@ -185,7 +196,7 @@ class RedisSink(Sink[Any]):
                 changes += map(_decode, client.lrange(name, start, start + _STAGE - 1))
         return self.net(changes)
 
-    def net(self, changes: Sequence[Change]) -> list[_Effect]:
+    def net(self, changes: Sequence[Change]) -> list[Any]:
         """What changes come to, whatever their order: for each key its latest value that is left, or what is gone."""
         by_key: dict[bytes, dict[Any, _Value]] = {}
         for change in changes:
@@ -317,7 +328,7 @@ class RedisSinkWriter(SinkWriter[Any]):
             if self._client is None:
                 self._client = sink.client()
             is_open = self._client.eval(_APPEND, 2, self._open, self._list, *now)
-        except _package().RedisError as error:
+        except package().RedisError as error:
             raise SinkError(f"{sink.transform}: Redis at {sink.server} can't be written to: {error}") from error
         if not is_open:
             raise SinkError(
@@ -366,7 +377,7 @@ class WriteToRedis(PTransform):
         value: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__()
-        _package()
+        package()
         if not isinstance(url, str) or "://" not in url:
             raise ValueError("WriteToRedis: expected a URL such as 'redis://localhost:6379/0', got another text")
         for name, function in (("key", key), ("value", value)):
@@ -388,5 +399,6 @@ def _hashable(value: Stored) -> Any:
     return value if isinstance(value, bytes) else tuple(sorted(value.items()))
 
 
-def _package() -> Any:
-    return optional_package("redis", extra="redis", needed_for="WriteToRedis")
+def package(needed_for: str = "WriteToRedis") -> Any:
+    """The client's package; raises `MissingExtraError`."""
+    return optional_package("redis", extra="redis", needed_for=needed_for)

@@ -122,6 +122,27 @@ def test_committing_twice_changes_nothing(keys):
     assert {"a": "7"} == keys.found()
 
 
+def test_of_a_series_of_transactions_the_last_one_stands_for_those_before(keys):
+    """However many were committed since, and whatever the width of their numbers."""
+    sink = keys.sink()
+    committed = {}
+    for name in ("00000001-ab", "00000002-ab", "000000000001-ab", "00000001-cd-1"):
+        sink.prepare(name)
+        committed[name] = keys.stage(sink, name, Bundle([("a", len(committed))]))
+        sink.commit(name, committed[name])
+    for name, tokens in committed.items():
+        sink.commit(name, tokens)
+    last = keys.client.hgetall(sink.own("last", "committed"))
+    assert {
+        "________-ab": "00000002-ab",
+        "____________-ab": "000000000001-ab",
+        "________-cd-1": "00000001-cd-1",
+    } == last
+    assert {"a": "3"} == keys.found()
+    with pytest.raises(SinkError, match="staged changes of transaction '00000003-ab' are gone"):
+        sink.commit("00000003-ab", committed["00000001-ab"])
+
+
 def test_an_aborted_transaction_leaves_nothing_and_takes_nothing(keys):
     """A worker that didn't hear of it is told."""
     sink = keys.sink()

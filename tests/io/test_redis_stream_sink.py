@@ -1,0 +1,117 @@
+"""Entries of a stream of a real Redis: each element once, and all that a commit adds at once."""
+
+import itertools
+import pickle
+
+import pytest
+
+import penstock as beam
+from penstock.io import WriteToRedisStream
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.errors import SinkError, UnsupportedError
+from penstock.testing import ScriptedSource
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
+
+_numbers = itertools.count()
+
+
+class Stream:
+    """A stream of a test's own."""
+
+    def __init__(self, server):
+        self.url = server.url
+        self.client = server.client()
+        self.name = f"written{next(_numbers)}"
+
+    def sink(self, **options):
+        return WriteToRedisStream(self.url, self.name, **options).sink
+
+    def stage(self, sink, transaction, values):
+        writer = pickle.loads(pickle.dumps(sink)).open_writer(transaction, "unit")
+        writer.write(Bundle(values))
+        return writer.stage()
+
+    def found(self):
+        return [fields for _, fields in self.client.xrange(self.name)]
+
+
+def numbered(n):
+    """What is in an entry."""
+    return {"n": n}
+
+
+@pytest.fixture
+def stream(redis_server):
+    return Stream(redis_server)
+
+
+def test_entries_are_added_by_the_commit_once_and_in_their_order(stream):
+    """Before it there are none, and a second one adds none."""
+    sink = stream.sink()
+    sink.prepare("1")
+    token = stream.stage(sink, "1", [{"n": 1, "gone": None}, {"n": 2, "name": "ann"}, {"n": 1}])
+    before = stream.found()
+    for _ in range(2):
+        sink.commit("1", [token])
+    assert ([], [{"n": "1"}, {"n": "2", "name": "ann"}, {"n": "1"}]) == (before, stream.found())
+
+
+def test_an_aborted_transaction_adds_nothing(stream):
+    """Whoever goes on writing in it is told."""
+    sink = stream.sink()
+    sink.prepare("1")
+    token = stream.stage(sink, "1", [{"n": 1}])
+    sink.abort("1")
+    with pytest.raises(SinkError, match="staged changes of transaction '1' are gone"):
+        sink.commit("1", [token])
+    assert [] == stream.found()
+
+
+def test_a_function_says_what_is_in_an_entry_and_old_ones_are_let_go(stream):
+    """About as many as were asked for are kept: Redis lets go of whole nodes."""
+    sink = stream.sink(fields=numbered, max_length=100)
+    sink.prepare("1")
+    sink.commit("1", [stream.stage(sink, "1", list(range(1000)))])
+    found = stream.found()
+    assert 100 <= len(found) < 1000
+    assert {"n": "999"} == found[-1]
+
+
+def test_what_is_no_record_or_no_stream_is_refused(stream):
+    """By name."""
+    sink = stream.sink()
+    sink.prepare("1")
+    with pytest.raises(SinkError, match=r"WriteToRedisStream: expected records, such as a dict or a Row, got 7"):
+        stream.stage(sink, "1", [7])
+    stream.client.set(stream.name, "text")
+    with pytest.raises(SinkError, match="holds a string; expected a stream"):
+        sink.prepare("2")
+
+
+def test_retractions_are_refused_when_the_pipeline_is_built(stream):
+    """What was added can't be taken back."""
+    p = beam.Pipeline()
+    window = beam.WindowInto(
+        beam.window.FixedWindows(10),
+        trigger=AfterWatermark(early=AfterCount(1)),
+        accumulation_mode=AccumulationMode.RETRACTING,
+    )
+    sums = p | beam.Create([("a", 1)]) | window | beam.CombinePerKey(sum) | beam.Map(lambda pair: {"n": pair[1]})
+    with pytest.raises(UnsupportedError, match=r"Save/Write.* only appends, but CombinePerKey\(sum\) may retract"):
+        _ = sums | "Save" >> WriteToRedisStream(stream.url, stream.name)
+
+
+@pytest.mark.parametrize("delivery", ["barriers", "strong"])
+def test_a_stream_into_a_stream(stream, delivery, tmp_path):
+    """Every element once, by either way of being exactly once."""
+    flags = [f"--delivery={delivery}", "--parallelism=2", "--workers=1", f"--checkpoint_dir={tmp_path}"]
+    parts = [[beam.window.TimestampedValue(n, n) for n in range(start, 60, 2)] for start in range(2)]
+    with beam.Pipeline(options=PipelineOptions([*flags, "--checkpoint_interval=0.05"])) as p:
+        _ = (
+            p
+            | beam.io.Read(ScriptedSource(parts))
+            | beam.Map(lambda n: {"n": n})
+            | WriteToRedisStream(stream.url, stream.name)
+        )
+    assert sorted(range(60)) == sorted(int(entry["n"]) for entry in stream.found())
