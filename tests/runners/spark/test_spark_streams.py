@@ -187,7 +187,7 @@ def test_a_timer_fires_while_nothing_comes(run: Callable[..., Any], place: Path)
 
 
 def test_a_rate_stream_is_stopped_and_goes_on(spark: Any, run: Callable[..., Any], place: Path) -> None:
-    """Of its numbers none is lost and none comes twice, while it is cancelled whenever; several streams in one run."""
+    """Of its numbers none is lost and none comes twice, cancelled whenever; beside other sources of all kinds."""
     sink = Recording()
 
     def build(p: Any) -> None:
@@ -195,7 +195,9 @@ def test_a_rate_stream_is_stopped_and_goes_on(spark: Any, run: Callable[..., Any
         numbers = p | "rate" >> beam.io.FromSparkStream(rate, timestamp="timestamp") | beam.Map(lambda row: row.value)
         others = p | "files" >> numbers_in(place) | "negative" >> beam.Map(lambda row: -1 - row.n)
         known = p | beam.io.FromSpark(spark.range(-1000, -990)) | beam.Map(lambda row: row.id)
-        _ = (numbers, others, known) | beam.Flatten() | beam.io.Write(sink)
+        sequence = beam.io.GenerateSequence(0, stop=10, elements_per_period=10, period=1, start_time=0)
+        ours = p | sequence | "ours" >> beam.Map(lambda n: n - 2000)
+        _ = (numbers, others, known, ours) | beam.Flatten() | beam.io.Write(sink)
 
     def values() -> list[int]:
         return sorted(change.value for change in sink.changes)
@@ -210,7 +212,7 @@ def test_a_rate_stream_is_stopped_and_goes_on(spark: Any, run: Callable[..., Any
     result.drain()
 
     found = values()
-    assert [*range(-1000, -990), *range(-5, 0), *range(len(found) - 15)] == found
+    assert [*range(-2000, -1990), *range(-1000, -990), *range(-5, 0), *range(len(found) - 25)] == found
 
 
 def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any, run: Callable[..., Any], place: Path) -> None:
