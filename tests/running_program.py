@@ -21,18 +21,22 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
 
 
 class RunningProgram:
-    """A Python program in a process of its own.
+    """A Python program in a process of its own; if it `leads`, also in a process group of its own.
 
     Attributes:
       log: what it writes to standard error; standard output goes there too.
     """
 
-    def __init__(self, directory: pathlib.Path, program: str, *arguments: str, name: str = "pipeline.py") -> None:
+    def __init__(
+        self, directory: pathlib.Path, program: str, *arguments: str, name: str = "pipeline.py", leads: bool = False
+    ) -> None:
         (directory / name).write_text(program)
         self._log = directory / f"{name}.log"
         command = [sys.executable, name, *arguments]
         with open(self._log, "w") as log:
-            self.process = subprocess.Popen(command, cwd=directory, stdout=log, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, start_new_session=leads
+            )
 
     @property
     def log(self) -> str:

@@ -244,6 +244,12 @@ class ForkedWorkers(Workers):
         how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
         return WorkerDied(f"worker {number} (pid {process.pid}) {how}", number)
 
+    def kill(self) -> None:
+        for process in list(self._processes):
+            # Its end may have been seen meanwhile.
+            with suppress(OSError, ValueError):
+                os.kill(process.pid, signal.SIGKILL)
+
     def end(self) -> None:
         for process in self._processes:
             with suppress(OSError):

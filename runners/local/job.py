@@ -156,6 +156,10 @@ class Job:
         """Take a savepoint, and stop."""
         self._wishes.add(Wish.STOP)
 
+    def kill_workers(self) -> None:
+        """The program ends, and the job hasn't ended them."""
+        self._workers.kill()
+
     def take_savepoint(self, listener: Listener) -> None:
         """Take a savepoint, and go on; the listener is called with what came of it."""
         self._savepoints.append(listener)

@@ -109,9 +109,9 @@ class SlotProcess:
     def run(self) -> None:
         """Run until it is told to stop, or nobody is there any more who could."""
         end_with_parent()
-        # Ctrl-C is for the process that the user started.
+        # Ctrl-C is for the process that the user started, and so is SIGTERM, which may be sent to all of a group.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:
             self._slot = self._make()
             self._slot.fork()

@@ -269,6 +269,8 @@ class StreamingResult(PipelineResult):
     def _leave(self) -> None:
         self._job.cancel()
         self._run.join(_LAST_WORDS)
+        # Whoever is still there would be waited for.
+        self._job.kill_workers()
 
     def _work(self) -> None:
         try:

@@ -70,6 +70,9 @@ class Workers(ABC):
         """How the slots are getting on, as far as that is known; to be asked a few times a second."""
         return []
 
+    def kill(self) -> None:
+        """Have them be gone, from whatever thread, while the job is busy with something else."""
+
     @abstractmethod
     def end(self) -> None:
         """Be rid of them, whatever they are doing."""

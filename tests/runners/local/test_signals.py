@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import signal
 import sqlite3
@@ -49,9 +50,9 @@ DRAINED = "penstock: the pipeline reads nothing more, and finishes what it has; 
 class Stream(RunningProgram):
     """The program at work in a directory."""
 
-    def __init__(self, directory: pathlib.Path, *flags: str) -> None:
+    def __init__(self, directory: pathlib.Path, *flags: str, leads: bool = False) -> None:
         self._directory = directory
-        super().__init__(directory, STREAM, *flags)
+        super().__init__(directory, STREAM, *flags, leads=leads)
 
     def rows(self, table: str) -> list[Any]:
         """What can be read of the table, in order; nothing while there is no table."""
@@ -105,6 +106,14 @@ def test_a_signal_stops_a_stream_with_a_savepoint_from_which_the_next_start_goes
         assert "the job has ended: DRAINED\n" == checkpoints("drain", tmp_path / "kept").output
         assert (0, "after the pipeline: DRAINED\n") == (stream.ended(), stream.log)
         check_results(stream)
+
+
+def test_a_signal_to_the_whole_process_group_leaves_the_workers_at_work(tmp_path: pathlib.Path) -> None:
+    """As a service manager, or `timeout`, sends it: the job stops with a savepoint.  The workers used to die of it."""
+    with Stream(tmp_path, "--parallelism=2", "--checkpoint_dir=kept", leads=True) as stream:
+        stream.wait_for_more_than(100)
+        os.killpg(stream.process.pid, signal.SIGTERM)
+        assert (0, f"{SAVED}after the pipeline: CANCELLED\n") == (stream.ended(), stream.log)
 
 
 def test_without_a_checkpoint_dir_a_signal_drains_the_stream(tmp_path: pathlib.Path) -> None:
