@@ -35,6 +35,7 @@ What runners are given:
 
 source.py, sink.py     where elements come from and go to
 unbounded_source.py    sources without an end: partitions, offsets, watermarks
+frames.py              DataFrames of Spark, as sources and as a sink
 event_time_reader.py   a reader that leaves event time to us
 scheduled_source.py    elements that are due by the clock
 splittable_source.py   a splittable DoFn as a source
