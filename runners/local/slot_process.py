@@ -12,6 +12,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 
 from ..execution.execution_graph import ExecutionGraph
+from ..execution.garbage import look_rarely_for_garbage
 from ..execution.remote_error import remote
 from .channel import Channel, ChannelId
 from .commands import Failed, Inject, Report, Rewind, Stop
@@ -113,6 +114,7 @@ class SlotProcess:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:
+            look_rarely_for_garbage()
             self._slot = self._make()
             self._slot.fork()
             self._slot.start()
