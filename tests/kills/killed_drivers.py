@@ -21,10 +21,10 @@ PROGRAM = pathlib.Path(__file__).with_name("killed_micro_batches.py")
 POINTS = (*DRIVER_POINTS[:2], *TASK_POINTS, *DRIVER_POINTS[2:])
 
 # Seconds: for anything that is waited for.
-PATIENCE = 240.0
+PATIENCE = 600.0
 
-# Seconds after a start's first plan: within them it is at work, on its first batches or later ones.
-LONGEST = 5.0
+# A random moment is within a second of one of so many plans of a start.
+PLANS = 5
 
 
 class KilledDriver(KilledRun):
@@ -63,9 +63,15 @@ class KilledDriver(KilledRun):
             )
 
     def kill_soon(self, choose: random.Random) -> bool:
-        """Kill it at a random moment after it has planned its first batch; whether it came in time."""
-        self._wait_until(lambda: self._planned() != self._planned_before)
-        time.sleep(choose.uniform(0, LONGEST))
+        """Kill it at a random moment when it has planned a batch or some; whether it came in time."""
+        plans, left = {self._planned_before}, choose.randint(1, PLANS)
+
+        def is_time() -> bool:
+            plans.add(self._planned())
+            return len(plans) > left or self.process.poll() is not None
+
+        self._wait_until(is_time)
+        time.sleep(choose.uniform(0, 1))
         if self.process.poll() is not None:
             return False
         kill_session(self.process.pid)
@@ -120,6 +126,8 @@ def drivers_killed(
     choose = random.Random(seed)
     deaths: list[str | None] = [*([None] * kills), *points]
     choose.shuffle(deaths)
+    # At a point it surely dies, as long as there is something left to do.
+    deaths.sort(key=lambda death: death != (points or (None,))[0])
     # More than can be done before the last of them.
     run = KilledDriver(directory, 1000 + 1000 * len(deaths))
     try:
