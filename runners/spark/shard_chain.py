@@ -10,6 +10,7 @@ What is shuffled are bytes, as they are: Spark's own batches of pickled pairs wo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,9 @@ SHARD_VARIABLE = "PENSTOCK_SHARD"
 
 # For more shards than this there are workers in common: setting up an RDD takes the driver a millisecond or two.
 MOST_OWN = 64
+
+# Held while the context's environment is a shard's: several queries may run in a session.
+_environment = threading.Lock()
 
 # What a shard's task makes: for which shard, and what.
 Row = tuple[int, bytes]
@@ -87,14 +91,15 @@ class ShardChain:
 
     def _made(self, rdd: Any, number: int) -> None:
         """Make it an RDD of the JVM's now, in the environment of its workers."""
-        environment = self._context.environment
-        self._context.environment = {**environment, SHARD_VARIABLE: str(number)}
-        try:
-            # Bytes go out as they are.
-            rdd._bypass_serializer = True
-            rdd._jrdd  # noqa: B018
-        finally:
-            self._context.environment = environment
+        with _environment:
+            environment = self._context.environment
+            self._context.environment = {**environment, SHARD_VARIABLE: str(number)}
+            try:
+                # Bytes go out as they are.
+                rdd._bypass_serializer = True
+                rdd._jrdd  # noqa: B018
+            finally:
+                self._context.environment = environment
 
     def _shuffled(self) -> list[RDD[Any]]:
         jvm = self._context._jvm
