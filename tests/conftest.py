@@ -6,6 +6,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,10 @@ from servers.spark_standalone import running_cluster
 from side_by_side import runner_of
 
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+# What a shell starts in the background ignores Ctrl-C, and so would all programs that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Times depend on the machine: no example fails for being slow.  CI tries the same examples on every run.
 hypothesis.settings.register_profile("local", deadline=None)
