@@ -33,11 +33,14 @@ class OutputRun:
         self._writers = 0
         self._count = counts.of(self.label)
         self._writer: SinkWriter[Any] | None = None
+        self._is_over = False
 
     # In a worker
 
     def receive(self, bundle: Bundle) -> None:
         """Write a bundle."""
+        if self._is_over:
+            return
         self._count.read += len(bundle)
         self._guarded(lambda: self._write(bundle))
         self._count.written += len(bundle)
@@ -64,6 +67,11 @@ class OutputRun:
         """What comes from here on belongs to another transaction."""
         assert self._writer is None
         self._transaction = transaction
+
+    def end(self) -> None:
+        """What comes from here on is in no snapshot: if anybody wants it, the next start makes it again."""
+        assert self._writer is None
+        self._is_over = True
 
     def discard(self) -> None:
         """Remove what was written: this worker has failed."""

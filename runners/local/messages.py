@@ -72,7 +72,7 @@ class Barrier(NamedTuple):
 
     Attributes:
       number: goes up from one barrier to the next.
-      transaction: what sinks write to after it.
+      transaction: what sinks write to after it; "" behind the last one, when nothing is written.
       is_whole: whether everything is to be in the snapshot, not only what has changed.
       epoch: the snapshot's number.
     """

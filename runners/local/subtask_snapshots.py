@@ -56,7 +56,11 @@ class SubtaskSnapshots:
             output.stage()
             tokens, output.staged = output.staged, []
             self.staged[output.label] += [(self._transaction, token) for token in tokens]
-            output.next(barrier.transaction)
+            if barrier.transaction:
+                output.next(barrier.transaction)
+            else:
+                # Behind the last barrier watermarks may still move, and windows close.
+                output.end()
         self._transaction = barrier.transaction
         staged = {label: list(tokens) for label, tokens in self.staged.items() if tokens}
         copied = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]))

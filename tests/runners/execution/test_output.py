@@ -124,6 +124,18 @@ def test_a_worker_that_failed_discards_what_it_wrote(fails_at: str) -> None:
     assert [fails_at, "discard"] == [what for what, *_ in diary.notes[-2:]]
 
 
+def test_behind_the_last_barrier_nothing_is_written() -> None:
+    """A watermark may still move there; no transaction has begun that its results could be written in."""
+    diary, counts = Diary(), Counts()
+    run = run_of(diary, counts)
+    written_and_staged(run)
+    run.end()
+    run.receive(Bundle([2]))
+    run.stage()
+    assert ["open", "write", "stage"] == [what for what, *_ in diary.notes]
+    assert 1 == counts.of("Diary").read
+
+
 def test_abort_discards_and_removes_everything() -> None:
     """Whatever goes wrong with that: what is reported is what made the run fail."""
     diary = Diary("abort")
