@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import cloudpickle
 
 from ...sdk.coders import registry
-from ..execution.garbage import rarely_collected
+from ..execution.garbage import rarely_collected, set_aside
 from ..execution.manifest import PartReference
 from ..execution.remote_error import wrapped
 from .parcels import Buffer, TaskId, addressed
@@ -116,6 +116,8 @@ class LevelTask:
         shard = resident.shard(id, self._batch, self._parts)
         yield from shard.run(self._batch, own, own_part(self._parts, id, resident.program.shards))
         resident.shards[id] = shard
+        # PySpark's daemon goes through all of it for garbage after each task.
+        set_aside()
 
 
 def own_part(parts: Sequence[StatePart], id: TaskId, shards: int) -> PartReference | None:

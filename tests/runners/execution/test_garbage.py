@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from penstock.runners.execution.garbage import NEW_OBJECTS, look_rarely_for_garbage, rarely_collected
+from penstock.runners.execution.garbage import (
+    NEW_OBJECTS,
+    THOROUGH,
+    look_rarely_for_garbage,
+    rarely_collected,
+    set_aside,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +40,26 @@ def test_a_collector_that_was_switched_off_stays_so() -> None:
     gc.set_threshold(0)
     look_rarely_for_garbage()
     assert 0 == gc.get_threshold()[0]
+
+
+class Node:
+    """Something that refers to itself, which only the collector finds."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_was_set_aside_is_not_gone_through_but_now_and_then() -> None:
+    """Garbage that was young goes at once; what became garbage later, within so many times."""
+    young = weakref.ref(Node())
+    kept = Node()
+    old = weakref.ref(kept)
+    set_aside()
+    assert young() is None
+
+    del kept
+    gc.collect()
+    assert old() is not None
+    for _ in range(THOROUGH):
+        set_aside()
+    assert old() is None
