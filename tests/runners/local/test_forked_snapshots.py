@@ -131,7 +131,7 @@ def test_a_snapshot_of_a_child_is_the_state_at_the_barrier(tmp_path: Path) -> No
         parts = {acknowledged.part.name: {"subtask": 0, "of": 1, "labels": []}}
         checkpoint = store.commit(epoch, [acknowledged.part], {"parts": parts})
         restored = restored_from(store, checkpoint, ONLY, 1)
-        counts = {change.key: change.value for change in restored._chained["Count", STATE]}
+        counts = {key: value for _, key, _, _, value in restored._chained["Count", STATE]}
         sums = {record.key: record.states[0][7] for record in restored._chained["Sum", WINDOWS]}
         found.append([set(counts.values()), len(counts), set(sums.values()), len(sums)])
     assert [[{1}, 16_384, {1}, 16_384], [{11}, 16_384, {11}, 16_384]] == found
