@@ -20,6 +20,8 @@ cells.py               what a grouping holds for each window and key
 fold.py                how elements become accumulators, and those results
 window_operator.py     MergeWindows, GroupAlsoByWindow, ExpandToElements, of a bounded input
 triggered_windows.py   the same with triggers, panes and lateness
+panes.py               what a window emits, and what it takes back
+window_times.py        when windows are looked at again, and how they hold the watermark
 window_state.py        what is kept of one key's window
 window_snapshots.py    the same as plain data: whole, or what has changed
 trigger_decisions.py   what a trigger has decided, and when it is to be asked again

@@ -1,7 +1,8 @@
 """Windows with triggers: every key's window, when it fires, and how its panes relate.
 
 The part of the window operator that keeps a state for each key and window: trigger state,
-pane number, what has been emitted.  Four rules make the panes independent of how a runner
+pane number, what has been emitted.  What a pane says is in `panes.py`, and when a window is to be
+looked at again in `window_times.py`.  Four rules make the panes independent of how a runner
 cuts its input into bundles, and let no data be lost silently:
 
 - A trigger that counts elements is asked after each of them; one that looks only at clocks
@@ -16,31 +17,25 @@ cuts its input into bundles, and let no data be lost silently:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import deepcopy
 from typing import Any
 
 from ...sdk.bundle import Bundle, Windows, expanded
 from ...sdk.coders.key_encoding import check_keys
-from ...triggers import AccumulationMode, PaneInfo, PaneInfoTiming
+from ...triggers import PaneInfo
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ...windowing.timestamp_combiner import TimestampCombiner, at_fire, combined, for_element
-from .due_times import DueTimes, Holds
+from ...windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from .fold import Fold
 from .key_check import not_a_pair, pair_type, unhashable
 from .merged_accumulators import merging_two
 from .merging import merging_windows
-from .signed_inputs import SignedInputs, SignedWindows
+from .panes import DISCARDING, LATE, ON_TIME, RETRACTING, Panes
+from .signed_inputs import SignedWindows
 from .trigger_decisions import Clocks, Decision, TriggerDecisions
 from .window_state import Rows, WindowState, pane_of
+from .window_times import WindowTimes
 
-DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
-EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
 _LATE_ELEMENT = PaneInfo(timing=LATE)
-
-# Values of these types can be emitted and kept: nobody can change them.
-_UNCHANGING = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 # The states of a window that has expired.
 _NONE: dict[Any, WindowState] = {}
@@ -65,7 +60,6 @@ class TriggeredWindows:
         self.dropped = 0
         self.changed: dict[WindowState, None] | None = None
         self._fold = fold
-        self._nothing = _empty_accumulator(fold, retracted)
         self._fn = fold.combine_fn
         self._extract = fold.extracted if fold.extracts else None
         self._merge_two = merging_two(fold)
@@ -76,12 +70,14 @@ class TriggeredWindows:
         self._lateness = windowing.allowed_lateness
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
         self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
-        self._emit_unchanged = windowing.emit_unchanged
         is_plain = self._mode is not RETRACTING and not retracted and not self._stamps
         self._closes_at_once = is_plain and not windowing.window_fn.is_merging
         self._trigger = windowing.trigger
         self._percentiles = windowing.trigger.percentiles()
         self._clocks = Clocks()
+        self._times = WindowTimes(self._clocks, self._mode)
+        self._panes = Panes(fold, retracted, self._clocks, self._times)
+        self._nothing = self._panes.nothing
         self._decisions = TriggerDecisions(windowing.trigger, self._clocks, self._lateness)
         # Windows that don't merge, by window and key; those that do, by key.
         self._by_window: dict[BoundedWindow, dict[Any, WindowState]] = {}
@@ -89,11 +85,6 @@ class TriggeredWindows:
         # The windows that a bundle has come to, whose trigger is still to be asked.
         self._touched: dict[WindowState, None] = {}
         self._new_keys: list[Any] = []
-        self._event_times: DueTimes[WindowState] = DueTimes()
-        self._processing_times: DueTimes[WindowState] = DueTimes()
-        self._holds = Holds()
-        self._output_watermark = MIN_MICROS
-        self._out = Rows()
         self._late = Rows()
         self._pair: type | None = None
 
@@ -203,7 +194,7 @@ class TriggeredWindows:
             state.has_new = True
             if stamps:
                 state.stamp = stamp if state.stamp is None else combined(combiner, state.stamp, stamp)
-                self._hold(state, state.stamp)
+                self._times.hold(state, state.stamp)
             touched[state] = None
         check_keys(new_keys)
         new_keys.clear()
@@ -241,7 +232,7 @@ class TriggeredWindows:
             own = for_element(self._combiner, state.windows[0], micros, self._fold.windowing.window_fn)
             assert own is not None
             state.stamp = own if state.stamp is None else combined(self._combiner, state.stamp, own)
-        self._hold(state, state.stamp)
+        self._times.hold(state, state.stamp)
 
     def _ask(self, element: Any) -> None:
         """Tell the triggers of the windows that were touched, and fire where they say so."""
@@ -259,10 +250,10 @@ class TriggeredWindows:
                 last, end = state.decision, state.end
                 decision = decisions.after_bundle(last, end)
             if decision.fires:
-                self._emit(state, False)
+                self._panes.emit(state, False)
             if decision is not state.decision:
                 state.decision = decision
-                self._schedule(state)
+                self._times.schedule(state)
         touched.clear()
 
     def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int) -> None:
@@ -290,7 +281,7 @@ class TriggeredWindows:
                 state.stamp = part.stamp if state.stamp is None else combined(self._combiner, state.stamp, part.stamp)
             self._merging.remove(part)
             self._touched.pop(part, None)
-            self._release(part)
+            self._times.release(part)
             part.cancel()
             if self.changed is not None:
                 self.changed[part] = None
@@ -301,7 +292,7 @@ class TriggeredWindows:
             # To a trigger it is the same window, whose end is yet to come.
             state.place(window, end, expiry)
         if self._mode is RETRACTING:
-            self._hold(state, state.stamp if self._stamps else None)
+            self._times.hold(state, state.stamp if self._stamps else None)
 
     def _part(self, state: WindowState) -> None:
         """What joined a window's inputs was taken back: make states of the windows that they are now."""
@@ -343,7 +334,7 @@ class TriggeredWindows:
             return
         self._clocks.watermark = watermark
         self._decisions.forget()
-        due = self._event_times
+        due = self._times.event_times
         while (time := due.next()) is not None and time <= watermark:
             here = due.pop()
             for state in self._closed(here, time) if self._closes_at_once else here:
@@ -357,7 +348,7 @@ class TriggeredWindows:
             return
         self._clocks.processing_time = processing_time
         self._decisions.forget()
-        due = self._processing_times
+        due = self._times.processing_times
         while (time := due.next()) is not None and time <= processing_time:
             for state in due.pop():
                 if state.processing_time == time:
@@ -417,9 +408,7 @@ class TriggeredWindows:
             self._merging.put(state)
         else:
             self._by_window.setdefault(state.windows[0], {})[state.key] = state
-        if state.held is not None:
-            self._holds.add(state.held)
-        self._schedule(state)
+        self._times.put(state)
 
     def clocks(self) -> tuple[Any, ...]:
         """What it knows of time, as plain data."""
@@ -429,13 +418,13 @@ class TriggeredWindows:
             clocks.processing_time,
             dict(clocks.percentiles),
             dict(clocks.signals),
-            self._output_watermark,
+            self._times.watermark,
         )
 
     def set_clocks(self, clocks: tuple[Any, ...]) -> None:
         """Take over what another one knew of time, before anything else."""
         own = self._clocks
-        own.watermark, own.processing_time, own.percentiles, own.signals, self._output_watermark = clocks
+        own.watermark, own.processing_time, own.percentiles, own.signals, self._times.watermark = clocks
         self._decisions.forget()
 
     def _closed(self, due: list[WindowState], time: int) -> list[WindowState]:
@@ -444,7 +433,12 @@ class TriggeredWindows:
         The same as `_look` does, in a quarter of the time.
         """
         left: list[WindowState] = []
-        out, extract, watermark, pane = self._out, self._extract, self._clocks.watermark, pane_of(0, 0, ON_TIME, True)
+        out, extract, watermark, pane = (
+            self._panes.out,
+            self._extract,
+            self._clocks.watermark,
+            pane_of(0, 0, ON_TIME, True),
+        )
         windows: Windows | None = None
         states: dict[Any, WindowState] = {}
         for state in due:
@@ -476,30 +470,17 @@ class TriggeredWindows:
         expired = watermark >= state.expiry
         decision = self._decisions.now(state.decision, state.end)
         if decision.fires or (expired and state.has_new):
-            self._emit(state, expired)
+            self._panes.emit(state, expired)
         if expired:
             self._free(state)
             return
         state.decision = decision
-        self._schedule(state)
+        self._times.schedule(state)
         if state.has_new and watermark >= state.end and not self._stamps:
             # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
-            self._hold(state, state.end)
+            self._times.hold(state, state.end)
         elif state.held is not None and watermark >= state.end:
-            self._hold(state, state.stamp if state.has_new and self._stamps else None)
-
-    def _schedule(self, state: WindowState) -> None:
-        """Have it looked at when its trigger wants to be asked."""
-        decision = state.decision
-        event_time, processing_time = decision.event_time, decision.processing_time
-        if event_time != state.event_time:
-            state.event_time = event_time
-            if event_time is not None:
-                self._event_times.add(event_time, state)
-        if processing_time != state.processing_time:
-            state.processing_time = processing_time
-            if processing_time is not None:
-                self._processing_times.add(processing_time, state)
+            self._times.hold(state, state.stamp if state.has_new and self._stamps else None)
 
     def _free(self, state: WindowState) -> None:
         if self._merging is not None:
@@ -511,150 +492,26 @@ class TriggeredWindows:
             if not states:
                 del self._by_window[window]
         state.cancel()
-        self._release(state)
+        self._times.release(state)
 
     def next_processing_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""
-        return self._processing_times.next()
+        return self._times.next_processing_time()
 
     def next_event_time(self) -> int | None:
         """The watermark, in microseconds, at which something may be due."""
-        return self._event_times.next()
-
-    # The output watermark
+        return self._times.next_event_time()
 
     def output_watermark(self) -> int:
         """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
-        held = self._holds.least()
-        # A window is over when the watermark is at its last microsecond: so what is yet to come
-        # at a time holds the watermark just before it.
-        watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held - 1)
-        self._output_watermark = max(watermark, self._output_watermark)
-        return self._output_watermark
+        return self._times.output_watermark()
 
-    def _hold(self, state: WindowState, time: int | None) -> None:
-        """Hold the output watermark at this time, or let go of it.  What is behind it already is late downstream.
-
-        An early pane that stands may be taken back until the end of the window; that must not be
-        late downstream either.
-        """
-        if self._mode is RETRACTING and self._clocks.watermark < state.end and (state.pane or state.replaced):
-            standing = min(pane[1] for pane in state.standing)
-            if standing < state.end:
-                time = standing if time is None else min(time, standing)
-        if time is not None and time <= self._output_watermark:
-            time = None
-        if time == state.held:
-            return
-        if state.held is not None:
-            self._holds.remove(state.held)
-        state.held = time
-        if time is not None:
-            self._holds.add(time)
-
-    def _release(self, state: WindowState) -> None:
-        """Let go of the hold that a window has, if it has one."""
-        if state.held is not None:
-            self._holds.remove(state.held)
-            state.held = None
-
-    # Panes
-
-    def _emit(self, state: WindowState, is_last: bool) -> None:
-        """Emit a pane, if there is anything to say."""
-        timing = EARLY if self._clocks.watermark < state.end else LATE if state.was_on_time else ON_TIME
-        if not state.has_new:
-            if timing is not ON_TIME:
-                return
-            if self._mode is RETRACTING and not self._emit_unchanged:
-                # What stands is what would be said.
-                state.was_on_time = True
-                self._release(state)
-                return
-        pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
-        timestamp = at_fire(self._combiner, state.windows[0], state.stamp) if self._stamps else state.end
-        if self._mode is RETRACTING:
-            is_new = self._emit_retracting(state, timestamp, pane)
-        else:
-            is_new = self._emit_value(state, timestamp, pane)
-        state.has_new = False
-        state.was_on_time = timing is not EARLY
-        if state.held is not None or (self._stamps and self._mode is RETRACTING):
-            self._hold(state, None)
-        if is_new:
-            state.panes += 1
-            state.on_time_panes += timing is not EARLY
-
-    def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
-        is_empty = not state.has_new or (self._retracted and state.accumulator.is_empty)
-        try:
-            value = self._value(state.accumulator, is_empty)
-        except ValueError:
-            # A combiner that makes nothing of nothing, such as min, has no empty pane.
-            if not is_empty:
-                raise
-            return False
-        self._out.add((state.key, value), timestamp, state.windows, pane, 1)
-        if self._mode is DISCARDING:
-            state.accumulator = self._nothing()
-            state.stamp = None
-        return True
-
-    def _emit_retracting(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
-        out, old, windows = self._out, state.pane, state.windows
-        is_empty = self._retracted and state.accumulator.is_empty
-        pair = None if is_empty else (state.key, self._value(state.accumulator))
-        if old is not None:
-            if (pane.timing is ON_TIME or pane.is_last) and self._stands(state, pair, timestamp):
-                return False
-            out.add(state.pair, state.timestamp, state.pane_windows, old, -1)
-        if state.replaced:
-            for standing in state.replaced:
-                out.add(*standing, -1)
-            state.replaced = ()
-        if is_empty:
-            state.pane = None
-            return False
-        out.add(pair, timestamp, windows, pane, 1)
-        state.pair, state.timestamp, state.pane_windows, state.pane = pair, timestamp, windows, pane
-        return True
-
-    def _stands(self, state: WindowState, pair: Any, timestamp: int) -> bool:
-        """Whether what would be emitted is just what stands, and need not be said again."""
-        if self._emit_unchanged or state.replaced:
-            return False
-        if (timestamp, state.windows) != (state.timestamp, state.pane_windows):
-            return False
-        try:
-            return bool(pair == state.pair)
-        except (TypeError, ValueError):
-            # Arrays, say, which can't be compared as a whole.
-            return False
-
-    def _value(self, accumulator: Any, is_empty: bool = False) -> Any:
-        """A window's result, which must stay what it is when more comes."""
-        if self._retracted:
-            value = accumulator.result(self._fn)
-        elif self._fn is None:
-            return list(accumulator)
-        elif is_empty:
-            # Only the combiner knows whether its accumulator of nothing is a result.
-            value = self._fn.extract_output(accumulator)
-        else:
-            value = self._extract(accumulator) if self._extract is not None else accumulator
-        return value if type(value) in _UNCHANGING or self._mode is DISCARDING else deepcopy(value)
+    # What comes out
 
     def taken(self) -> Bundle | None:
         """What has been emitted since the last time, if anything."""
-        return self._out.taken()
+        return self._panes.out.taken()
 
     def taken_late(self) -> Bundle | None:
         """The elements that came too late since the last time, if any were and they are kept."""
         return self._late.taken()
-
-
-def _empty_accumulator(fold: Fold, retracted: bool) -> Callable[[], Any]:
-    """What makes the accumulator of a window that nothing has come to."""
-    if retracted:
-        return SignedWindows if fold.windowing.window_fn.is_merging else SignedInputs
-    return list if fold.combine_fn is None else fold.combine_fn.create_accumulator

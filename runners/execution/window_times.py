@@ -1,0 +1,96 @@
+"""When windows are to be looked at again, and how they hold the watermark back meanwhile."""
+
+from __future__ import annotations
+
+from ...triggers import AccumulationMode
+from ...windowing.timestamp import MIN_MICROS
+from .due_times import DueTimes, Holds
+from .trigger_decisions import Clocks
+from .window_state import WindowState
+
+RETRACTING = AccumulationMode.RETRACTING
+
+
+class WindowTimes:
+    """The times of one grouping's windows, of all keys.
+
+    Args:
+      clocks: what the grouping knows of time.
+      mode: its accumulation mode.
+
+    Attributes:
+      event_times, processing_times: what is due in either domain.
+      watermark: the output watermark, in microseconds, as it was last asked for.
+    """
+
+    def __init__(self, clocks: Clocks, mode: AccumulationMode) -> None:
+        self.event_times: DueTimes[WindowState] = DueTimes()
+        self.processing_times: DueTimes[WindowState] = DueTimes()
+        self.watermark = MIN_MICROS
+        self._clocks = clocks
+        self._retracts = mode is RETRACTING
+        self._holds = Holds()
+
+    def schedule(self, state: WindowState) -> None:
+        """Have a window looked at when its trigger wants to be asked."""
+        decision = state.decision
+        event_time, processing_time = decision.event_time, decision.processing_time
+        if event_time != state.event_time:
+            state.event_time = event_time
+            if event_time is not None:
+                self.event_times.add(event_time, state)
+        if processing_time != state.processing_time:
+            state.processing_time = processing_time
+            if processing_time is not None:
+                self.processing_times.add(processing_time, state)
+
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which something may be due."""
+        return self.processing_times.next()
+
+    def next_event_time(self) -> int | None:
+        """The watermark, in microseconds, at which something may be due."""
+        return self.event_times.next()
+
+    # The output watermark
+
+    def output_watermark(self) -> int:
+        """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
+        held = self._holds.least()
+        # A window is over when the watermark is at its last microsecond: so what is yet to come
+        # at a time holds the watermark just before it.
+        watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held - 1)
+        self.watermark = max(watermark, self.watermark)
+        return self.watermark
+
+    def hold(self, state: WindowState, time: int | None) -> None:
+        """Hold the output watermark at this time, or let go of it.  What is behind it already is late downstream.
+
+        An early pane that stands may be taken back until the end of the window; that must not be
+        late downstream either.
+        """
+        if self._retracts and self._clocks.watermark < state.end and (state.pane or state.replaced):
+            standing = min(pane[1] for pane in state.standing)
+            if standing < state.end:
+                time = standing if time is None else min(time, standing)
+        if time is not None and time <= self.watermark:
+            time = None
+        if time == state.held:
+            return
+        if state.held is not None:
+            self._holds.remove(state.held)
+        state.held = time
+        if time is not None:
+            self._holds.add(time)
+
+    def release(self, state: WindowState) -> None:
+        """Let go of the hold that a window has, if it has one."""
+        if state.held is not None:
+            self._holds.remove(state.held)
+            state.held = None
+
+    def put(self, state: WindowState) -> None:
+        """Take over a window of a snapshot, with the hold that it has."""
+        if state.held is not None:
+            self._holds.add(state.held)
+        self.schedule(state)
