@@ -14,6 +14,7 @@ from typing import Any
 import cloudpickle
 import hypothesis
 import pytest
+import spark_beside
 from capabilities import Capabilities
 from servers.postgresql import PostgreSQL, running_postgresql, why_there_is_no_postgresql
 from servers.spark_standalone import running_cluster
@@ -159,11 +160,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="of a run of all tests: write down what runners can do, and check README.md's table",
     )
+    spark_beside.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    spark_beside.register(config)
     file = config.getoption("--capabilities")
-    if file is not None:
+    # The process that runs those on Spark only has a part of the results.
+    if file is not None and not config.option.spark_reports:
         config.pluginmanager.register(Capabilities(file), "capabilities")
 
 
@@ -180,7 +184,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if needs_spark(item):
             item.add_marker("spark")
     # Last, so that no test forks a process that already talks to a JVM, and quick failures come quickly.
-    items.sort(key=needs_spark)
+    items.sort(key=spark_beside.is_on_spark)
     pickle_tests_by_value(cloudpickle)
 
 

@@ -1,0 +1,168 @@
+"""The Spark tests are run in a second process, and reported by the first (see `spark_beside`)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+CONFTEST = """
+import pathlib
+
+import pytest
+import spark_beside
+
+
+def pytest_addoption(parser):
+    spark_beside.add_options(parser)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "spark: ...")
+    spark_beside.register(config)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=spark_beside.is_on_spark)
+
+
+@pytest.fixture(scope="session")
+def closed():
+    yield
+    pathlib.Path("closed").touch()
+"""
+
+SUITE = """
+import os
+import pathlib
+import warnings
+
+import pytest
+
+
+@pytest.mark.spark
+def test_on_spark(closed):
+    warnings.warn("it gets old")
+    pathlib.Path("spark").write_text(str(os.getpid()))
+
+
+@pytest.mark.spark
+def test_fails_on_spark():
+    print("what it said")
+    assert 1 == 2
+
+
+@pytest.mark.spark
+def test_skipped_on_spark():
+    pytest.skip("no reason")
+
+
+@pytest.mark.parametrize("n", range(3))
+def test_local(n):
+    pathlib.Path(f"local-{n}").write_text(str(os.getpid()))
+"""
+
+WAITS = """
+import pathlib
+import time
+
+import pytest
+
+
+@pytest.mark.spark
+def test_on_spark(closed):
+    pathlib.Path("begun").touch()
+    time.sleep(600)
+
+
+def test_local():
+    pass
+"""
+
+DIES = """
+import os
+import signal
+
+import pytest
+
+
+@pytest.mark.spark
+def test_on_spark():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@pytest.mark.spark
+def test_another():
+    pass
+
+
+def test_local():
+    pass
+"""
+
+
+def started(directory: Path, suite: str, *flags: str) -> subprocess.Popen[str]:
+    """A run of a suite, as a process."""
+    (directory / "conftest.py").write_text(CONFTEST)
+    (directory / "test_suite.py").write_text(suite)
+    (directory / "pytest.ini").write_text(f"[pytest]\npythonpath = {Path(__file__).parents[1]}\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:hypothesispytest", "--spark-beside", *flags]
+    # Not what whoever runs this suite wants of it.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.Popen(
+        command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def test_all_tests_are_reported_once_as_if_one_process_had_run_them(tmp_path: Path) -> None:
+    """With what failed and what it said, the reasons of skips, and warnings."""
+    run = started(tmp_path, SUITE, "-rs", "--junitxml=junit.xml")
+    output, _ = run.communicate(timeout=120)
+
+    assert 1 == run.returncode
+    assert "...." in output.splitlines()[0]
+    assert re.search(r"^1 failed, 4 passed, 1 skipped, 1 warning in ", output, re.MULTILINE), output
+    assert {"E       assert 1 == 2", "what it said"} <= set(output.splitlines())
+    assert "UserWarning: it gets old" in output
+    assert "no reason" in output
+    cases = [case.get("name") for case in ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")]
+    local = [f"test_local[{n}]" for n in range(3)]
+    assert [*local, "test_on_spark", "test_fails_on_spark", "test_skipped_on_spark"] == cases
+
+
+def test_those_on_spark_have_a_process_of_their_own(tmp_path: Path) -> None:
+    """And no other test is run there."""
+    run = started(tmp_path, SUITE)
+    run.communicate(timeout=120)
+
+    assert {run.pid} == {int((tmp_path / f"local-{n}").read_text()) for n in range(3)}
+    assert run.pid != int((tmp_path / "spark").read_text())
+
+
+def test_a_second_process_that_dies_fails_the_run(tmp_path: Path) -> None:
+    """What it has said last is shown, and the first test that wasn't run."""
+    run = started(tmp_path, DIES)
+    output, _ = run.communicate(timeout=120)
+
+    assert 1 == run.returncode
+    assert "the process of the Spark tests has ended with -11, and not run test_suite.py::test_on_spark" in output
+    assert "Fatal Python error: Segmentation fault" in output
+
+
+def test_an_interrupt_ends_both(tmp_path: Path) -> None:
+    """Those on Spark are told, and close what they have opened."""
+    run = started(tmp_path, WAITS)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "begun").exists() and run.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=120)
+
+    assert 2 == run.returncode, output
+    assert "KeyboardInterrupt" in output
+    assert (tmp_path / "closed").exists()
