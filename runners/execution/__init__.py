@@ -7,7 +7,8 @@ dataflow.py            steps wired together
 stage.py               a fused stage at work
 stage_source.py        the function that is generated for it
 plain_results.py       which results need no second look
-side_input_views.py    what side inputs hold, by window
+side_input_contents.py what has come of a side input, by window
+side_input_views.py    the views of it that a stage sees
 output_memory.py       what a DoFn that isn't deterministic has emitted
 output.py              a sink at work
 user_code.py           errors of user code

@@ -7,13 +7,29 @@ are kept, and found again by the element, its timestamp and its windows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from ...sdk.errors import PenstockError
 from .column_codec import encode_column
 from .equal_values import find_alike
 from .user_code import shortened
+
+
+class MemoryChanges(NamedTuple):
+    """What has come to a memory and has gone of it, as plain data that can be pickled.
+
+    Each output of an element has a number: the element itself may equal nothing, once it has been pickled.
+
+    Attributes:
+      is_all: whether there is nothing but this.
+      gone: the numbers of outputs that were retracted.
+      fresh: numbers, and what they are of: the inputs and the outputs.
+    """
+
+    is_all: bool
+    gone: list[int]
+    fresh: dict[int, tuple[Any, list[Any]]]
 
 
 class OutputMemory:
@@ -25,16 +41,17 @@ class OutputMemory:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Any, list[list[Any]]] = {}
+        # By input, the numbers of its outputs.
+        self._numbers: dict[Any, list[int]] = {}
+        self._kept: dict[int, tuple[Any, list[Any]]] = {}
+        self._next = 0
+        # Since the last snapshot; None before there is one.
+        self._fresh: dict[int, None] | None = None
+        self._gone: dict[int, None] = {}
 
-    def snapshot(self) -> dict[Any, list[list[Any]]]:
-        """The outputs that may yet be retracted, by input."""
-        return self._kept
-
-    def restore(self, kept: dict[Any, list[list[Any]]]) -> None:
-        """Take over the outputs of a snapshot, besides what is there."""
-        for key, outputs in kept.items():
-            self._kept.setdefault(key, []).extend(outputs)
+    def __len__(self) -> int:
+        """Of how many elements the outputs are kept."""
+        return len(self._kept)
 
     def __call__(
         self, sign: int, value: Any, micros: int, windows: Any, produce: Callable[[], Iterable[Any] | None]
@@ -47,18 +64,76 @@ class OutputMemory:
             key = (encode_column([value]), micros, windows)
         if sign > 0:
             outputs = list(produce() or ())
-            self._kept.setdefault(key, []).append(outputs)
+            self._keep(key, outputs)
             return outputs
-        kept = self._kept.get(key)
-        if not kept:
-            near = [other for other in self._kept if other[1:] == key[1:]]
+        numbers = self._numbers.get(key)
+        if not numbers:
+            near = [other for other in self._numbers if other[1:] == key[1:]]
             place = find_alike(value, [other for other, *_ in near])
             if place is not None:
                 key = near[place]
-                kept = self._kept[key]
-        if not kept:
+                numbers = self._numbers[key]
+        if not numbers:
             raise PenstockError(f"the element {shortened(value)} is retracted, but never came")
-        outputs = kept.pop()
-        if not kept:
-            del self._kept[key]
-        return outputs
+        number = numbers.pop()
+        if not numbers:
+            del self._numbers[key]
+        if self._fresh is not None:
+            if number in self._fresh:
+                del self._fresh[number]
+            else:
+                self._gone[number] = None
+        return self._kept.pop(number)[1]
+
+    def _keep(self, key: Any, outputs: list[Any]) -> None:
+        number = self._next
+        self._next += 1
+        self._numbers.setdefault(key, []).append(number)
+        self._kept[number] = key, outputs
+        if self._fresh is not None:
+            self._fresh[number] = None
+
+    # Snapshots
+
+    def snapshot(self) -> MemoryChanges:
+        """The outputs that may yet be retracted; to be written before anything else comes."""
+        self.forget_changes()
+        return MemoryChanges(True, [], self._kept)
+
+    def changes(self) -> MemoryChanges:
+        """What has changed since the last snapshot, or the last changes."""
+        if self._fresh is None:
+            return self.snapshot()
+        changes = MemoryChanges(False, list(self._gone), {number: self._kept[number] for number in self._fresh})
+        self.forget_changes()
+        return changes
+
+    @property
+    def number_changed(self) -> int:
+        """Of how many elements there is something in the next changes."""
+        return len(self) if self._fresh is None else len(self._fresh) + len(self._gone)
+
+    def forget_changes(self) -> list[dict[Any, None]]:
+        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        forgotten: list[dict[Any, None]] = [self._fresh or {}, self._gone]
+        self._fresh, self._gone = {}, {}
+        return forgotten
+
+    def restore(self, parts: Sequence[Iterable[MemoryChanges]]) -> None:
+        """Take over snapshots of one memory or more, each with the changes that came after it.
+
+        What changes from here on is the next changes; of several it is everything, for they had the same numbers.
+        """
+        for part in parts:
+            kept: dict[int, tuple[Any, list[Any]]] = {}
+            for is_all, gone, fresh in part:
+                if is_all:
+                    kept.clear()
+                for number in gone:
+                    del kept[number]
+                kept.update(fresh)
+            for number, (key, outputs) in kept.items():
+                self._next = number if len(parts) == 1 else self._next
+                self._keep(key, outputs)
+        if len(parts) == 1:
+            self.forget_changes()

@@ -164,7 +164,7 @@ class StageExecutor:
     @property
     def memories(self) -> dict[int, OutputMemory]:
         """What each operation that isn't deterministic has emitted, by its place in the stage."""
-        return {i: memory for i, memory in self._memories.items() if memory.snapshot()}
+        return self._memories
 
     def bundle_arguments(self) -> dict[str, Any]:
         """The arguments that may change from bundle to bundle, by name."""

@@ -41,7 +41,7 @@ from .output_rows import OutputRows
 from .side_input_views import SideInputViews
 from .stage import Emit, StageExecutor, _iterable_type
 from .stage_source import ParDoOperation
-from .timers import EVENT_TIME, PROCESSING_TIME, Timer, Timers
+from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 from .user_code import Attribution, attributed, reraise, shortened
 
 Call = Callable[..., Any]
@@ -347,16 +347,25 @@ class StatefulExecutor(StageExecutor):
 
     # Snapshots
 
-    def snapshot(self) -> tuple[list[Change], list[tuple[Timer, TimeDomain]]]:
+    def snapshot(self) -> tuple[list[Change], list[TimerChange]]:
         """All state and timers, as plain data; between bundles."""
         return self.state.snapshot(), self.timers.snapshot()
 
-    def changes(self) -> tuple[list[Change], list[tuple[Timer, TimeDomain]]]:
-        """The state that has changed since the last snapshot, and all timers."""
-        return self.state.changes(), self.timers.snapshot()
+    def changes(self) -> tuple[list[Change], list[TimerChange]]:
+        """The state and timers that have changed since the last snapshot."""
+        return self.state.changes(), self.timers.changes()
 
-    def restore(self, state: Iterable[Change], timers: Iterable[tuple[Timer, TimeDomain]]) -> None:
-        """Take over the state and timers of a snapshot."""
+    @property
+    def number_changed(self) -> int:
+        """About how many states and timers have changed since the last snapshot."""
+        return self.state.number_changed + self.timers.number_changed
+
+    def forget_changes(self) -> list[dict[Any, None]]:
+        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        return [*self.state.forget_changes(), *self.timers.forget_changes()]
+
+    def restore(self, state: Iterable[Change], timers: Iterable[TimerChange]) -> None:
+        """Take over the state and timers of a snapshot, with the changes that came after it."""
         self.state.restore(state)
         self.timers.restore(timers)
         for window in dict.fromkeys([*self.state.namespaces(), *self.timers.windows()]):

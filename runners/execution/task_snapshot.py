@@ -1,8 +1,9 @@
 """What a subtask puts into a snapshot, and takes out of one.
 
 A snapshot is a list of chunks.  A chunk belongs to a step, by its label, and maybe to a key
-group; so another pipeline, or other subtasks, can find what is theirs.  Of windows and keyed state
-there may be chains: what was there, and then what has changed.  Of all else the newest counts.
+group; so another pipeline, or other subtasks, can find what is theirs.  Of what may be large, which is windows,
+keyed state, timers, side inputs and remembered outputs, there may be chains: what was there, and then
+what has changed.  Of all else the newest counts.
 """
 
 from __future__ import annotations
@@ -10,38 +11,36 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
+from ...sdk.errors import SnapshotError
 from ...sdk.serialization import dumps
 from . import window_snapshots
-from .dataflow import Receiver
-from .execution_graph import Edge, EdgeKind, inputs_of, label_of
-from .fusion import Back, Keyed, Plan, Stage
+from .execution_graph import label_of
+from .fusion import Keyed, Plan, Stage
+from .output_memory import MemoryChanges, OutputMemory
 from .partitioning import owner
+from .side_input_contents import SideInputContents
 from .task_execution import TaskExecution
-from .timers import Timer
 
 # Kinds of chunks that are chained.
-WINDOWS, STATE = "windows", "state"
+WINDOWS, STATE, TIMERS, MEMORY, VIEW = "windows", "state", "set timers", "outputs", "side input"
+CHAINED = frozenset({WINDOWS, STATE, TIMERS, MEMORY, VIEW})
 # Kinds of which the newest counts.
-CLOCKS, TIMERS, KEPT, IN_FLIGHT, TO_ALL, NEWS, MEMORY, VIEW, POSITIONS, SCRIPT = (
+CLOCKS, KEPT, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS, SCRIPT = (
     "clocks",
-    "timers",
     "kept",
-    "in flight",
-    "to all",
+    "on its way",
+    "by key on its way",
+    "to all on their way",
     "news",
-    "memory",
-    "view",
     "positions",
     "script",
 )
-
-
-_KEY = Timer._fields.index("key")
+# Kinds that were written whole each time, when nothing but windows and state was chained; and element by element.
+_FORMER = frozenset({"timers", "memory", "view", "in flight", "to all"})
 
 # About how many bytes of chunks are one record of a snapshot file.
 _RECORD = 1 << 20
@@ -71,12 +70,11 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
         chunks += [Chunk(label, WINDOWS, *of_group) for of_group in window_snapshots.by_group(windows, is_whole)]
     for label, keyed in execution.keyed.items():
         executor = keyed.executor
-        changes, timers = executor.snapshot() if is_whole else executor.changes()
+        state, timers = executor.snapshot() if is_whole else executor.changes()
         chunks.append(Chunk(label, CLOCKS, None, (executor.watermark, executor.processing_time)))
         # As tuples, which are pickled in a sixth of the time that named ones take.
-        chunks += _grouped(label, STATE, list(map(tuple, changes)), lambda change: change[1])
-        plain = [(tuple(timer), domain) for timer, domain in timers]
-        chunks += _grouped(label, TIMERS, plain, lambda entry: entry[0][_KEY])
+        chunks += _grouped(label, STATE, list(map(tuple, state)), lambda change: change[1])
+        chunks += _grouped(label, TIMERS, list(map(tuple, timers)), lambda change: change[0])
     for step in execution.task.steps:
         if not isinstance(step, (Stage, Keyed)):
             continue
@@ -87,27 +85,38 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
             chunks += _grouped(label_of(step), KEPT, rows, lambda row: row[0][0])
         elif kept:
             chunks.append(Chunk(label_of(step), KEPT, None, [row for bundle in kept for row in bundle.rows()]))
-        memories = {place: memory.snapshot() for place, memory in run.executor.memories.items()}
-        if memories:
-            chunks.append(Chunk(label_of(step), MEMORY, None, memories))
+        for place, memory in run.executor.memories.items():
+            outputs = memory.snapshot() if is_whole else memory.changes()
+            if outputs.gone or outputs.fresh:
+                chunks.append(Chunk(label_of(step), MEMORY, None, [(place, outputs)]))
     for pcollection in sorted(execution.side_inputs):
-        view = execution.views.snapshot(pcollection)
-        if view[0]:
-            chunks.append(Chunk(_name(execution, pcollection), VIEW, None, view))
+        contents = execution.views.contents(pcollection)
+        view = contents.snapshot() if is_whole else contents.changes()
+        if view:
+            chunks.append(Chunk(_name(execution, pcollection), VIEW, None, list(map(tuple, view))))
     return chunks
 
 
 def weight(execution: TaskExecution, is_whole: bool) -> int:
     """About how many entries a snapshot has."""
-    memories = [memory for run in execution.dataflow.stages.values() for memory in run.executor.memories.values()]
-    entries = sum(len(memory.snapshot()) for memory in memories)
+    entries = 0
     for grouping in execution.groupings.values():
         if grouping.windows is not None:
             entries += len(grouping.windows) if is_whole else len(grouping.windows.changed or ())
     for keyed in execution.keyed.values():
-        state = keyed.executor.state
-        entries += (len(state) if is_whole else state.number_changed) + len(keyed.executor.timers)
+        executor = keyed.executor
+        entries += len(executor.state) + len(executor.timers) if is_whole else executor.number_changed
+    for kept in _kept_besides(execution):
+        entries += len(kept) if is_whole else kept.number_changed
     return entries
+
+
+def _kept_besides(execution: TaskExecution) -> Iterator[OutputMemory | SideInputContents]:
+    """What else may be large and is told as changes."""
+    for run in execution.dataflow.stages.values():
+        yield from run.executor.memories.values()
+    for pcollection in sorted(execution.side_inputs):
+        yield execution.views.contents(pcollection)
 
 
 def forget_changes(execution: TaskExecution) -> list[dict[Any, None]]:
@@ -122,7 +131,9 @@ def forget_changes(execution: TaskExecution) -> list[dict[Any, None]]:
             forgotten.append(cast(dict[Any, None], grouping.windows.changed or {}))
             grouping.windows.changed = {}
     for keyed in execution.keyed.values():
-        forgotten += keyed.executor.state.forget_changes()
+        forgotten += keyed.executor.forget_changes()
+    for kept in _kept_besides(execution):
+        forgotten += kept.forget_changes()
     return forgotten
 
 
@@ -133,52 +144,12 @@ def _grouped(label: str, kind: str, records: Sequence[Any], key: Callable[[Any],
     return [Chunk(label, kind, group, own) for group, own in by_group.items()]
 
 
-def in_flight(execution: TaskExecution, edge: Edge, rows: Sequence[Any]) -> list[Chunk]:
-    """Elements that were on their way on an edge."""
-    return on_the_way(execution.plan, edge, rows)
-
-
-def on_the_way(plan: Plan, edge: Edge, rows: Sequence[Any]) -> list[Chunk]:
-    """The same for whoever doesn't execute the task."""
-    label, kind = _in_flight_name(plan, edge)
-    if edge.kind is EdgeKind.SHUFFLE:
-        return _grouped(label, kind, rows, lambda row: row[0][0])
-    return [Chunk(label, kind, None, list(rows))] if rows else []
-
-
-def in_flight_name(execution: TaskExecution, edge: Edge) -> tuple[str, str]:
-    """The label and the kind of chunks of what was on its way on an edge."""
-    return _in_flight_name(execution.plan, edge)
-
-
-def _in_flight_name(plan: Plan, edge: Edge) -> tuple[str, str]:
-    name = _producer(plan, edge.pcollection)
-    return (name, TO_ALL) if edge.step is None else (label_of(edge.step), f"{IN_FLIGHT} from {name}")
-
-
-def in_flight_within(execution: TaskExecution, restored: Restored) -> Iterator[tuple[Receiver, list[Any]]]:
-    """What was on its way on edges that are within this task now, as with one subtask they all are."""
-    arriving = {(id(edge.step), edge.pcollection) for edge in execution.task.inputs}
-    # The last steps first: what is further on came earlier.
-    for step in reversed(execution.task.steps):
-        for pcollection in dict.fromkeys(inputs_of(step)):
-            if (id(step), pcollection) not in arriving:
-                found = restored.newest(label_of(step), f"{IN_FLIGHT} from {_name(execution, pcollection)}")
-                yield execution.dataflow.entries[id(step), pcollection], [row for own in found for row in own]
-        if isinstance(step, Back) and (id(step), step.transform.inputs[0]) not in arriving:
-            name = _name(execution, step.transform.inputs[0])
-            found = restored.newest(step.head, f"{IN_FLIGHT} from {name}")
-            yield execution.dataflow.entries[id(step), step.transform.inputs[0]], [row for own in found for row in own]
-    for pcollection in sorted(execution.side_inputs - {edge.pcollection for edge in execution.task.inputs}):
-        found = restored.newest(_name(execution, pcollection), TO_ALL)
-        yield partial(execution.views.add, pcollection), [row for own in found for row in own]
-
-
 def _name(execution: TaskExecution, pcollection: int) -> str:
-    return _producer(execution.plan, pcollection)
+    return name_of(execution.plan, pcollection)
 
 
-def _producer(plan: Plan, pcollection: int) -> str:
+def name_of(plan: Plan, pcollection: int) -> str:
+    """What a PCollection is called in a snapshot."""
     node = plan.graph.pcollections[pcollection]
     return node.producer if node.tag is None else f"{node.producer}[{node.tag}]"
 
@@ -221,15 +192,17 @@ def _pickled(data: Any) -> bytes:
 class Restored:
     """The chunks of a snapshot that concern one subtask.
 
-    Args:
+    Attributes:
       index, parallelism: which of how many subtasks it is.
     """
 
     def __init__(self, index: int, parallelism: int) -> None:
-        self._index = index
-        self._parallelism = parallelism
+        self.index = index
+        self.parallelism = parallelism
         self._chained: dict[tuple[str, str], list[Any]] = {}
         self._newest: dict[tuple[str, str], list[Any]] = {}
+        # By label and part, what operations that aren't deterministic have emitted, by their place in the stage.
+        self._memories: dict[str, dict[int, list[tuple[int, MemoryChanges]]]] = {}
         # By the producer of a side input, whose view is taken: its number among the parts.
         self._views: dict[str, int] = {}
         self._parts = 0
@@ -243,27 +216,35 @@ class Restored:
                 if group is None:
                     is_mine = self._takes(kind, index, parallelism)
                 else:
-                    is_mine = owner(group, self._parallelism) == self._index
-                if is_mine and is_newest and kind in (VIEW, TO_ALL):
+                    is_mine = owner(group, self.parallelism) == self.index
+                if is_mine and (kind == VIEW or (kind == TO_ALL and is_newest)):
                     # Each subtask had all of it: together with what was on its way to that one.
                     is_mine = self._views.setdefault(label, self._parts) == self._parts
-                if is_mine and kind in (WINDOWS, STATE):
+                if kind.partition(" from ")[0] in _FORMER:
+                    raise SnapshotError(
+                        f"{label}: its {kind} in the snapshot is as an earlier version of penstock wrote it, which "
+                        "can't be read any more. Go on with that version, or begin anew with another --checkpoint_dir"
+                    )
+                if is_mine and kind == MEMORY:
+                    # The numbers in it are the part's own.
+                    self._memories.setdefault(label, {}).setdefault(self._parts, []).extend(data)
+                elif is_mine and kind in CHAINED:
                     self._chained.setdefault((label, kind), []).extend(data)
                 elif is_mine and is_newest:
                     self._newest.setdefault((label, kind), []).append(data)
 
     def _takes(self, kind: str, index: int, parallelism: int) -> bool:
         """Whether what belongs to no key is this subtask's."""
-        if kind not in (MEMORY, KEPT, NEWS, VIEW, TO_ALL) and not kind.startswith(IN_FLIGHT):
+        if kind not in (MEMORY, KEPT, NEWS, VIEW, TO_ALL) and not kind.startswith((ON_ITS_WAY, BY_KEY)):
             return True
-        if parallelism == self._parallelism:
-            return index == self._index
-        if kind in (VIEW, TO_ALL):
+        if parallelism == self.parallelism:
+            return index == self.index
+        if kind in (VIEW, TO_ALL) or kind.startswith(BY_KEY):
             return True
         if kind == NEWS:
             return index == 0
         # What waits may go on anywhere; what may be retracted, nobody knows where that will come.
-        return kind == MEMORY or self._index == 0
+        return kind == MEMORY or self.index == 0
 
     def into(self, execution: TaskExecution) -> None:
         """Put everything where it belongs, before the first element comes."""
@@ -274,28 +255,25 @@ class Restored:
             if clocks:
                 # Behind one barrier all subtasks have heard of the same times.
                 windows.set_clocks(min(clocks, key=lambda known: known[0]))
-            window_snapshots.restore(windows, self._chained.get((label, WINDOWS), ()))
+            window_snapshots.restore(windows, self.chained(label, WINDOWS))
         for label, keyed in execution.keyed.items():
             executor = keyed.executor
             clocks = self.newest(label, CLOCKS)
             if clocks:
                 executor.watermark, executor.processing_time = min(clocks)
-            timers = [(Timer(*plain), domain) for own in self.newest(label, TIMERS) for plain, domain in own]
-            executor.restore(self._chained.get((label, STATE), ()), timers)
+            executor.restore(self.chained(label, STATE), self.chained(label, TIMERS))
         for pcollection in sorted(execution.side_inputs):
-            views = self.newest(_name(execution, pcollection), VIEW)
-            if views:
-                # Each subtask had all of it.
-                execution.views.restore(pcollection, views[0])
+            execution.views.restore(pcollection, self.chained(_name(execution, pcollection), VIEW))
         for step in execution.task.steps:
             if isinstance(step, (Stage, Keyed)):
                 self._into_stage(execution, step)
 
     def _into_stage(self, execution: TaskExecution, step: Stage | Keyed) -> None:
         run = execution.dataflow.stages[id(step)]
-        for memories in self.newest(label_of(step), MEMORY):
-            for place, kept in memories.items():
-                run.executor.memory(place).restore(kept)
+        parts = self.memories(label_of(step))
+        for place in dict.fromkeys(place for part in parts for place, _ in part):
+            of_place = [[outputs for other, outputs in part if other == place] for part in parts]
+            run.executor.memory(place).restore([part for part in of_place if part])
         for rows in self.newest(label_of(step), KEPT):
             run.keep([Bundle(*map(list, zip(*rows, strict=True)))])
 
@@ -303,7 +281,15 @@ class Restored:
         """What the subtasks wrote last of a kind."""
         return self._newest.get((label, kind), [])
 
+    def chained(self, label: str, kind: str) -> list[Any]:
+        """What the subtasks wrote of a kind that is chained: the oldest first."""
+        return self._chained.get((label, kind), [])
+
+    def memories(self, label: str) -> list[list[tuple[int, MemoryChanges]]]:
+        """What operations of a stage have emitted, by part: the oldest first, each with the operation's place."""
+        return list(self._memories.get(label, {}).values())
+
     @property
     def labels(self) -> set[str]:
         """The steps that something is kept of."""
-        return {label for label, _ in (*self._chained, *self._newest)}
+        return {label for label, _ in (*self._chained, *self._newest)} | set(self._memories)

@@ -11,6 +11,19 @@ holds the timers moves: this file knows no clock.
 (10, 10)
 >>> [timer.key for timer in timers.fired(EVENT_TIME, 25)]
 ['key 10', 'key 20']
+
+What has changed since the last snapshot is known of each timer, and a snapshot followed by its changes is a snapshot.
+
+>>> whole = timers.snapshot()
+>>> timers.set(Timer(40, 40, "key 40", "window", "alarm"), EVENT_TIME), timers.clear("window", "key 30", "alarm")
+(None, None)
+>>> changes = timers.changes()
+>>> [(change.key, change.fire) for change in changes]
+[('key 30', None), ('key 40', 40)]
+>>> restored = Timers()
+>>> restored.restore([*whole, *changes])
+>>> [timer.key for timer in restored.fired(EVENT_TIME, 100)]
+['key 40']
 """
 
 from __future__ import annotations
@@ -44,6 +57,25 @@ class Timer(NamedTuple):
     family: str
     tag: str = ""
     pane: PaneInfo = PANE_INFO_UNKNOWN
+
+
+class TimerChange(NamedTuple):
+    """What a timer is set to, as plain data that can be pickled.
+
+    Attributes:
+      key, window, family, tag: which one.
+      fire: None if it isn't set any more.
+      output, pane, domain: of one that is.
+    """
+
+    key: Any
+    window: Any
+    family: str
+    tag: str
+    fire: int | None = None
+    output: int = 0
+    pane: PaneInfo | None = None
+    domain: TimeDomain | None = None
 
 
 class _Entry:
@@ -102,6 +134,10 @@ class Timers:
         self._heaps = {EVENT_TIME: _Heap(), PROCESSING_TIME: _Heap()}
         self._holds = _Heap()
         self._count = 0
+        # Those that were set since the last snapshot and still are, in that order; None before there is a snapshot.
+        self._fresh: dict[_Entry, None] | None = None
+        # Those that were set in the last snapshot and aren't any more, or to something else.
+        self._gone: dict[_Entry, None] = {}
 
     def __len__(self) -> int:
         """How many are set."""
@@ -121,6 +157,8 @@ class Timers:
                 del own[name]
                 self._unset(before)
         entry = own[name] = _Entry(timer, domain)
+        if self._fresh is not None:
+            self._fresh[entry] = None
         self._count += 1
         heappush(self._heaps[domain].items, (timer.fire, self._count, entry))
         heappush(self._holds.items, (timer.output, self._count, entry))
@@ -140,6 +178,12 @@ class Timers:
         entry.is_set = False
         self._heaps[entry.domain].unset()
         self._holds.unset()
+        fresh = self._fresh
+        if fresh is not None:
+            if entry in fresh:
+                del fresh[entry]
+            else:
+                self._gone[entry] = None
 
     def next(self, domain: TimeDomain) -> int | None:
         """When the first one fires; None if none is set."""
@@ -187,14 +231,58 @@ class Timers:
 
     # Snapshots
 
-    def snapshot(self) -> list[tuple[Timer, TimeDomain]]:
-        """Those that are set, as plain data, in the order in which they would fire."""
-        return [(entry.timer, domain) for domain, heap in self._heaps.items() for _, _, entry in heap.in_order()]
+    def snapshot(self) -> list[TimerChange]:
+        """Those that are set, in the order in which they would fire; what changes from here on is the next changes."""
+        self.forget_changes()
+        return [_set_to(entry) for heap in self._heaps.values() for _, _, entry in heap.in_order()]
 
-    def restore(self, timers: Iterable[tuple[Timer, TimeDomain]]) -> None:
-        """Set those of a snapshot."""
-        for timer, domain in timers:
+    def changes(self) -> list[TimerChange]:
+        """What has changed since the last snapshot, or the last changes: first those that are no longer set."""
+        if self._fresh is None:
+            return self.snapshot()
+        gone = [TimerChange(*name) for name in map(_name, self._gone) if not self._is_set(*name)]
+        fresh = [_set_to(entry) for entry in self._fresh]
+        self.forget_changes()
+        return gone + fresh
+
+    @property
+    def number_changed(self) -> int:
+        """About how many have changed since the last snapshot."""
+        return len(self) if self._fresh is None else len(self._fresh) + len(self._gone)
+
+    def forget_changes(self) -> list[dict[Any, None]]:
+        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        forgotten: list[dict[Any, None]] = [self._fresh or {}, self._gone]
+        self._fresh, self._gone = {}, {}
+        return forgotten
+
+    def restore(self, changes: Iterable[TimerChange]) -> None:
+        """Set those of a snapshot, with the changes that came after it; what changes from here on is the next ones."""
+        last: dict[Any, tuple[Timer, TimeDomain]] = {}
+        for key, window, family, tag, fire, output, pane, domain in changes:
+            name = key, window, family, tag
+            # One that is set anew is the last of those of its time.
+            last.pop(name, None)
+            if fire is not None:
+                assert pane is not None
+                assert domain is not None
+                last[name] = Timer(fire, output, *name, pane), domain
+        for timer, domain in last.values():
             self.set(timer, domain)
+        self.forget_changes()
+
+    def _is_set(self, key: Any, window: Any, family: str, tag: str) -> bool:
+        return self.get(window, key, family, tag) is not None
+
+
+def _name(entry: _Entry) -> tuple[Any, Any, str, str]:
+    _, _, key, window, family, tag, _ = entry.timer
+    return key, window, family, tag
+
+
+def _set_to(entry: _Entry) -> TimerChange:
+    fire, output, key, window, family, tag, pane = entry.timer
+    return TimerChange(key, window, family, tag, fire, output, pane, entry.domain)
 
 
 # Fewer entries than this aren't worth tidying up.

@@ -1,12 +1,12 @@
-"""What has changed in a snapshot: of windows and state the steps know, of all else the newest counts, and is compared.
+"""What has changed in a snapshot: of what may be large the steps know, of all else the newest counts, and is compared.
 
->>> from penstock.runners.execution.task_snapshot import TIMERS, Chunk, chunks_of
+>>> from penstock.runners.execution.task_snapshot import KEPT, Chunk, chunks_of
 >>> differences = Differences()
->>> same, more = Chunk("Step", TIMERS, 1, ["a timer"]), Chunk("Step", TIMERS, 2, ["another"])
+>>> same, more = Chunk("Step", KEPT, 1, ["a row"]), Chunk("Step", KEPT, 2, ["another"])
 >>> [len(list(chunks_of([data]))) for data, _ in [differences.of([same]), differences.of([same, more])]]
 [1, 1]
 >>> differences.of([more])
-(b'', (('Step', 'timers', 1),))
+(b'', (('Step', 'kept', 1),))
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from ...execution.task_snapshot import STATE, WINDOWS, Chunk, records_of
+from ...execution.task_snapshot import CHAINED, Chunk, records_of
 from .production import ChunkKey
-
-# Kinds that are told as changes.
-CHAINED = (WINDOWS, STATE)
 
 
 class Differences:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...execution.seen_ids import KeptIds, SeenIds
-from ...execution.task_snapshot import Chunk, Restored, chunks_of
+from ...execution.task_snapshot import CHAINED, Chunk, Restored, chunks_of
 from ..channel import ChannelId
 from ..subtask import Heard
 from ..tally import Tally
-from .differences import CHAINED
 from .production import ChunkKey, Inherited, Production, Sent, StagedToken, production_of
 
 

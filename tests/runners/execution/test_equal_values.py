@@ -73,6 +73,6 @@ def test_outputs_are_found_by_an_element_that_has_been_to_another_process(value:
     memory, restored = OutputMemory(), OutputMemory()
     memory(1, "other", 0, (), lambda: [0])
     memory(1, value, 0, (), lambda: [1])
-    restored.restore(pickle.loads(pickle.dumps(memory.snapshot())))
+    restored.restore([[pickle.loads(pickle.dumps(memory.snapshot()))]])
     assert [1] == restored(-1, value, 0, (), lambda: [2])
     assert [0] == restored(-1, "other", 0, (), lambda: [2])

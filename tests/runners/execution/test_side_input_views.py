@@ -116,11 +116,3 @@ def test_what_never_came_can_not_be_taken_back() -> None:
     """It is named."""
     with pytest.raises(PenstockError, match="a side input was to take back 'a', which never came"):
         SideInputViews().add(7, Bundle(["a"], signs=-1))
-
-
-def test_contents_can_be_set_as_a_whole() -> None:
-    """As those that come back from elsewhere."""
-    views = SideInputViews()
-    views.put(7, {GLOBAL_WINDOW: [5]})
-    singleton = seen(SingletonView(NO_DEFAULT), AccumulationMode.ACCUMULATING)
-    assert (5, [5], {GLOBAL_WINDOW: [5]}) == (views.whole(singleton), views.whole(seen(ListView())), views.values(7))

@@ -843,14 +843,14 @@ def test_a_restored_executor_goes_on_like_the_one_that_was_lost(pairs: list[Any]
     make: Callable[[], Work] = lambda: Work(Collect(), FixedWindows(10), lateness=5, tracking=True)
     elements = [at(pair, pair[1]) for pair in pairs]
     work = make().process(*elements[:cut])
-    state, _ = work.executor.snapshot()
-    frozen = pickle.dumps(state)
+    frozen = pickle.dumps(work.executor.snapshot())
     work.watermark(second)
-    changes, timers = pickle.loads(pickle.dumps(work.executor.changes()))
+    snapshots = [pickle.loads(data) for data in (frozen, pickle.dumps(work.executor.changes()))]
+    state, timers = ([change for part in parts for change in part] for parts in zip(*snapshots, strict=True))
     work.taken()
 
     restored = make()
-    restored.executor.restore([*pickle.loads(frozen), *changes], timers)
+    restored.executor.restore(state, timers)
     restored.executor.watermark = work.executor.watermark
     outputs = []
     for each in (work, restored):

@@ -15,6 +15,7 @@ from penstock.runners.execution.task_snapshot import (
     MEMORY,
     STATE,
     TIMERS,
+    VIEW,
     WINDOWS,
     Chunk,
     Restored,
@@ -23,7 +24,7 @@ from penstock.runners.execution.task_snapshot import (
 )
 from penstock.runners.local.messages import Barrier
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
-from penstock.sdk.errors import SerializationError
+from penstock.sdk.errors import SerializationError, SnapshotError
 from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer
 
 
@@ -54,30 +55,40 @@ def test_what_is_kept_by_key_is_one_subtasks(before: int, after: int, kind: str)
         for own in range(before):
             chunks = [Chunk("Step", kind, group, [group]) for group in range(KEY_GROUPS) if group % before == own]
             restored.add([chunks], own, before)
-        chained = restored._chained.get(("Step", kind), [])
+        chained = restored.chained("Step", kind)
         found.update([*chained, *(group for groups in restored.newest("Step", kind) for group in groups)])
     assert Counter(range(KEY_GROUPS)) == found
 
 
-def test_of_a_chain_windows_are_all_of_it_and_the_rest_the_newest() -> None:
+@pytest.mark.parametrize("kind", [WINDOWS, STATE, TIMERS, VIEW])
+def test_of_a_chain_what_may_be_large_is_all_of_it_and_the_rest_the_newest(kind: str) -> None:
     """A whole snapshot, and then what has changed."""
     restored = Restored(0, 1)
-    whole = [Chunk("Step", WINDOWS, 1, ["old"]), Chunk("Step", TIMERS, 1, ["old"])]
-    changes = [Chunk("Step", WINDOWS, 1, ["new"]), Chunk("Step", TIMERS, 1, ["new"])]
+    whole = [Chunk("Step", kind, 1, ["old"]), Chunk("Step", KEPT, 1, ["old"])]
+    changes = [Chunk("Step", kind, 1, ["new"]), Chunk("Step", KEPT, 1, ["new"])]
     restored.add([whole, changes], 0, 1)
-    assert (["old", "new"], [["new"]]) == (restored._chained["Step", WINDOWS], restored.newest("Step", TIMERS))
+    assert (["old", "new"], [["new"]]) == (restored.chained("Step", kind), restored.newest("Step", KEPT))
+
+
+@pytest.mark.parametrize("kind", ["timers", "memory", "view"])
+def test_what_used_to_be_whole_in_every_snapshot_is_refused(kind: str) -> None:
+    """Read as changes it would bring back what is long gone."""
+    with pytest.raises(SnapshotError, match=f"Step: its {kind} in the snapshot is as an earlier version of penstock"):
+        Restored(0, 1).add([[Chunk("Step", kind, None, [])]], 0, 1)
 
 
 def test_what_waits_without_a_key_goes_on_once_and_what_may_be_retracted_is_known_to_all() -> None:
     """Where there are more subtasks than before."""
-    taken: dict[str, list[Any]] = {KEPT: [], MEMORY: []}
+    kept: list[Any] = []
+    memories: list[Any] = []
     for index in range(3):
         restored = Restored(index, 3)
         for own in range(2):
-            restored.add([[Chunk("Step", KEPT, None, own), Chunk("Step", MEMORY, None, own)]], own, 2)
-        for kind, found in taken.items():
-            found.append(restored.newest("Step", kind))
-    assert {KEPT: [[0, 1], [], []], MEMORY: [[0, 1]] * 3} == taken
+            restored.add([[Chunk("Step", KEPT, None, own), Chunk("Step", MEMORY, None, [(own, "outputs")])]], own, 2)
+        kept.append(restored.newest("Step", KEPT))
+        memories.append([outputs for part in restored.memories("Step") for outputs in part])
+    assert [[0, 1], [], []] == kept
+    assert [[(0, "outputs"), (1, "outputs")]] * 3 == memories
 
 
 class Remember(beam.DoFn):

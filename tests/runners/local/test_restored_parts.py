@@ -10,15 +10,18 @@ from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.execution_graph import whole
 from penstock.runners.execution.fusion import Plan, fuse
+from penstock.runners.execution.in_flight import restored_within
+from penstock.runners.execution.shuffle_blocks import encode_bundle
 from penstock.runners.execution.simulated_disk import SimulatedDisk
 from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.runners.execution.task_execution import TaskExecution
-from penstock.runners.execution.task_snapshot import IN_FLIGHT, TO_ALL, VIEW, Chunk, Restored, in_flight_within
+from penstock.runners.execution.task_snapshot import BY_KEY, TO_ALL, VIEW, Chunk, Restored
 from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Acknowledged, Inject
 from penstock.runners.local.messages import Barrier
 from penstock.runners.local.slot import Slot, Start
 from penstock.runners.local.subtask import SubtaskId
+from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 
 
@@ -34,26 +37,26 @@ def test_what_was_in_flight_is_found_where_there_are_no_edges_any_more() -> None
     plan = sums()
     (task,) = whole(plan).tasks
     execution = TaskExecution(plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
-    row = (("a", 5), 0, (), None, 1)
+    bundle = Bundle([("a", 5)], 0)
     (name,) = {node.producer for node in plan.graph.pcollections.values() if node.producer.startswith("Create")}
     restored = Restored(0, 1)
-    restored.add([[Chunk("Sum", f"{IN_FLIGHT} from {name}", 7, [row])]], 1, 2)
+    restored.add([[Chunk("Sum", f"{BY_KEY} from {name}", None, list(encode_bundle(bundle)))]], 1, 2)
 
-    assert [row] == [found for _, rows in in_flight_within(execution, restored) for found in rows]
+    assert [list(bundle.rows())] == [list(found.rows()) for _, found in restored_within(execution, restored)]
 
 
 def test_a_view_is_taken_with_what_was_on_its_way_to_the_same_subtask() -> None:
     """Each subtask had all of the side input, but not the same part of it in flight."""
     parts = [
-        [Chunk("Limits", VIEW, None, "all")],
-        [Chunk("Limits", VIEW, None, "half"), Chunk("Limits", TO_ALL, None, ["rest"])],
+        [Chunk("Limits", VIEW, None, ["all"])],
+        [Chunk("Limits", VIEW, None, ["half"]), Chunk("Limits", TO_ALL, None, ["rest"])],
     ]
 
     def found(index: int, parallelism: int) -> list[Any]:
         restored = Restored(index, parallelism)
         for number, chunks in enumerate(parts):
             restored.add([chunks], number, 2)
-        return [restored.newest("Limits", VIEW), restored.newest("Limits", TO_ALL)]
+        return [restored.chained("Limits", VIEW), restored.newest("Limits", TO_ALL)]
 
     assert [["all"], []] == found(0, 2)
     assert [["half"], [["rest"]]] == found(1, 2)
