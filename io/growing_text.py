@@ -25,7 +25,10 @@ class ReadContinuouslyFromText(PTransform):
     A file is followed as it is appended to, and a file that turns up is followed from its
     beginning.  A line is read when what ends it is there.  A file that got shorter, or was
     replaced by another of its name, is a `SourceError`: what was read must stay as it was, so
-    that it can be read again after a failure.  A file may be removed once nobody needs it.
+    that it can be read again after a failure.  A file may be removed once nobody needs it, and
+    its name used again once that has been noticed, which takes `poll_interval`: what has the name then is
+    read from its beginning.  A file that is renamed to another name that matches is another file, and
+    read again: where logs are rotated, have the pattern match none of the names that they are rotated to.
 
     Args:
       file_pattern: see `FileSource`; it may match nothing yet.

@@ -38,9 +38,11 @@ class GrowingTextSource(UnboundedSource[Any]):
       times: when lines happened.
 
     The others are `TextSource`'s.  A last line that nothing ends is never read, not even when its
-    file is removed; a file that is removed ends its partition.  A compressed file can't be
-    followed, and is an error.
+    file is removed; a file that is removed ends its partition, and one that gets its name later
+    is read from its beginning.  A compressed file can't be followed, and is an error.
     """
+
+    reopens = True
 
     def __init__(
         self,

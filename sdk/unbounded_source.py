@@ -33,6 +33,9 @@ class UnboundedSource(ABC, Generic[T]):
         needn't start again with one that reads (`--recovery=region`).
       discovery_interval: every how many seconds new partitions are to be looked for; None
         where there will never be any.
+      reopens: whether a partition that is finished, and that `partitions` gives again, is another
+        of its name, such as a file that was removed and made anew; it is then read from its
+        beginning.
 
     >>> class Counter(UnboundedSource[int]):
     ...     def partitions(self):
@@ -57,6 +60,7 @@ class UnboundedSource(ABC, Generic[T]):
     replayable: bool = True
     repeatable: bool = False
     discovery_interval: float | None = None
+    reopens: bool = False
 
     @abstractmethod
     def partitions(self) -> Sequence[Any]:

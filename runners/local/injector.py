@@ -85,6 +85,7 @@ class Injector:
 
     def _open(self, position: PartitionPosition) -> None:
         partition, offset, watermark, is_finished = position
+        self._close(self._partitions.get(partition))
         reader = None if is_finished else self._guarded(lambda: self._source.open(partition, offset))
         self._partitions[partition] = _Partition(partition, reader, watermark)
 
@@ -92,10 +93,14 @@ class Injector:
         # The splits of a bounded source are what they were when it was first read.
         if not (is_restored and isinstance(self._source, BoundedPartitions)):
             for partition in self._guarded(self._source.partitions):
-                if partition not in self._partitions and self._is_mine(partition):
+                if self._is_mine(partition) and self._is_news(partition):
                     self._open(PartitionPosition(partition, None, MIN_MICROS, False))
         interval = self._source.discovery_interval
         self._discover_at = None if interval is None else now + int(interval * 1_000_000)
+
+    def _is_news(self, partition: Any) -> bool:
+        known = self._partitions.get(partition)
+        return known is None or (self._source.reopens and known.is_finished)
 
     # Reading
 
@@ -110,7 +115,7 @@ class Injector:
         for i in range(len(partitions)):
             partition = partitions[(self._next + i) % len(partitions)]
             reader = partition.reader
-            if reader is None:
+            if reader is None or partition.is_finished:
                 continue
             bundle = self._guarded(partial(reader.poll, max_elements, time))
             if bundle is not None and len(bundle):
@@ -179,14 +184,22 @@ class Injector:
         """A checkpoint with these positions is durable."""
         for position in positions:
             partition = self._partitions.get(position.partition)
-            if partition is not None and partition.reader is not None:
-                self._guarded(partial(partition.reader.acknowledge, position.offset))
+            if partition is None or partition.reader is None:
+                continue
+            self._guarded(partial(partition.reader.acknowledge, position.offset))
+            if position.is_finished and partition.is_finished:
+                # Nobody will ask it for anything any more, and a file that is gone takes up room while it is open.
+                self._close(partition)
 
     def close(self) -> None:
         """Close every reader."""
         for partition in self._partitions.values():
-            if partition.reader is not None:
-                partition.reader.close()
+            self._close(partition)
+
+    def _close(self, partition: _Partition | None) -> None:
+        if partition is not None and partition.reader is not None:
+            partition.reader.close()
+            partition.reader = None
 
     def _guarded(self, read: Callable[[], Any]) -> Any:
         try:

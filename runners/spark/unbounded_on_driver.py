@@ -37,7 +37,8 @@ class Admission:
 @attrs.define
 class _Partition:
     partition: Any
-    reader: UnboundedReader[Any]
+    # None once a committed batch says that it is finished.
+    reader: UnboundedReader[Any] | None
     offset: Any
     watermark: int = MIN_MICROS
     is_finished: bool = False
@@ -77,35 +78,35 @@ class UnboundedOnDriver:
         now = Timestamp.of_micros(into.now)
         self._discover(into.now)
         assert self._partitions is not None
-        active = [partition for partition in self._partitions.values() if not partition.is_finished]
+        active = [(p, p.reader) for p in self._partitions.values() if p.reader is not None and not p.is_finished]
         if not self.is_drained:
             left = admission.records
             self._turn += 1
             for i in range(len(active)):
-                partition = active[(self._turn + i) % len(active)]
+                partition, reader = active[(self._turn + i) % len(active)]
                 share = -(-left // (len(active) - i))
                 if share <= 0:
                     break
                 start = partition.offset
-                end = self._guarded(partial(partition.reader.admit, share, admission.bytes, now))
+                end = self._guarded(partial(reader.admit, share, admission.bytes, now))
                 if end != start:
                     into.readings.append(OffsetRange(self.label, partition.partition, start, end))
                     partition.offset = end
                     left -= share
         self._move(into, now, active)
 
-    def _move(self, into: Gathered, now: Timestamp, active: Sequence[_Partition]) -> None:
+    def _move(self, into: Gathered, now: Timestamp, active: Sequence[tuple[_Partition, UnboundedReader[Any]]]) -> None:
         holding = []
-        for partition in active:
-            if self._guarded(partition.reader.is_finished):
+        for partition, reader in active:
+            if self._guarded(reader.is_finished):
                 partition.is_finished = True
                 partition.watermark = MAX_MICROS
                 continue
-            partition.watermark = max(partition.watermark, self._guarded(partial(partition.reader.watermark, now)))
-            if self._guarded(partial(partition.reader.is_idle, now)):
+            partition.watermark = max(partition.watermark, self._guarded(partial(reader.watermark, now)))
+            if self._guarded(partial(reader.is_idle, now)):
                 continue
             holding.append(partition.watermark)
-            for share, micros in self._guarded(partial(partition.reader.watermarks, now)).items():
+            for share, micros in self._guarded(partial(reader.watermarks, now)).items():
                 known = into.percentiles.get(share)
                 into.percentiles[share] = micros if known is None else min(known, micros)
         if self.is_finished:
@@ -120,15 +121,20 @@ class UnboundedOnDriver:
         elif self._discover_at is None or now < self._discover_at or self.is_drained:
             return
         for partition in self._guarded(self._source.partitions):
-            if partition not in self._partitions:
+            known = self._partitions.get(partition)
+            if known is None or (self._source.reopens and known.is_finished):
                 self._open(partition, None, MIN_MICROS, False)
         interval = self._source.discovery_interval
         self._discover_at = None if interval is None else now + int(interval * 1_000_000)
 
     def _open(self, partition: Any, offset: Any, watermark: int, is_finished: bool) -> None:
         assert self._partitions is not None
-        reader = self._guarded(partial(self._source.open, partition, offset))
-        start = self._guarded(reader.offset) if offset is None else offset
+        before = self._partitions.get(partition)
+        if before is not None and before.reader is not None:
+            before.reader.close()
+        # What is finished may be gone.
+        reader = None if is_finished else self._guarded(partial(self._source.open, partition, offset))
+        start = self._guarded(reader.offset) if offset is None and reader is not None else offset
         self._partitions[partition] = _Partition(partition, reader, start, watermark, is_finished)
 
     # Where it stands
@@ -156,15 +162,20 @@ class UnboundedOnDriver:
     def acknowledge(self, position: Any) -> None:
         """A batch with this position is committed."""
         _, _, partitions = position
-        for partition, offset, _, _ in partitions:
+        for partition, offset, _, is_finished in partitions:
             own = (self._partitions or {}).get(partition)
-            if own is not None:
-                self._guarded(partial(own.reader.acknowledge, offset))
+            if own is None or own.reader is None:
+                continue
+            self._guarded(partial(own.reader.acknowledge, offset))
+            if is_finished and own.is_finished:
+                own.reader.close()
+                own.reader = None
 
     def close(self) -> None:
         """Close every reader."""
         for partition in (self._partitions or {}).values():
-            partition.reader.close()
+            if partition.reader is not None:
+                partition.reader.close()
         self._partitions = None
 
     def _guarded(self, read: Callable[[], Any]) -> Any:

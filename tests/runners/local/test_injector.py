@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
+from penstock.io.growing_text_source import GrowingTextSource
 from penstock.runners.local.injector import Injector, number_of
 from penstock.sdk.bundle import Bundle
+from penstock.sdk.event_time_reader import EventTimes
 from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
 from penstock.windowing import GLOBAL_WINDOW, FixedWindows, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
@@ -147,3 +150,65 @@ def test_what_comes_of_an_idle_source_alone_is_idle_and_is_not_when_that_goes_on
     found.run()
     assert not found[0, 0].execution.is_idle(edge.pcollection)
     assert 9 == found[1, 0].execution._edge_watermarks[edge.id]
+
+
+def following(pattern: Any) -> Injector:
+    """An injector of the lines of files, which looks for them each second."""
+    return injector_of(GrowingTextSource(str(pattern), 1.0, EventTimes()))  # type: ignore[arg-type]
+
+
+def lines_of(injector: Injector, now: int) -> list[Any]:
+    """What it gives in a second."""
+    values: list[Any] = []
+    while bundle := injector.poll(10, now * 1_000_000):
+        values += bundle.values
+    return values
+
+
+def test_a_file_that_gets_the_name_of_a_removed_one_is_read(tmp_path: Path) -> None:
+    """As where logs are rotated; it was taken for the one that had been read, and nothing of it came."""
+    path = tmp_path / "a.log"
+    path.write_text("old\n")
+    injector = following(tmp_path / "*.log")
+
+    assert ["old"] == lines_of(injector, 0)
+    path.rename(tmp_path / "a.log.1")
+    assert [] == lines_of(injector, 2)
+    path.write_text("new\n")
+    assert ["new"] == lines_of(injector, 4)
+    restored = injector_of(injector._source, positions=injector.positions())  # type: ignore[arg-type]
+    path.write_text("new\nand more\n")
+    assert ["and more"] == lines_of(restored, 6)
+    injector.close()
+    restored.close()
+
+
+def test_a_partition_that_is_over_and_given_again_is_no_news() -> None:
+    """Unless its source says that it is another of that name."""
+    source = Scripted(a={"values": [1], "over": True}, b={})
+    source.discovery_interval = 1.0
+    injector = injector_of(source)
+
+    assert [1] == lines_of(injector, 0)
+    assert [] == lines_of(injector, 2)
+    source.reopens = True
+    assert [1] == lines_of(injector, 4)
+
+
+def test_what_is_over_is_closed_when_a_checkpoint_knows_of_it(tmp_path: Path) -> None:
+    """A file that was removed takes up its room for as long as somebody has it open."""
+    path = tmp_path / "a.log"
+    path.write_text("one\n")
+    injector = following(path)
+    lines_of(injector, 0)
+    file = injector._partitions[str(path)].reader._file  # type: ignore[union-attr]
+    before = injector.positions()
+    path.unlink()
+    lines_of(injector, 2)
+
+    injector.acknowledge(before)
+    assert not file.closed
+    injector.acknowledge(injector.positions())
+    assert file.closed
+    assert [] == lines_of(injector, 4)
+    assert [(str(path), None, MAX_MICROS, True)] == injector.positions()

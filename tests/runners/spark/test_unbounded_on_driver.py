@@ -1,0 +1,61 @@
+"""An unbounded source's partitions on the driver of micro-batches.  No Spark runs here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from subtasks_by_hand import graph_of
+
+import penstock as beam
+from penstock.runners.spark.gathered import Gathered
+from penstock.runners.spark.unbounded_on_driver import Admission, UnboundedOnDriver
+
+
+def of_files(pattern: Path) -> UnboundedOnDriver:
+    """The lines of files, looked for each second."""
+    graph = graph_of(lambda p: p | beam.io.ReadContinuouslyFromText(str(pattern), poll_interval=1))
+    (step,) = graph.tasks[0].sources
+    return UnboundedOnDriver(step)
+
+
+def planned(source: UnboundedOnDriver, now: int) -> list[tuple[int, int]]:
+    """From where to where a batch would read, in bytes."""
+    gathered = Gathered(now * 1_000_000)
+    source.gather(gathered, Admission())
+    readings: list[Any] = gathered.readings
+    return [(reading.start[0], reading.end[0]) for reading in readings]
+
+
+def test_a_removed_file_does_not_keep_a_stream_from_going_on(tmp_path: Path) -> None:
+    """It was opened again at each start, which failed since it isn't there."""
+    path = tmp_path / "a.log"
+    path.write_text("one\n")
+    source = of_files(path)
+    assert [(0, 4)] == planned(source, 0)
+    path.unlink()
+    assert [] == planned(source, 2)
+    source.acknowledge(source.position())
+
+    again = of_files(path)
+    again.restore(source.position())
+    assert [] == planned(again, 4)
+    source.close()
+    again.close()
+
+
+def test_a_file_that_gets_the_name_of_a_removed_one_is_read(tmp_path: Path) -> None:
+    """From its beginning, also by a driver that goes on from before it was there."""
+    path = tmp_path / "a.log"
+    path.write_text("one\n")
+    source = of_files(path)
+    assert [(0, 4)] == planned(source, 0)
+    path.unlink()
+    planned(source, 2)
+    position = source.position()
+    path.write_text("another\n")
+
+    assert [(0, 8)] == planned(source, 4)
+    source.restore(position)
+    assert [(0, 8)] == planned(source, 4)
+    source.close()
