@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..execution.execution_graph import Edge, EdgeKind
+from ..execution.in_flight import on_the_way
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import NEWS, Chunk, in_flight, records_of
+from ..execution.task_snapshot import NEWS, Chunk, records_of
 from .alignment import Alignment
 from .channel import Channel, ChannelId
 from .loop_log import LoopLog
-from .messages import Barrier, BarrierKind, ClockMoved, Elements, Message, SignalCame
-from .overtaking import Overtaking
+from .messages import Barrier, BarrierKind, ClockMoved, Encoded, Message, SignalCame
+from .overtaking import Overtaking, as_it_is
 from .subtask_reports import Report, Settled, Snapshot
 from .subtask_snapshots import SubtaskSnapshots
 
@@ -66,11 +67,12 @@ class Barriers:
         return self._alignment.is_blocked(id)
 
     def taken(self, id: ChannelId, message: Message) -> None:
-        """A message has been taken from an input: it may be part of a snapshot that is under way."""
+        """A message is about to be taken from an input: it may be part of a snapshot that is under way."""
         if self._overtaking.is_under_way:
             self._overtaking.taken(id, message)
         if self._loop_log.is_logging(id):
-            self._loop_log.came_back(id, message)
+            for each in as_it_is(message):
+                self._loop_log.came_back(id, each)
 
     def came(self, id: ChannelId, barrier: Barrier) -> None:
         """A barrier has been taken from an input."""
@@ -143,9 +145,8 @@ class Barriers:
         chunks: list[Chunk] = []
         news: list[Message] = []
         for id, waiting in messages.items():
-            bundles = [message.bundle for message in waiting if isinstance(message, Elements)]
-            rows = [row for bundle in bundles for row in bundle.rows()]
-            chunks += in_flight(self._execution, self._edges[id.edge], rows)
+            blocks = [message.block for message in waiting if isinstance(message, Encoded)]
+            chunks += on_the_way(self._execution.plan, self._edges[id.edge], blocks)
             news += [message for message in waiting if isinstance(message, (ClockMoved, SignalCame))]
         if news:
             chunks.append(Chunk("", NEWS, None, news))

@@ -6,7 +6,8 @@ from collections import deque
 from itertools import islice
 from typing import NamedTuple
 
-from .messages import Barrier, BarrierKind, Message
+from ..execution.shuffle_blocks import decode_bundle
+from .messages import Barrier, BarrierKind, Elements, Encoded, Message
 
 # How many messages may wait in a channel before whoever sends them has to wait.
 CAPACITY = 32
@@ -59,8 +60,9 @@ class Channel:
         raise IndexError("no such barrier is there")
 
     def take(self) -> Message:
-        """The oldest message that waits."""
-        return self.queue.popleft()
+        """The oldest message that waits, decoded."""
+        message = self.queue.popleft()
+        return Elements(decode_bundle(message.block)) if type(message) is Encoded else message
 
     @property
     def is_full(self) -> bool:

@@ -24,6 +24,12 @@ class Elements(NamedTuple):
     first: int = 0
 
 
+class Encoded(NamedTuple):
+    """Elements as they came through a pipe, or would: nobody has looked at them yet."""
+
+    block: bytes
+
+
 class Resumed(NamedTuple):
     """So many elements of each origin were sent on this channel before what comes now."""
 
@@ -84,4 +90,4 @@ class Barrier(NamedTuple):
     epoch: int = 0
 
 
-Message: TypeAlias = Elements | Resumed | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier
+Message: TypeAlias = Elements | Encoded | Resumed | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier

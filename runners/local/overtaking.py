@@ -3,7 +3,7 @@
 Alignment makes a fast input wait for a slow one.  Here a subtask takes its snapshot as soon as the first
 barrier has come, wherever that is in its queue.  What was sent before the barrier on each input and
 has not been taken by then is *in flight*: it is processed as ever, and is also written down; after a
-failure it is processed first.
+failure it is processed first.  What has come from another process is still encoded, and is written as it came.
 
 >>> overtaking = Overtaking(["left", "right"])
 >>> overtaking.seen("left", 1, ["a"]), overtaking.is_complete
@@ -17,12 +17,12 @@ failure it is processed first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
-from copy import deepcopy
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
-from ..execution.folded_bundle import FoldedBundle
-from .messages import Elements
+from ..execution.shuffle_blocks import encode_bundle
+from .messages import Elements, Encoded
 
 
 class Overtaking:
@@ -51,13 +51,13 @@ class Overtaking:
             self._in_flight = {input: [] for input in self._inputs}
         if number == self._number and channel in self._waiting:
             self._waiting.discard(channel)
-            self._in_flight[channel].extend(map(as_it_is, ahead))
+            self._in_flight[channel].extend(chain.from_iterable(map(as_it_is, ahead)))
         return is_first
 
     def taken(self, channel: Hashable, message: Any) -> None:
-        """A message has been taken from an input."""
+        """A message is about to be taken from an input."""
         if channel in self._waiting:
-            self._in_flight[channel].append(as_it_is(message))
+            self._in_flight[channel].extend(as_it_is(message))
 
     @property
     def is_under_way(self) -> bool:
@@ -75,12 +75,9 @@ class Overtaking:
         return taken
 
 
-def as_it_is(message: Any) -> Any:
-    """A message that stays what it is now: accumulators may be changed by whoever they are given to."""
-    if isinstance(message, Elements) and type(message.bundle) is FoldedBundle:
-        bundle = message.bundle
-        values = [(key, deepcopy(folded)) for key, folded in bundle.values]
-        return message._replace(
-            bundle=FoldedBundle(values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
-        )
-    return message
+def as_it_is(message: Any) -> Iterator[Any]:
+    """A message that stays what it is now, as one or more: what elements hold may be changed by whoever takes them."""
+    if isinstance(message, Elements):
+        yield from map(Encoded, encode_bundle(message.bundle))
+    else:
+        yield message

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..execution.shuffle_blocks import decode_bundle, encode_bundle
 from .channel import Channel, ChannelId
-from .messages import Barrier, Elements, Message
+from .messages import Barrier, Elements, Encoded, Message
 
 _HEADER = struct.Struct(">IB")
 _ELEMENTS, _OTHER, _NUMBERED = 1, 2, 3
@@ -123,7 +123,7 @@ class ReceivingEnd(Channel):
             stop = start + _HEADER.size + length
             if stop > end:
                 break
-            message = message_of(kind, bytes(view[start + _HEADER.size : stop]))
+            message = arrived(kind, bytes(view[start + _HEADER.size : stop]))
             if isinstance(message, Barrier):
                 self.seen = message.number
             self.arrive(message)
@@ -147,6 +147,11 @@ def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:
             yield _NUMBERED, _NUMBER.pack(first, len(origin)) + origin + block
             if len(blocks) > 1:
                 first += len(decode_bundle(block))
+
+
+def arrived(kind: int, payload: bytes) -> Any:
+    """A payload as it waits for its turn: elements aren't decoded before that."""
+    return Encoded(payload) if kind == _ELEMENTS else message_of(kind, payload)
 
 
 def message_of(kind: int, payload: bytes) -> Any:

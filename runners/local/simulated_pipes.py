@@ -11,7 +11,7 @@ from typing import Any
 
 from .channel import Channel, ChannelId
 from .messages import Barrier, Message
-from .pipe_channel import message_of, payloads_of
+from .pipe_channel import arrived, payloads_of
 from .productions.production import Delivery, Taken
 
 
@@ -71,7 +71,7 @@ class Pipe:
         """Move one message on, if there is room for it, or an unaligned barrier is yet to come."""
         if not self.sending.frames or (self.receiving.is_full and self._seen >= expected):
             return False
-        message: Any = message_of(*self.sending.frames.popleft())
+        message: Any = arrived(*self.sending.frames.popleft())
         if isinstance(message, Barrier):
             self._seen = message.number
         self.receiving.arrive(message)

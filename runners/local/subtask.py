@@ -19,6 +19,7 @@ from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.clock import Clock
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task
 from ..execution.fusion import Grouping
+from ..execution.in_flight import restored_on, restored_within
 from ..execution.percentiles import Percentiles
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import (
@@ -28,8 +29,6 @@ from ..execution.task_snapshot import (
     Chunk,
     Restored,
     forget_changes,
-    in_flight_name,
-    in_flight_within,
 )
 from .barriers import Barriers
 from .channel import Channel, ChannelId
@@ -214,12 +213,10 @@ class Subtask:
             for message in news:
                 self._hear(message, None)
         for edge in self.task.inputs:
-            rows = [row for own in restored.newest(*in_flight_name(self.execution, edge)) for row in own]
-            if rows:
-                self._receivers[edge.id](Bundle(*map(list, zip(*rows, strict=True))))
-        for receiver, rows in in_flight_within(self.execution, restored):
-            if rows:
-                receiver(Bundle(*map(list, zip(*rows, strict=True))))
+            for bundle in restored_on(self.execution, edge, restored):
+                self._receivers[edge.id](bundle)
+        for receiver, bundle in restored_within(self.execution, restored):
+            receiver(bundle)
 
     # One thing at a time
 
@@ -264,8 +261,9 @@ class Subtask:
         """Take a message from an input, and do all that follows from it here."""
         if self._barriers.look_for_overtaking():
             return
-        message = self.inputs[id].take()
-        self._barriers.taken(id, message)
+        channel = self.inputs[id]
+        self._barriers.taken(id, channel.queue[0])
+        message = channel.take()
         if isinstance(message, Elements):
             bundle = message.bundle if message.origin is None else self._fresh(id, message)
             if bundle is not None:

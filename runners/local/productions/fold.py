@@ -14,12 +14,14 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
+from ....sdk.bundle import Bundle
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
+from ...execution.in_flight import by_key_group
 from ...execution.partitioning import owner
 from ...execution.production_log import ProductionLog
 from ...execution.seen_ids import SeenIds
-from ...execution.task_snapshot import NEWS, Chunk, on_the_way, records_of
+from ...execution.task_snapshot import NEWS, Chunk, records_of
 from ..channel import ChannelId
 from ..messages import ClockMoved, Elements, Message, SignalCame
 from ..pipe_channel import message_of
@@ -79,7 +81,7 @@ def _in_flight(
 ) -> Iterator[tuple[SubtaskId, list[Chunk]]]:
     """By receiver, the elements, and the news, that it has not taken."""
     ends = {edge.id: (task.id, edge) for task in execution_graph.tasks for edge in task.inputs}
-    rows: defaultdict[tuple[SubtaskId, int], list[object]] = defaultdict(list)
+    bundles: defaultdict[tuple[SubtaskId, int], list[Bundle]] = defaultdict(list)
     news: dict[SubtaskId, list[Message]] = {}
     for replay in replays.values():
         for channel in replay.outputs:
@@ -87,14 +89,14 @@ def _in_flight(
             told: list[Message] = []
             for message in _untaken(replay, replays[target], channel):
                 if isinstance(message, Elements):
-                    rows[target, channel.edge] += message.bundle.rows()
+                    bundles[target, channel.edge].append(message.bundle)
                 elif isinstance(message, (ClockMoved, SignalCame)):
                     told.append(message)
             # On every channel comes the same; one may be behind another.
             if len(told) > len(news.get(target, ())):
                 news[target] = told
-    for (target, edge), own in rows.items():
-        yield target, on_the_way(execution_graph.plan, ends[edge][1], own)
+    for (target, edge), own in bundles.items():
+        yield target, by_key_group(execution_graph.plan, ends[edge][1], own)
     for target, told in news.items():
         yield target, [Chunk("", NEWS, None, told)]
 
