@@ -37,6 +37,16 @@ def test_names_are_imported_from_where_beam_has_them() -> None:
     assert beam.BatchElements is BatchElements
 
 
+def test_what_a_splittable_dofn_needs_is_at_the_root() -> None:
+    """As in Beam, whose users write `beam.RestrictionProvider`."""
+    from penstock.transforms.core import RestrictionProvider, WatermarkEstimatorProvider
+
+    assert (RestrictionProvider, WatermarkEstimatorProvider) == (
+        beam.RestrictionProvider,
+        beam.WatermarkEstimatorProvider,
+    )
+
+
 def test_a_runner_can_be_given_as_beam_names_it() -> None:
     """Its class; what it is called in Beam is the local runner here."""
     from penstock.runners.direct.direct_runner import DirectRunner
