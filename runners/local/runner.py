@@ -12,6 +12,7 @@ from ...sdk.options import PipelineOptions, StreamingOptions
 from ...sdk.runner import FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
+from ..execution.streaming_flags import check_streaming_flags
 from .execution import LocalExecution
 
 
@@ -23,6 +24,7 @@ class LocalStreamingRunner(Runner):
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end, and raise what made it fail."""
         refuse_frames(graph, self.name)
+        check_streaming_flags(options)
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()
@@ -70,7 +72,7 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
     return bool(
         graph.unbounded_reads()
         or streaming.parallelism > 1
-        or streaming.checkpoint_dir
+        or streaming.checkpoint_dir is not None
         or streaming.delivery != "barriers"
         or streaming.recovery != "graph"
         or streaming.metrics_port is not None

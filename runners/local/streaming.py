@@ -25,6 +25,7 @@ from ..execution.disk import Disk, disk_of
 from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
 from ..execution.snapshot_store import SnapshotStore
+from ..execution.streaming_flags import check_streaming_flags, refuse_memory
 from .coordinator import CheckpointSettings
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
@@ -52,15 +53,9 @@ _BY_DRAINING = "the pipeline reads nothing more, and finishes what it has"
 
 def job_of(graph: Graph, options: PipelineOptions) -> Job:
     """The job that the flags describe.  Raises `OptionsError` for flags that contradict each other."""
+    check_streaming_flags(options)
     streaming = options.view_as(StreamingOptions)
     parallelism, workers = streaming.parallelism, streaming.workers
-    for name in ("parallelism", "workers", "checkpoint_retention"):
-        value = getattr(streaming, name)
-        if value is not None and value < 1:
-            raise OptionsError(f"option --{name}: expected at least 1, got {value}")
-    for name in ("checkpoint_interval", "checkpoint_timeout", "worker_timeout"):
-        if getattr(streaming, name) <= 0:
-            raise OptionsError(f"option --{name}: expected more than 0 seconds, got {getattr(streaming, name)}")
     if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
         raise OptionsError(
             f"option --checkpoint_mode=unaligned: barriers don't overtake in a loop, and {loops[0].label} is one; "
@@ -74,6 +69,8 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     plan = fuse(committing_often(graph) if often else graph, _never)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
+    if slots > 1:
+        refuse_memory(streaming.checkpoint_dir, f"{slots} workers would each have their own")
     runs: Workers = WorkersInThisProcess(time_of_day) if slots == 1 else _processes(slots, streaming)
     settings = JobSettings(
         CheckpointSettings(

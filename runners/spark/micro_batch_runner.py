@@ -17,6 +17,7 @@ from ...sdk.unbounded_source import UnboundedSource
 from ..execution.background_run import BackgroundRun
 from ..execution.fusion import fuse
 from ..execution.progress import progress_of
+from ..execution.streaming_flags import check_streaming_flags, refuse_memory
 from .commit_points import Reached, go_on
 
 if TYPE_CHECKING:
@@ -49,8 +50,10 @@ class SparkMicroBatchRunner(Runner):
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
         refuse_frames(graph, self.name)
         _check_clock(graph)
+        check_streaming_flags(options)
         settings = _settings_of(options, self._reached)
         streaming = options.view_as(StreamingOptions)
+        refuse_memory(streaming.checkpoint_dir, "executors write there as well")
         for read in graph.unbounded_reads():
             primitive = read.primitive
             if isinstance(primitive, Read) and isinstance(primitive.source, UnboundedSource):

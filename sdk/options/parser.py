@@ -57,6 +57,13 @@ class OptionsParser(argparse.ArgumentParser):
                 action.default = default
         return {name: value for name, value in values.items() if name in names}
 
+    def check_choices(self, given: dict[str, Any]) -> None:
+        """Raises `OptionsError` for an option, however it was given, that is none of its choices."""
+        for action in self._actions:
+            value = given.get(action.dest)
+            if value is not None and action.nargs is None and not isinstance(value, list):
+                self._check_value(action, value)
+
     def _parse(self, arguments: list[str]) -> argparse.Namespace:
         try:
             return self.parse_known_args(arguments)[0]

@@ -221,6 +221,7 @@ def _read(view: type[PipelineOptions], flags: list[str], given: dict[str, Any], 
         return {}
     for name, value in parser.given(flags).items():
         given.setdefault(name, value)
+    parser.check_choices(given)
     missing = [flag for name, flag in parser.required.items() if name not in given]
     if missing and check_required:
         raise OptionsError(f"{view.__name__}: the option {missing[0]} is required and was not given")
