@@ -54,7 +54,7 @@ def list_command(directory: str) -> None:
         numbers = (str(len(each.parts)), str(len(files)), size)
         rows.append((str(each.epoch), each.kind.value, committed_at(each), *numbers, note))
     if len(rows) == 1:
-        _fail(f"{directory}: no checkpoints")
+        _fail(_nothing_in(directory))
     widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
     for *row, note in rows:
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
@@ -72,7 +72,7 @@ def show(directory: str, epoch: int | None) -> None:
                 _fail(f"epoch {found.name.epoch} is damaged: {found.damage}")
             click.echo(described(found.checkpoint))
             return
-    _fail(f"{directory}: no checkpoint" + ("s" if epoch is None else f" of epoch {epoch}"))
+    _fail(_nothing_in(directory, epoch))
 
 
 @checkpoints.command()
@@ -86,7 +86,7 @@ def verify(directory: str, epoch: int | None) -> None:
     store = store_of(directory)
     chosen = [found for found in store.found() if epoch in (None, found.name.epoch)]
     if not chosen:
-        _fail(f"{directory}: no checkpoint" + ("s" if epoch is None else f" of epoch {epoch}"))
+        _fail(_nothing_in(directory, epoch))
     damaged = 0
     for found in chosen:
         damage = store.damage_of(found)
@@ -136,6 +136,19 @@ def _ask(directory: str, wish: str, timeout: float) -> None:
     if not answer.is_done:
         _fail(f"{directory}: {answer.text}")
     click.echo(answer.text)
+
+
+def _nothing_in(directory: str, epoch: int | None = None) -> str:
+    from ..runners.execution.disk import disk_of
+    from ..runners.local.productions.job import OWNER
+
+    directory = directory.rstrip("/")
+    if disk_of(directory).exists(f"{directory}/{OWNER}"):
+        return (
+            f"{directory}: the logs of a stream with --delivery=strong or weak, which has no checkpoints; its "
+            f"savepoints are in {directory}/savepoints"
+        )
+    return f"{directory}: no checkpoint" + ("s" if epoch is None else f" of epoch {epoch}")
 
 
 def store_of(directory: str) -> SnapshotStore:

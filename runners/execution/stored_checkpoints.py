@@ -178,7 +178,8 @@ def trusted(disk: Disk, *paths: str) -> None:
             raise UntrustedSnapshotError(
                 f"{path}: checkpoints are pickled, and reading one runs what whoever wrote it has put there; but "
                 f"{reason}. Expected a directory that only this user can write to: chown or chmod it (go-w), or, if "
-                "all who can write there are trusted, say allow_untrusted=True"
+                "all who can write there are trusted, say --allow_untrusted_checkpoints (a SnapshotStore is told by "
+                "allow_untrusted=True)"
             )
 
 

@@ -152,9 +152,26 @@ def ask(
     Args:
       timeout: seconds until it is given up.
 
-    Raises `PenstockError` if nobody answers in time; a request that nobody has taken is withdrawn.
+    Raises `PenstockError` if nobody answers in time, or can be asked there; a request that nobody has taken is
+    withdrawn.
     """
-    directory = directory.rstrip("/")
+    try:
+        return _ask(disk, directory.rstrip("/"), wish, timeout, sleep, clock)
+    except OSError as error:
+        raise PenstockError(
+            f"{directory}: nothing can be asked there: {error}; expected a running job's --checkpoint_dir, and leave "
+            "to write in it"
+        ) from error
+
+
+def _ask(
+    disk: Disk,
+    directory: str,
+    wish: Wish,
+    timeout: float,
+    sleep: Callable[[float], Any],
+    clock: Callable[[], float],
+) -> Answer:
     if not disk.list(directory):
         raise PenstockError(f"{directory}: no checkpoints are here; expected a running job's --checkpoint_dir")
     id = fresh_token()

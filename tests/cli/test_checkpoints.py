@@ -130,3 +130,29 @@ def test_a_place_that_cannot_be_reached_is_an_error_in_a_line(penstock: Penstock
     assert 1 == ran.returncode
     assert ran.stderr.startswith("SnapshotError: 'carrier://pigeon' can't be reached: ")
     assert 1 == len(ran.stderr.splitlines())
+
+
+@pytest.mark.parametrize("name", ["list", "show", "verify"])
+def test_logs_of_productions_are_told_from_a_directory_with_nothing_in_it(
+    name: str, tmp_path: pathlib.Path, command: Command
+) -> None:
+    """A stream with --delivery=strong has no checkpoints, but it isn't nothing."""
+    (tmp_path / "productions.json").write_text("{}")
+    ran = command(name, str(tmp_path))
+
+    assert 1 == ran.exit_code
+    assert f"{tmp_path}: the logs of a stream with --delivery=strong or weak, which has no checkpoints" in ran.output
+    assert f"its savepoints are in {tmp_path}/savepoints" in ran.output
+
+
+@pytest.mark.parametrize("name", ["savepoint", "drain", "cancel"])
+def test_a_place_where_nothing_can_be_asked_is_an_error_in_a_line(
+    name: str, tmp_path: pathlib.Path, command: Command
+) -> None:
+    """Such as a file; it was a traceback."""
+    (tmp_path / "file").write_text("")
+    ran = command(name, f"{tmp_path}/file")
+
+    assert 1 == ran.exit_code
+    assert ran.output.startswith(f"PenstockError: {tmp_path}/file: nothing can be asked there: [Errno 20] Not a")
+    assert 1 == len(ran.output.splitlines())
