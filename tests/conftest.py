@@ -15,6 +15,7 @@ import cloudpickle
 import hypothesis
 import pytest
 import spark_beside
+import spark_programs
 from capabilities import Capabilities
 from servers.postgresql import PostgreSQL, running_postgresql, why_there_is_no_postgresql
 from servers.spark_standalone import running_cluster
@@ -79,6 +80,8 @@ def pipeline(make_pipeline: Callable[..., Any]) -> Any:
 # --- Spark
 
 SPARK_FIXTURES = {"spark", "standalone_cluster"}
+
+os.environ["SPARK_CONF_DIR"] = str(spark_programs.CONF)
 
 
 def why_there_is_no_spark() -> str | None:

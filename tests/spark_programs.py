@@ -11,13 +11,16 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "runners" / "spark" / "programs"
 
+# The value of SPARK_CONF_DIR for all that tests start: settings for short lives, and none of this machine's own.
+CONF = Path(__file__).parent / "servers" / "spark_conf"
+
 
 def environment(**more: str) -> dict[str, str]:
     """This process's, without what the `spark` fixture has added to it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     # Programs are started where this interpreter is the first, as where its environment was activated.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "PATH": path, **more}
+    return {**kept, "SPARK_CONF_DIR": str(CONF), "SPARK_LOCAL_IP": "127.0.0.1", "PATH": path, **more}
 
 
 def run_program(directory: Path, name: str, *flags: str, submit: Sequence[str] | None = None) -> str:

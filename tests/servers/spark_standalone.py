@@ -28,6 +28,8 @@ class Daemon:
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
+            # As in spark_conf/spark-defaults.conf, which these don't read.
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
         }
         self.name = name
         self.log = directory / f"{name}.log"

@@ -101,8 +101,7 @@ def test_a_pipeline_runs_on_spark_without_a_java_on_the_machine(tmp_path: Path) 
             if tool != "java" and not (tools / tool).exists():
                 (tools / tool).symlink_to(Path(directory) / tool)
     environ = {"PATH": str(tools), "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
-    if "PYTHONPATH" in os.environ:
-        environ["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    environ |= {name: os.environ[name] for name in ("PYTHONPATH", "SPARK_CONF_DIR") if name in os.environ}
     ran = subprocess.run(
         [sys.executable, "-c", SMALL_PIPELINE, tmp_path / "counts"],
         env=environ,
