@@ -125,7 +125,7 @@ class Stream:
         return Job(
             graph,
             workers,
-            JobSettings(CheckpointSettings(interval=1_000), **settings),
+            JobSettings(CheckpointSettings(interval=1_000, min_pause=0), **settings),
             SnapshotStore(self.disk, str(self.checkpoints)),
             world.clock,
             world.sleep,

@@ -90,7 +90,7 @@ class InSimulation(LocalStreamingRunner):
         job = Job(
             cut(fuse(graph, lambda _: False), self.parallelism),
             SimulatedWorkers(self.parallelism, world),
-            JobSettings(CheckpointSettings(interval=20_000), restarts=Restarts(0)),
+            JobSettings(CheckpointSettings(interval=20_000, min_pause=0), restarts=Restarts(0)),
             SnapshotStore(disk, "checkpoints", token=world.token, now=lambda: world.now / 1_000_000),
             world.clock,
             world.sleep,

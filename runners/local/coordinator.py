@@ -18,6 +18,9 @@ from typing import Any
 
 import attrs
 
+# Of pauses that nobody has asked for, in microseconds.
+_LONGEST_PAUSE = 1_000_000
+
 
 @attrs.frozen
 class CheckpointSettings:
@@ -26,12 +29,13 @@ class CheckpointSettings:
     Attributes:
       interval: from the beginning of one to that of the next; None for never.
       timeout: one that takes longer has failed.
-      min_pause: from the end of one to the beginning of the next, at least.
+      min_pause: from the end of one to the beginning of the next, at least; None for as long as the last one took,
+        up to a second: so that checkpoints don't take all the time, however short the interval is.
     """
 
     interval: int | None = None
     timeout: int = 600_000_000
-    min_pause: int = 0
+    min_pause: int | None = None
 
 
 class Coordinator:
@@ -82,5 +86,8 @@ class Coordinator:
     def over(self, now: int) -> None:
         """The checkpoint under way is complete, or has failed."""
         self.epoch = None
-        if self._settings.interval is not None:
-            self._next = max(self.began + self._settings.interval, now + self._settings.min_pause)
+        settings = self._settings
+        if settings.interval is None:
+            return
+        pause = min(now - self.began, _LONGEST_PAUSE) if settings.min_pause is None else settings.min_pause
+        self._next = max(self.began + settings.interval, now + pause)

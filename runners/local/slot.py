@@ -48,6 +48,9 @@ SINKS = "sinks"
 # in microseconds: small bundles wait so long for each other.
 _TURN, _PATIENCE = 8, 5_000
 
+# How often, in microseconds, a slot that is never idle looks at what time has made due.
+_TICK = 10_000
+
 # How many entries are let go at a time: two milliseconds' worth, and more than a bundle can change.  As many for each
 # snapshot that there is more, or at full speed they would pile up.
 _LET_GO = 20_000
@@ -129,6 +132,9 @@ class Slot:
       channels: a channel for each id that begins or ends here.
       report: called with what the process that runs the pipeline has to know.
       clock: microseconds since 1970.
+
+    Attributes:
+      has_stopped: whether it was told to, and there is nothing left to do.
     """
 
     def __init__(
@@ -156,6 +162,8 @@ class Slot:
         self._forgotten: list[dict[Any, None]] = []
         # The steps that something is kept of in each subtask's part.
         self._labels: dict[SubtaskId, dict[str, None]] = {}
+        self.has_stopped = False
+        self._ticks_at = 0
         self._ids = tuple(ids)
         for id in ids:
             self._make(id, start, channels)
@@ -276,7 +284,14 @@ class Slot:
             for subtask in list(reversed(self.subtasks.values())):
                 with self._acting(subtask.id):
                     done |= self._turn(subtask)
+        if done:
+            self._tick_while_busy()
         return done
+
+    def _tick_while_busy(self) -> None:
+        """Some may have nothing to do but for what time makes due, however busy the others are."""
+        if not self._start.has_script and self._clock() >= self._ticks_at:
+            self.tick()
 
     def _turn(self, subtask: Subtask) -> bool:
         """A subtask's turn: a few things, or what takes a few milliseconds; whether there was anything to do."""
@@ -318,6 +333,7 @@ class Slot:
     def tick(self) -> None:
         """Time has passed: look at timers, and at the sources' watermarks."""
         self._tick()
+        self._ticks_at = self._clock() + _TICK
         for subtask in list(self.subtasks.values()):
             if subtask.injectors or self._is_due(subtask):
                 with self._acting(subtask.id):
@@ -338,6 +354,7 @@ class Slot:
             with self._acting(id):
                 self._obey(id, subtask, command)
         if isinstance(command, Stop):
+            self.has_stopped = True
             self._report((None, Stopped(sum_of(self._tallies.values()))))
 
     def _obey(self, id: SubtaskId, subtask: Subtask, command: Command) -> None:

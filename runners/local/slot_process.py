@@ -15,7 +15,7 @@ from ..execution.execution_graph import ExecutionGraph
 from ..execution.garbage import look_rarely_for_garbage
 from ..execution.remote_error import remote
 from .channel import Channel, ChannelId
-from .commands import Failed, Inject, Report, Rewind, Stop
+from .commands import Failed, Inject, Pause, Report, Rewind, Stop
 from .conversation import Conversation
 from .handing_over import take_over
 from .messages import BarrierKind
@@ -203,3 +203,6 @@ class SlotProcess:
                 self._expected = command.barrier.number
             if isinstance(command, Stop):
                 self._is_over = True
+            if isinstance(command, Pause) and not command.is_paused:
+                # Who may go on does something before it is told to wait again, however soon that is.
+                return

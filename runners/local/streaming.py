@@ -24,13 +24,14 @@ from ..execution.clock import time_of_day
 from ..execution.disk import Disk, disk_of
 from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
+from ..execution.production_logs import OWNER
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.streaming_flags import check_streaming_flags, refuse_memory
 from .coordinator import CheckpointSettings
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings
 from .job_progress import JobProgress
-from .productions.job import OWNER, ProductionJob, Productions
+from .productions.job import ProductionJob, Productions
 from .requests import Answer, Inbox
 from .restarts import Restarts
 from .signals import stopping_on_signals
@@ -56,6 +57,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     check_streaming_flags(options)
     streaming = options.view_as(StreamingOptions)
     parallelism, workers = streaming.parallelism, streaming.workers
+    pause = streaming.checkpoint_min_pause
     if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
         raise OptionsError(
             f"option --checkpoint_mode=unaligned: barriers don't overtake in a loop, and {loops[0].label} is one; "
@@ -76,7 +78,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         CheckpointSettings(
             interval=_micros(streaming.checkpoint_interval),
             timeout=_micros(streaming.checkpoint_timeout),
-            min_pause=_micros(streaming.checkpoint_min_pause),
+            min_pause=None if pause is None else _micros(pause),
         ),
         unaligned=streaming.checkpoint_mode == "unaligned",
         stops_the_world=streaming.checkpoint_mode == "synchronous",

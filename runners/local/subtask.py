@@ -354,9 +354,7 @@ class Subtask:
         if self._is_paused:
             return False
         now = self._clock.now
-        for injector in self.injectors:
-            if injector.is_finished:
-                continue
+        for injector in [injector for injector in self.injectors if not injector.is_finished]:
             bundle = injector.poll(BUNDLE_SIZE, now)
             if bundle is not None:
                 if self._numbering is not None:
@@ -365,6 +363,10 @@ class Subtask:
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self.execution.dataflow.send_to(injector.output)(bundle)
+                self._moved()
+                return True
+            if injector.is_finished:
+                # That is news too, and nobody may be idle for as long as it would otherwise wait.
                 self._moved()
                 return True
         for script in self.scripts:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..execution.execution_graph import ExecutionGraph
 from .channel import Channel, ChannelId
-from .commands import Command, Counted, Report, Rewind
+from .commands import Command, Counted, Pause, Report, Rewind
 from .slot import Slot, Start
 from .subtask import SubtaskId
 
@@ -123,19 +123,21 @@ class WorkersInThisProcess(Workers):
 
     def send(self, command: Command) -> None:
         self.slot.obey(command)
+        if isinstance(command, Pause) and not command.is_paused:
+            # Who may go on does something before it is told to wait again, however soon that is.
+            self.slot.work()
 
     def poll(self, seconds: float) -> list[Report]:
         until = time.monotonic() + seconds
-        while not self._reports:
-            if not self.slot.work():
+        # Also where there is something to hear everybody has a turn, or checkpoints alone could keep this busy.
+        while not self.slot.has_stopped:
+            worked = self.slot.work()
+            if not worked:
                 self.slot.tick()
-                if self._reports:
-                    break
-                if time.monotonic() >= until:
-                    break
-                self._sleep(IDLE)
-            elif time.monotonic() >= until:
+            if self._reports or time.monotonic() >= until:
                 break
+            if not worked:
+                self._sleep(IDLE)
         taken, self._reports[:] = list(self._reports), []
         return taken
 

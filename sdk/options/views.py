@@ -116,7 +116,8 @@ class StreamingOptions(PipelineOptions):
         add("--checkpoint_dir", help="Where checkpoints are kept, and found again by the next start: a path or URL.")
         add("--checkpoint_interval", type=float, default=10.0, help="Seconds from one checkpoint to the next.")
         add("--checkpoint_timeout", type=float, default=600.0, help="Seconds until a checkpoint has failed.")
-        add("--checkpoint_min_pause", type=float, default=0.0, help="Seconds between checkpoints, at least.")
+        help = "Seconds between checkpoints, at least; as long as the last one took, up to one, when not given."
+        add("--checkpoint_min_pause", type=float, help=help)
         add("--checkpoint_retention", type=int, default=3, help="How many checkpoints are kept.")
         modes = ["aligned", "unaligned", "synchronous"]
         add("--checkpoint_mode", choices=modes, default="aligned", help="How barriers are dealt with.")

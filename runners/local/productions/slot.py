@@ -218,6 +218,8 @@ class ProductionSlot(Slot):
                     if not self.producers[id].step():
                         break
                     done = True
+        if done:
+            self._tick_while_busy()
         return done
 
     def _last_first(self) -> Iterable[SubtaskId]:

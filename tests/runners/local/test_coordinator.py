@@ -37,7 +37,7 @@ def test_there_is_one_at_a_time() -> None:
     with pytest.raises(AssertionError):
         own.begin(2, 500)
     own.over(500)
-    assert own.is_due(500)
+    assert own.is_due(900)
 
 
 def test_between_two_there_is_a_pause() -> None:
@@ -46,6 +46,25 @@ def test_between_two_there_is_a_pause() -> None:
     own.begin(1, 100)
     own.over(190)
     assert [False, True] == [own.is_due(now) for now in (269, 270)]
+
+
+def test_unless_something_else_is_asked_for_the_pause_is_as_long_as_the_last_one_took() -> None:
+    """So at most half of the time goes into checkpoints; but nobody waits for more than a second."""
+    own = coordinator()
+    own.begin(1, 100)
+    own.over(400)
+    assert [False, True] == [own.is_due(now) for now in (699, 700)]
+    own.begin(2, 1000)
+    own.over(5_001_000)
+    assert [False, True] == [own.is_due(now) for now in (6_000_999, 6_001_000)]
+
+
+def test_who_asks_for_no_pause_has_none() -> None:
+    """The next one is due at once, if the interval is over."""
+    own = coordinator(min_pause=0)
+    own.begin(1, 100)
+    own.over(400)
+    assert own.is_due(400)
 
 
 def test_it_is_complete_when_everybody_has_acknowledged_it_once() -> None:

@@ -306,29 +306,36 @@ def test_a_savepoint_of_a_job_that_has_ended_is_an_error(tmp_path: pathlib.Path)
 def test_a_bounded_pipeline_that_is_stopped_goes_on_from_its_savepoint(tmp_path: pathlib.Path) -> None:
     """The same, in the main thread; its state says that it isn't done."""
     program = """
+import os
 import time
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 
-def slowly(n):
-    time.sleep(0.01)
-    print("seen", flush=True)
+def row(n):
+    if n == 0:
+        print("seen", flush=True)
+        while not os.path.exists("told"):
+            time.sleep(0.01)
+        # The job looks up after a twentieth of a second.
+        time.sleep(0.1)
     return {"n": n}
 
 if __name__ == "__main__":
     with beam.Pipeline(options=PipelineOptions(checkpoint_interval=0.05)) as p:
-        numbers = p | beam.Create(range(300))
-        _ = numbers | beam.Map(slowly) | beam.io.WriteToSQLite("out.db", "numbers", columns=["n"], count_column="times")
+        # More bundles than are read before the job looks up.
+        numbers = [p | f"Create {i}" >> beam.Create(range(30 * i, 30 * i + 30)) for i in range(20)] | beam.Flatten()
+        _ = numbers | beam.Map(row) | beam.io.WriteToSQLite("out.db", "numbers", columns=["n"], count_column="times")
     print("after the pipeline:", p.result.state)
 """
     with RunningProgram(tmp_path, program, "--checkpoint_dir=kept") as running:
         running.wait_until(lambda: "seen" in running.log, "an element")
         running.signal(signal.SIGTERM)
+        (tmp_path / "told").touch()
         assert 0 == running.ended()
         state = running.log.splitlines()[-1]
     with RunningProgram(tmp_path, program, "--checkpoint_dir=kept") as running:
         assert 0 == running.ended()
         assert "after the pipeline: DONE" == running.log.splitlines()[-1]
     rows = sqlite3.connect(tmp_path / "out.db").execute("SELECT n, times FROM numbers ORDER BY n").fetchall()
-    assert [(n, 1) for n in range(300)] == rows
+    assert [(n, 1) for n in range(600)] == rows
     assert "after the pipeline: CANCELLED" == state

@@ -1,0 +1,104 @@
+"""What ends is told at once, and what time makes due is done: however busy everybody is."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from itertools import count
+
+import pytest
+from subtasks_by_hand import ByHand, graph_of
+
+import penstock as beam
+from penstock.runners.execution.clock import time_of_day
+from penstock.runners.execution.disk import LocalDisk
+from penstock.runners.execution.execution_graph import cut
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.local.channel import Channel, ChannelId
+from penstock.runners.local.coordinator import CheckpointSettings
+from penstock.runners.local.forked_workers import ForkedWorkers
+from penstock.runners.local.job import Job, JobSettings
+from penstock.runners.local.slot import Start
+from penstock.runners.local.subtask import Completed
+from penstock.runners.local.workers import Workers, WorkersInThisProcess, ids_of
+from penstock.sdk.bundle import BUNDLE_SIZE
+
+
+class TooManyError(Exception):
+    """So many checkpoints, and the job hasn't ended."""
+
+
+class CountingStore(SnapshotStore):
+    """Takes so many checkpoints, and no more."""
+
+    most = 100
+
+    def begin(self, epoch: int) -> None:
+        if epoch > self.most:
+            raise TooManyError
+        super().begin(epoch)
+
+
+@pytest.mark.parametrize("mode", ["aligned", "unaligned", "synchronous"])
+@pytest.mark.parametrize(("parallelism", "processes"), [(1, 1), (2, 1), (2, 2)])
+def test_what_ends_does_so_when_the_next_checkpoint_is_always_due(
+    tmp_path: pathlib.Path, mode: str, parallelism: int, processes: int
+) -> None:
+    """Of two checkpoints the second follows the first at once, so nobody is ever idle."""
+    p = beam.Pipeline()
+    numbers = p | beam.Create(list(range(3 * BUNDLE_SIZE)))
+    _ = numbers | beam.Map(lambda n: (n % 3, n)) | beam.CombinePerKey(sum) | beam.io.WriteToText(str(tmp_path / "sums"))
+    workers: Workers = WorkersInThisProcess(time_of_day) if processes == 1 else ForkedWorkers(processes, time_of_day)
+    settings = JobSettings(
+        CheckpointSettings(interval=1, min_pause=0),
+        unaligned=mode == "unaligned",
+        stops_the_world=mode == "synchronous",
+    )
+    graph = cut(fuse(p.graph(), lambda grouping: False), parallelism)
+
+    store = CountingStore(LocalDisk(), str(tmp_path / "kept"))
+    # How many turns a process has meanwhile is for the machine to say.
+    store.most *= 1 if processes == 1 else 10
+
+    job = Job(graph, workers, settings, store, time_of_day, time.sleep)
+    job.run()
+
+    assert "DONE" == job.state
+    sums = [line for file in tmp_path.glob("sums*") for line in file.read_text().splitlines()]
+    assert sorted(str((key, sum(range(key, 3 * BUNDLE_SIZE, 3)))) for key in range(3)) == sorted(sums)
+
+
+def test_the_end_of_a_source_is_a_step() -> None:
+    """Nobody has to be idle for it."""
+    subtasks = ByHand(graph_of(lambda p: p | beam.Create([1, 2]) | beam.Map(print), parallelism=1))
+    steps = []
+    while subtasks[0, 0].step():
+        steps.append([type(news) for _, news in subtasks.reports])
+    assert [[], [Completed]] == steps
+
+
+def test_what_time_makes_due_is_done_while_others_are_busy() -> None:
+    """A window ends in which nothing more comes, in a slot of which another subtask never has nothing to do."""
+    p = beam.Pipeline()
+    _ = p | "Busy" >> beam.io.GenerateSequence(0) | "Drop" >> beam.Filter(lambda n: False)
+    quiet = p | "Quiet" >> beam.io.GenerateSequence(0, 10**9, 1, 3600, start_time=0)
+    windowed = quiet | beam.WindowInto(beam.window.FixedWindows(1)) | beam.Map(lambda n: ("key", n))
+    _ = windowed | "Sum" >> beam.CombinePerKey(sum)
+    graph = cut(fuse(p.graph(), lambda grouping: False), parallelism=2)
+    times = count(0, 10_000)
+    channels: dict[ChannelId, Channel] = {}
+
+    def channel(id: ChannelId) -> Channel:
+        return channels.setdefault(id, Channel(id))
+
+    slot = Start(None, None, "", "attempt").slot(
+        graph, ids_of(graph), channel, lambda report: None, lambda: next(times)
+    )
+    slot.start()
+    for _ in range(100):
+        # It is never idle.
+        assert slot.work()
+    watermarks = slot.counted().watermarks
+    slot.abandon()
+    assert watermarks["Sum"] > 1_000_000
