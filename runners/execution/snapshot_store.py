@@ -83,6 +83,9 @@ class SnapshotStore:
       token: makes hexadecimal digits that nobody else has.
       now: seconds since 1970.
 
+    Attributes:
+      disk, directory, allow_untrusted: as given.
+
     All methods raise `SnapshotError` where the disk fails, and `UntrustedSnapshotError` instead of giving out
     or adding to what other users could have written.
     """
@@ -102,7 +105,7 @@ class SnapshotStore:
         self.disk = disk
         self.directory = directory
         self._retain = retain
-        self._allow_untrusted = allow_untrusted
+        self.allow_untrusted = allow_untrusted
         self._token = token
         self._now = now
         self._generation: Generation | None = None
@@ -170,12 +173,12 @@ class SnapshotStore:
         """
         for file in part.files:
             path = path_of(self.directory, file)
-            if not self._allow_untrusted and self.disk.exists(path):
+            if not self.allow_untrusted and self.disk.exists(path):
                 trusted(self.disk, path)
             yield file.kind, records_of(self.disk, self.directory, file)
 
     def _require_trusted(self, checkpoint: Checkpoint | None = None) -> None:
-        if self._allow_untrusted:
+        if self.allow_untrusted:
             return
         paths = [self.directory, f"{self.directory}/{FILES}"]
         if checkpoint is not None:

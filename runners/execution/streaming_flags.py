@@ -9,6 +9,7 @@ penstock.sdk.errors.OptionsError: option --checkpoint_interval: expected more th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from ...sdk.errors import OptionsError
@@ -57,6 +58,20 @@ def refuse_memory(directory: Any, who: str) -> None:
         raise OptionsError(
             f"option --checkpoint_dir: {directory} is in the memory of the process that writes there, and {who}; "
             "expected a path or URL that all of them reach"
+        )
+
+
+def refuse_unheeded(changed: Iterable[str], runner: str, whose: str) -> None:
+    """Raises `OptionsError` for flags that another runner has, and of which nothing would come here.
+
+    Args:
+      changed: the names of those that were given.
+      runner: the one that was asked for.
+      whose: the one that has them.
+    """
+    for name in changed:
+        raise OptionsError(
+            f"option --{name}: --runner={runner} has no such thing, it is for --runner={whose}; leave it out"
         )
 
 

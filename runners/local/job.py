@@ -327,7 +327,13 @@ class Job:
         return {}
 
     def _check_labels(self, checkpoint: Checkpoint) -> None:
-        """Raises `CheckpointMismatchError` if the checkpoint has state of steps that there are no longer."""
+        """Raises `CheckpointMismatchError` if it isn't one of this runner's, or has state of steps that are gone."""
+        if not all("subtask" in part for part in checkpoint.metadata["parts"].values()):
+            assert self._store is not None
+            raise CheckpointMismatchError(
+                f"{self._store.directory}: its checkpoints were written by another runner; give another "
+                "--checkpoint_dir"
+            )
         plan = self._graph.plan
         known = {label_of(step) for step in plan.steps} | {node.producer for node in plan.graph.pcollections.values()}
         known |= {f"{n.producer}[{n.tag}]" for n in plan.graph.pcollections.values()}

@@ -8,11 +8,11 @@ from typing import Any
 from ...sdk.frames import refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
-from ...sdk.options import PipelineOptions, StreamingOptions
+from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
-from ..execution.streaming_flags import check_streaming_flags
+from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
 from .execution import LocalExecution
 
 
@@ -25,6 +25,7 @@ class LocalStreamingRunner(Runner):
         """Run to the end, and raise what made it fail."""
         refuse_frames(graph, self.name)
         check_streaming_flags(options)
+        refuse_unheeded(options.view_as(MicroBatchOptions).changed(), self.name, "spark-microbatch")
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()

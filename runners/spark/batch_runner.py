@@ -9,7 +9,7 @@ from ...sdk.errors import UnsupportedError
 from ...sdk.frames import HasFrames, refuse_frames
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
-from ...sdk.options import PipelineOptions, SparkOptions
+from ...sdk.options import PipelineOptions
 from ...sdk.runner import FinishedResult, PipelineResult, Runner
 from ..execution.fusion import fuse, shrinks
 from ..execution.progress import progress_of
@@ -34,7 +34,7 @@ class SparkBatchRunner(Runner):
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end, and raise what made it fail."""
         from .batch import SparkBatchExecution
-        from .session import find_session
+        from .session import find_session, partitions_of
 
         for head in graph.loops():
             raise UnsupportedError(
@@ -49,9 +49,9 @@ class SparkBatchRunner(Runner):
         refuse_frames(graph, self.name)
         plan = fuse(graph, shrinks)
         frames: dict[str, Any] = {}
+        partitions = partitions_of(options)
         session, is_ours = find_session(options, self._session)
         try:
-            partitions = options.view_as(SparkOptions).spark_shuffle_partitions
             execution = SparkBatchExecution(plan, session, partitions)
             reports = execution.reports
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...sdk.errors import OptionsError, UnsupportedError
+from ...sdk.errors import UnsupportedError
 from ...sdk.frames import UnboundedFrame, refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
 from ...sdk.metrics import MetricResults
-from ...sdk.options import MicroBatchOptions, PipelineOptions, SparkOptions, StreamingOptions
+from ...sdk.options import PipelineOptions
 from ...sdk.runner import PipelineResult, Runner
 from ...sdk.script import Script
 from ...sdk.unbounded_source import UnboundedSource
 from ..execution.background_run import BackgroundRun
 from ..execution.fusion import fuse
 from ..execution.progress import progress_of
-from ..execution.streaming_flags import check_streaming_flags, refuse_memory
 from .commit_points import Reached, go_on
+from .micro_batch_flags import settings_of, store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,25 +43,23 @@ class SparkMicroBatchRunner(Runner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run a bounded pipeline, or a script, to the end; start any other one."""
-        from .session import find_session
+        from .session import find_session, partitions_of
 
         for head in graph.loops():
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
         refuse_frames(graph, self.name)
         _check_clock(graph)
-        check_streaming_flags(options)
-        settings = _settings_of(options, self._reached)
-        streaming = options.view_as(StreamingOptions)
-        refuse_memory(streaming.checkpoint_dir, "executors write there as well")
+        settings = settings_of(options, self._reached)
         for read in graph.unbounded_reads():
             primitive = read.primitive
             if isinstance(primitive, Read) and isinstance(primitive.source, UnboundedSource):
                 _check_replayable(read.label, primitive.source)
+        partitions = partitions_of(options)
         session, is_ours = find_session(options, self._session)
         query = None
         try:
-            store = _store_of(streaming, session)
-            shards = options.view_as(SparkOptions).spark_shuffle_partitions or session.sparkContext.defaultParallelism
+            store = store_of(options, session)
+            shards = partitions or session.sparkContext.defaultParallelism
             query = _query(graph, shards, session, store, settings)
         finally:
             if query is None and is_ours:
@@ -87,27 +84,6 @@ class SparkMicroBatchRunner(Runner):
         }
 
 
-def _settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
-    from .micro_batch_query import QuerySettings
-    from .unbounded_on_driver import Admission
-
-    given = options.view_as(MicroBatchOptions)
-    if given.batch_interval < 0:
-        raise OptionsError(f"option --batch_interval: expected seconds, 0 or more, got {given.batch_interval}")
-    for name in ("max_records_per_batch", "max_bytes_per_batch"):
-        value = getattr(given, name)
-        if value is not None and value < 1:
-            raise OptionsError(f"option --{name}: expected at least 1, got {value}")
-    return QuerySettings(
-        interval=round(given.batch_interval * 1_000_000),
-        available_now=given.available_now,
-        admission=Admission(given.max_records_per_batch, given.max_bytes_per_batch),
-        allow_dropped_state=options.view_as(StreamingOptions).allow_dropped_state,
-        may_start_again=options.view_as(StreamingOptions).checkpoint_dir is not None,
-        reached=reached,
-    )
-
-
 def _check_clock(graph: Graph) -> None:
     reads = [(t.label, t.primitive.source) for t in graph.transforms if isinstance(t.primitive, Read)]
     scripts = [label for label, source in reads if isinstance(source, Script)]
@@ -125,26 +101,6 @@ def _check_replayable(label: str, source: UnboundedSource[Any]) -> None:
             f"{label}: its source can't be read again, and --runner=spark-microbatch reads what a batch is given after "
             "it has been planned; --runner=local reads it"
         )
-
-
-def _store_of(streaming: StreamingOptions, session: SparkSession) -> SnapshotStore:
-    from ..execution.disk import disk_of
-    from ..execution.snapshot_store import SnapshotStore
-
-    directory = streaming.checkpoint_dir
-    if directory is None:
-        if not (session.sparkContext.master or "").startswith("local"):
-            raise OptionsError(
-                "--runner=spark-microbatch needs a --checkpoint_dir on a cluster: a path or URL that the driver "
-                "and all executors can reach"
-            )
-        directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
-    return SnapshotStore(
-        disk_of(directory),
-        str(directory).rstrip("/"),
-        retain=streaming.checkpoint_retention,
-        allow_untrusted=streaming.allow_untrusted_checkpoints,
-    )
 
 
 def _query(

@@ -41,6 +41,14 @@ def find_session(options: PipelineOptions, given: SparkSession | None = None) ->
     return given, False
 
 
+def partitions_of(options: PipelineOptions) -> int | None:
+    """Into how many parts a shuffle splits, if that was said.  Raises `OptionsError` for what is no number of them."""
+    partitions = options.view_as(SparkOptions).spark_shuffle_partitions
+    if partitions is None or (isinstance(partitions, int) and partitions >= 1):
+        return partitions
+    raise OptionsError(f"option --spark_shuffle_partitions: expected a number, at least 1, got {partitions!r}")
+
+
 def _check(session: Any, options: SparkOptions) -> None:
     try:
         context = session.sparkContext

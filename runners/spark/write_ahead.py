@@ -32,10 +32,9 @@ class WriteAhead:
       name: in the names of transactions: of two runs with other checkpoints no transaction is the same.
     """
 
-    def __init__(self, store: SnapshotStore, allow_untrusted: bool = False) -> None:
+    def __init__(self, store: SnapshotStore) -> None:
         self.name = fresh_token()
         self._store = store
-        self._allow_untrusted = allow_untrusted
         self._path = f"{store.directory}/{PLANNED}"
 
     def write(self, batch: PlannedBatch) -> None:
@@ -56,7 +55,7 @@ class WriteAhead:
         disk = self._store.disk
         if not disk.exists(self._path):
             return None
-        if not self._allow_untrusted and (why := disk.why_untrusted(self._path)):
+        if not self._store.allow_untrusted and (why := disk.why_untrusted(self._path)):
             raise UntrustedSnapshotError(f"{self._path} isn't read, because {why}")
         written = unsealed(self._path, disk.read(self._path), "penstock plan", _Written)
         batch: PlannedBatch = cloudpickle.loads(base64.b64decode(written.batch))

@@ -117,6 +117,16 @@ class PipelineOptions:
             return {name: value for name, value in every.items() if name not in defaults or value != defaults[name]}
         return every
 
+    def changed(self) -> dict[str, Any]:
+        """The options of this view that differ from their default.
+
+        >>> from penstock.sdk.options import StreamingOptions
+        >>> PipelineOptions(["--parallelism=1", "--workers=2"]).view_as(StreamingOptions).changed()
+        {'workers': 2}
+        """
+        values = {name: self._given.get(name, default) for name, default in self._defaults.items()}
+        return {name: value for name, value in values.items() if value != self._defaults[name]}
+
     def display_data(self) -> dict[str, Any]:
         """All options that differ from their default, with passwords, tokens and keys hidden.
 

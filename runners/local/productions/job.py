@@ -22,6 +22,7 @@ from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError
 from ....sdk.runner import PipelineState
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
+from ...execution.production_logs import OWNER as OWNER
 from ...execution.snapshot_store import fresh_token
 from ...execution.stored_checkpoints import trusted
 from ..job import Job, JobSettings
@@ -259,7 +260,3 @@ class ProductionJob(Job):
         self._transactions.commit(staged)
         self._transactions.abort()
         self.state = state
-
-
-# Says whose logs are in a directory.
-OWNER = "productions.json"

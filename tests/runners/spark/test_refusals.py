@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 import penstock as beam
-from penstock.sdk.errors import UnsupportedError
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.production_logs import OWNER
+from penstock.runners.spark.micro_batch_flags import store_of
+from penstock.sdk.errors import CheckpointMismatchError, OptionsError, UnsupportedError
 from penstock.testing import TestPipeline, TestStream
 
 
@@ -25,3 +32,57 @@ def test_a_script_is_refused_where_no_clock_moves() -> None:
 
     with pytest.raises(UnsupportedError, match="Script: its output has no end.*spark-batch.*--runner=local"):
         p.run()
+
+
+OUT = "; leave it out"
+WRONG = {
+    "--batch_interval=-1": "--batch_interval: expected seconds, 0 or more, got -1.0",
+    "--batch_interval=nan": "--batch_interval: expected seconds, 0 or more, got nan",
+    "--batch_interval=inf": "--batch_interval: expected seconds, 0 or more, got inf",
+    "--max_records_per_batch=0": "--max_records_per_batch: expected at least 1, got 0",
+    "--max_bytes_per_batch=-1": "--max_bytes_per_batch: expected at least 1, got -1",
+    "--spark_shuffle_partitions=0": "--spark_shuffle_partitions: expected a number, at least 1, got 0",
+    "--parallelism=4": f"--parallelism: --runner=spark-microbatch has no such thing, it is for --runner=local{OUT}",
+    "--delivery=strong": f"--delivery: --runner=spark-microbatch has no such thing, it is for --runner=local{OUT}",
+}
+
+
+@pytest.mark.parametrize("flag", WRONG)
+def test_a_flag_that_cannot_be_so_or_that_nothing_would_come_of_is_refused(flag: str) -> None:
+    """By its name, before anything starts; an infinite interval was an error of Python's own."""
+    p = beam.Pipeline("spark-microbatch", options=PipelineOptions([flag]))
+    p | beam.Create([1])
+
+    with pytest.raises(OptionsError) as raised:
+        p.run()
+    assert f"option {WRONG[flag]}" == str(raised.value)
+
+
+def test_shuffles_of_a_batch_cannot_have_less_than_one_part() -> None:
+    """A negative number was an `IndexError` in the middle of the job."""
+    p = beam.Pipeline("spark-batch", options=PipelineOptions([], spark_shuffle_partitions=-2))
+    p | beam.Create([1])
+
+    with pytest.raises(OptionsError, match="--spark_shuffle_partitions: expected a number, at least 1, got -2"):
+        p.run()
+
+
+LOCAL: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
+
+
+def test_a_relative_checkpoint_dir_is_one_place_for_all_executors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a working directory of its own; a URL stays as it is."""
+    monkeypatch.chdir(tmp_path)
+
+    assert str(tmp_path / "kept") == store_of(PipelineOptions([], checkpoint_dir="kept/"), LOCAL).directory
+    assert "memory://kept" == store_of(PipelineOptions([], checkpoint_dir="memory://kept"), LOCAL).directory
+
+
+def test_logs_of_productions_are_no_place_for_micro_batches(tmp_path: Path) -> None:
+    """As they are none for the local runner's checkpoints: it would begin anew beside them."""
+    (tmp_path / OWNER).touch()
+
+    with pytest.raises(CheckpointMismatchError, match="has logs of productions, of --runner=local with --delivery="):
+        store_of(PipelineOptions([], checkpoint_dir=str(tmp_path)), LOCAL)

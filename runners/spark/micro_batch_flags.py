@@ -1,0 +1,83 @@
+"""What the flags of a run of micro-batches say: how it is driven, and where its state goes.
+
+>>> from .commit_points import go_on
+>>> settings_of(PipelineOptions(["--batch_interval=0.5"]), go_on).interval
+500000
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...sdk.errors import OptionsError
+from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
+from ..execution.production_logs import refuse_productions
+from ..execution.streaming_flags import check_streaming_flags, refuse_memory, refuse_unheeded
+from .commit_points import Reached
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..execution.snapshot_store import SnapshotStore
+    from .micro_batch_query import QuerySettings
+
+# Of the flags of a stream those that are heeded here too.
+_HEEDED = {"checkpoint_dir", "checkpoint_retention", "allow_dropped_state", "allow_untrusted_checkpoints"}
+
+
+def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
+    """How the query is driven.  Raises `OptionsError` for a flag that can't be so, or that nothing would come of."""
+    from .micro_batch_query import QuerySettings
+    from .unbounded_on_driver import Admission
+
+    check_streaming_flags(options)
+    given, streaming = options.view_as(MicroBatchOptions), options.view_as(StreamingOptions)
+    refuse_memory(streaming.checkpoint_dir, "executors write there as well")
+    refuse_unheeded((name for name in streaming.changed() if name not in _HEEDED), "spark-microbatch", "local")
+    if not (math.isfinite(given.batch_interval) and given.batch_interval >= 0):
+        raise OptionsError(f"option --batch_interval: expected seconds, 0 or more, got {given.batch_interval}")
+    for name in ("max_records_per_batch", "max_bytes_per_batch"):
+        value = getattr(given, name)
+        if value is not None and value < 1:
+            raise OptionsError(f"option --{name}: expected at least 1, got {value}")
+    return QuerySettings(
+        interval=round(given.batch_interval * 1_000_000),
+        available_now=given.available_now,
+        admission=Admission(given.max_records_per_batch, given.max_bytes_per_batch),
+        allow_dropped_state=streaming.allow_dropped_state,
+        may_start_again=streaming.checkpoint_dir is not None,
+        reached=reached,
+    )
+
+
+def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:
+    """Where state goes; without a checkpoint_dir to a directory that nobody finds again.
+
+    Raises `OptionsError` without one on a cluster, `CheckpointMismatchError` for one of another kind of run.
+    """
+    from ..execution.disk import disk_of
+    from ..execution.snapshot_store import SnapshotStore
+
+    streaming = options.view_as(StreamingOptions)
+    directory = streaming.checkpoint_dir
+    if directory is None:
+        if not (session.sparkContext.master or "").startswith("local"):
+            raise OptionsError(
+                "--runner=spark-microbatch needs a --checkpoint_dir on a cluster: a path or URL that the driver "
+                "and all executors can reach"
+            )
+        directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
+    # Executors have working directories of their own.
+    place = str(directory) if "://" in str(directory) else str(Path(directory).absolute())
+    place = place.rstrip("/")
+    disk = disk_of(place)
+    refuse_productions(disk, place)
+    return SnapshotStore(
+        disk,
+        place,
+        retain=streaming.checkpoint_retention,
+        allow_untrusted=streaming.allow_untrusted_checkpoints,
+    )

@@ -1,0 +1,36 @@
+"""What belongs to another runner, its flags and its checkpoints, the local one refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.disk import disk_of
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.sdk.errors import CheckpointMismatchError, OptionsError
+
+
+def test_a_flag_of_micro_batches_is_refused() -> None:
+    """A stream that was told `--available_now` went on without an end."""
+    p = beam.Pipeline(options=PipelineOptions(["--available_now"]))
+    p | beam.Create([1])
+
+    with pytest.raises(OptionsError, match="--available_now: --runner=local has no such thing, it is for --runner=sp"):
+        p.run()
+
+
+def test_checkpoints_of_micro_batches_are_refused(tmp_path: Path) -> None:
+    """It was a `KeyError` when a task looked for its part."""
+    store = SnapshotStore(disk_of(str(tmp_path)), str(tmp_path))
+    store.take_over()
+    store.begin(1)
+    part = {"level": 0, "shard": 0, "of": 2, "labels": []}
+    store.commit(1, [], {"parts": {"level 0, shard 0 of 2": part}})
+    p = beam.Pipeline(options=PipelineOptions([], checkpoint_dir=str(tmp_path)))
+    p | beam.Create([1])
+
+    with pytest.raises(CheckpointMismatchError, match="were written by another runner; give another --checkpoint_dir"):
+        p.run()
