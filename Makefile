@@ -19,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -q *.py cli io runners sdk testing transf
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test capabilities lint format bench kills spark_kills simulate servers types floors clean
+.PHONY: help demo test capabilities lint format bench kills spark_kills kafka simulate servers types floors clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -31,6 +31,7 @@ help:
 	@echo 'make simulate      run six pipelines in all modes under SEEDS seeds, with all that can go wrong'
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
+	@echo 'make kafka         fetch a Kafka broker, and read from it, with drivers that are killed'
 	@echo 'make clean         remove .venv and all caches'
 
 demo: $(if $(wildcard $(FULL)),$(FULL),$(CORE))
@@ -63,6 +64,21 @@ kills: $(FULL)
 
 spark_kills: $(FULL)
 	@$(BIN)/python tests/kills --workers=0 --coordinators=0 --drivers=10
+
+# Spark's package for Kafka is not in its wheel, and has to be of the same version; another one: make kafka SPARK=4.1.0
+SPARK ?= 4.0.0
+KAFKA := $(ROOT)/.kafka/$(SPARK)
+
+kafka: $(KAFKA)/installed
+	@$(KAFKA)/venv/bin/pytest -q tests/kafka
+
+$(KAFKA)/installed: pyproject.toml tests/kafka/packages.py | $(BIN)/python
+	@echo 'Installing PySpark $(SPARK), a broker and a client into .kafka'
+	@$(PYTHON) -m venv $(KAFKA)/venv
+	@$(KAFKA)/venv/bin/python -m pip --disable-pip-version-check --quiet \
+		install --editable '.[dataframes,dev]' pyspark==$(SPARK) confluent-kafka
+	@$(KAFKA)/venv/bin/python tests/kafka/packages.py
+	@touch $@
 
 # On all cores, some thirty seeds a second on each.
 SEEDS ?= 10000
@@ -112,7 +128,7 @@ $(FULL): pyproject.toml | $(BIN)/python
 	@touch $@ $(CORE)
 
 clean:
-	rm -rf $(VENV) build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .kafka build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 .PHONY: FORCE
 FORCE:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from ...sdk.errors import PenstockError, RunnerError
 from ..execution.remote_error import original
 
@@ -18,5 +20,17 @@ def raise_original(error: Exception) -> None:
     if found is not None:
         raise found from found.__cause__
     if isinstance(error, (Py4JError, PySparkException)):
-        said = next((line for line in text.splitlines() if "Exception: " in line or "Error: " in line), text)
-        raise RunnerError(f"Spark failed: {said.strip()[:500]}") from error
+        raise RunnerError(f"Spark failed: {said(text)}") from error
+
+
+def said(text: str) -> str:
+    """What matters in a message of Spark's, which has stacks behind it, and may have a plan.
+
+    >>> said("An error occurred while calling o1.\\n: java.lang.ArithmeticError: no\\nreally not\\n\\tat Some.class")
+    'java.lang.ArithmeticError: no really not'
+    """
+    lines = text.splitlines()
+    first = next((i for i, line in enumerate(lines) if "Exception: " in line or "Error: " in line), 0)
+    # An exception's message may have several lines, and what is to be done in the last.
+    message = list(takewhile(lambda line: line.strip() and not line.startswith("\tat "), lines[first:]))
+    return " ".join(line.strip() for line in message).lstrip(": ")[:1000]

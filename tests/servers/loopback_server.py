@@ -10,7 +10,6 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-STARTUP_SECONDS = 60.0
 SHUTDOWN_SECONDS = 10.0
 
 
@@ -25,6 +24,7 @@ class LoopbackServer(ABC):
     """A server in a directory of its own, in a process group of its own."""
 
     name: ClassVar[str]
+    startup_seconds: ClassVar[float] = 60.0
     # What asks it to stop although clients are connected, and what makes it.
     stop_signal = signal.SIGTERM
     kill_signal = signal.SIGKILL
@@ -78,7 +78,7 @@ class LoopbackServer(ABC):
 
     def _is_ready(self) -> bool:
         assert self.process is not None
-        deadline = time.monotonic() + STARTUP_SECONDS
+        deadline = time.monotonic() + self.startup_seconds
         while time.monotonic() < deadline and self.process.poll() is None:
             if self.answers():
                 return True

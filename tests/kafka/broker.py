@@ -1,0 +1,134 @@
+"""A real Kafka broker on the loopback interface, one process, and what is written to its topics."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+from kafka.packages import BROKER, jars
+from servers.loopback_server import LoopbackServer, free_port
+
+# Of a cluster of one; any will do.
+CLUSTER = "cGVuc3RvY2stdGVzdHMtMQ"
+
+# Whatever is a week old by its own timestamp would be deleted, if it weren't said otherwise.
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+log.dirs={directory}/data
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.ms=-1
+"""
+
+
+@attrs.frozen
+class Record:
+    """What a topic is given; `timestamp` is in milliseconds since 1970."""
+
+    partition: int
+    key: bytes
+    value: bytes
+    timestamp: int
+
+
+class KafkaBroker(LoopbackServer):
+    """A broker that is its own controller (KRaft)."""
+
+    name = "Kafka"
+    startup_seconds = 180.0
+
+    @property
+    def address(self) -> str:
+        """Where clients find it."""
+        return f"127.0.0.1:{self.port}"
+
+    def command(self) -> list[str]:
+        # Those that Spark fetches lack Scala's library, because Spark has it.
+        import pyspark
+
+        scala = (pathlib.Path(pyspark.__file__).parent / "jars").glob("scala-library-*.jar")
+        path = os.pathsep.join(map(str, [*jars(BROKER), *scala]))
+        properties = self.directory / "server.properties"
+        said = PROPERTIES.format(port=self.port, controller=free_port(), directory=self.directory)
+        properties.write_text(said)
+        java = ["java", "-Xmx384m", "-cp", path]
+        form = [*java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
+        form += ["--cluster-id", CLUSTER, "--config", str(properties)]
+        subprocess.run(form, check=True, capture_output=True)
+        return [*java, "kafka.Kafka", str(properties)]
+
+    def answers(self) -> bool:
+        from confluent_kafka import KafkaException
+
+        with contextlib.suppress(KafkaException):
+            self._admin().list_topics(timeout=1)
+            return True
+        return False
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic."""
+        from confluent_kafka.admin import NewTopic
+
+        # Without a name it would be gone before it has done it.
+        admin = self._admin()
+        for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            made.result()
+
+    def write(self, topic: str, records: Iterable[Record]) -> None:
+        """Write records, and wait until they are there."""
+        from confluent_kafka import Producer
+
+        failed: list[Any] = []
+        producer = Producer({"bootstrap.servers": self.address, "acks": "all", "enable.idempotence": True})
+        for record in records:
+            producer.produce(
+                topic,
+                record.value,
+                record.key,
+                record.partition,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+                timestamp=record.timestamp,
+            )
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        assert failed == []
+
+    def delete_all(self, topic: str, partitions: int) -> None:
+        """Delete all records that there are, as happens to old ones."""
+        from confluent_kafka import OFFSET_END, TopicPartition
+
+        ends = [TopicPartition(topic, partition, OFFSET_END) for partition in range(partitions)]
+        admin = self._admin()
+        for deleted in admin.delete_records(ends).values():
+            deleted.result()
+
+    def _admin(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        # It would say on the test's standard error that nobody answers yet.
+        return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+
+
+@contextlib.contextmanager
+def running_broker() -> Iterator[KafkaBroker]:
+    """A broker that lives as long as the block."""
+    with tempfile.TemporaryDirectory(prefix="penstock-kafka-") as directory:
+        broker = KafkaBroker(pathlib.Path(directory))
+        try:
+            broker.start()
+            yield broker
+        finally:
+            broker.stop()
