@@ -23,7 +23,8 @@ from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Inject
 from penstock.runners.local.messages import Barrier
-from penstock.runners.local.slot import Slot, Start
+from penstock.runners.local.slot import Slot
+from penstock.runners.local.start import Start
 from penstock.runners.local.subtask import SubtaskId
 from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.source import ValuesSource

@@ -30,7 +30,9 @@ heartbeats.py        telling a process that hangs from one that works for long
 spawned_workers.py   the same with interpreters of their own
 slot_process.py      the loop of such a process
 orphans.py           and that it ends with the one that started it
+start.py             what subtasks start from
 slot.py              subtasks that take turns
+snapshot_parts.py    what they write of a checkpoint, and read again
 forked_snapshots.py  large snapshots, written by children
 commands.py          what is said between job and slots
 conversation.py      and that each thing is heard once

@@ -39,7 +39,8 @@ from .region import touching
 from .region_recovery import RegionRecovery
 from .repetitions import NotRepeatedError
 from .requests import Answer, Wish
-from .slot import SINKS, Start, part_name
+from .snapshot_parts import SINKS, part_name
+from .start import Start
 from .subtask import CaughtUp, Completed, Played, Settled, SubtaskId
 from .tally import Tally
 from .transactions import Staged

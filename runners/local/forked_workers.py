@@ -18,8 +18,8 @@ from .commands import Command, Counted, Report, Rewind, Stopped
 from .conversation import Conversation
 from .handing_over import hand_over
 from .heartbeats import SILENCE, Heartbeats
-from .slot import Start
 from .slot_process import SlotProcess
+from .start import Start
 from .subtask import SubtaskId
 from .workers import WorkerDied, Workers, ids_of
 

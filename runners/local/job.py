@@ -31,7 +31,7 @@ from .coordinator import CheckpointSettings
 from .region_recovery import RegionRecovery
 from .requests import Answer, Inbox, Wish
 from .restarts import Restarts
-from .slot import SINKS
+from .snapshot_parts import SINKS
 from .transactions import Staged, Transactions
 from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of

@@ -25,7 +25,8 @@ from .conversation import Conversation, Said
 from .messages import BarrierKind
 from .simulated_pipes import Pipe, ShortChannel
 from .simulated_world import SimulatedWorld
-from .slot import Slot, Start
+from .slot import Slot
+from .start import Start
 from .subtask import SubtaskId
 from .workers import WorkerDied, Workers, ids_of
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from ...sdk.errors import SnapshotError
 from ...sdk.metrics import scoped
 from ..execution.clock import Clock
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.garbage import rarely_collected
-from ..execution.manifest import Checkpoint, PartReference
 from ..execution.remote_error import remote
-from ..execution.snapshot_store import SnapshotStore
-from ..execution.task_snapshot import Chunk, Restored, chunks_of, labels_of, records_of
 from .channel import Channel, ChannelId
 from .commands import (
-    Acknowledged,
     Command,
     Commit,
     Counted,
-    Declined,
     Drain,
     Failed,
     Inject,
@@ -36,13 +28,14 @@ from .commands import (
     Stop,
     Stopped,
 )
-from .forked_snapshots import LARGE, ForkedSnapshots
+from .forked_snapshots import LARGE
+from .snapshot_parts import SnapshotParts, restored_from
 from .subtask import Report as SubtaskNews
 from .subtask import Snapshot, Subtask, SubtaskId
 from .tally import Tally, sum_of
 
-# A subtask's part of a checkpoint, and what belongs to the whole run.
-SINKS = "sinks"
+if TYPE_CHECKING:
+    from .start import Start
 
 # How many things a subtask does before the next one's turn, and how long that takes at most before another is begun,
 # in microseconds: small bundles wait so long for each other.
@@ -50,78 +43,6 @@ _TURN, _PATIENCE = 8, 5_000
 
 # How often, in microseconds, a slot that is never idle looks at what time has made due.
 _TICK = 10_000
-
-# How many entries are let go at a time: two milliseconds' worth, and more than a bundle can change.  As many for each
-# snapshot that there is more, or at full speed they would pile up.
-_LET_GO = 20_000
-
-
-@attrs.frozen
-class Start:
-    """What the subtasks of an attempt start from.
-
-    Attributes:
-      store: where snapshots go; None if the run keeps none.
-      checkpoint: what they are restored from.
-      parallelism: how many subtasks each task had, that wrote it.
-      transaction: what sinks write to at first.
-      attempt: unique to this attempt.
-      has_script: whether a script has the clock; or nobody, since in a bounded input no time goes by.
-      fail_alone: whether a subtask's failure is reported, and the others go on.
-      repeatable: the tasks that number what they send.
-      aligns, logs, drops_repetitions: False to show that the results are wrong then.
-      tallies: what subtasks had counted before, in this attempt.
-    """
-
-    store: SnapshotStore | None
-    checkpoint: Checkpoint | None
-    transaction: str
-    attempt: str
-    has_script: bool = False
-    aligns: bool = True
-    logs: bool = True
-    fail_alone: bool = False
-    repeatable: frozenset[int] = frozenset()
-    drops_repetitions: bool = True
-    tallies: Mapping[SubtaskId, Tally] = attrs.field(factory=dict)
-
-    def gone_back(self, rewind: Rewind) -> Start:
-        """What those start from that go back."""
-        return attrs.evolve(
-            self,
-            checkpoint=rewind.checkpoint,
-            transaction=rewind.transaction,
-            attempt=rewind.attempt,
-            tallies=rewind.tallies,
-        )
-
-    def slot(
-        self,
-        execution_graph: ExecutionGraph,
-        ids: Sequence[SubtaskId],
-        channels: Callable[[ChannelId], Channel],
-        report: Callable[[Report], None],
-        clock: Callable[[], int],
-    ) -> Slot:
-        """A slot that starts so."""
-        return Slot(execution_graph, ids, self, channels, report, clock)
-
-    def transaction_of(self, id: SubtaskId) -> str:
-        """What a subtask's sinks write to at first."""
-        return self.transaction
-
-    def channels_back(self, id: ChannelId) -> Sequence[ChannelId]:
-        """The channels that lead back from where this one leads to: none."""
-        return ()
-
-
-def part_name(id: SubtaskId, parallelism: int) -> str:
-    """What a subtask's part of a checkpoint is called.
-
-    >>> part_name(SubtaskId(2, 0), 4)
-    'task 2, subtask 0 of 4'
-    """
-    return f"task {id.task}, subtask {id.index} of {parallelism}"
 
 
 class Slot:
@@ -153,15 +74,8 @@ class Slot:
         self._graph = execution_graph
         self._clocks: dict[SubtaskId, Clock] = {}
         self.subtasks: dict[SubtaskId, Subtask] = {}
-        # The part that each has written last.  A barrier asks for changes only if that is in a checkpoint
-        # which was committed; it may come here before the news of that do.
-        self._written: dict[SubtaskId, PartReference] = {}
-        self._forks = ForkedSnapshots()
+        self._parts = SnapshotParts(start.store, execution_graph.parallelism, report, self._forget_changes)
         self._is_forking = False
-        # What had changed before the snapshots that children have taken.
-        self._forgotten: list[dict[Any, None]] = []
-        # The steps that something is kept of in each subtask's part.
-        self._labels: dict[SubtaskId, dict[str, None]] = {}
         self.has_stopped = False
         self._ticks_at = 0
         self._ids = tuple(ids)
@@ -196,18 +110,19 @@ class Slot:
         self._fork_large()
 
     def _fork_large(self) -> None:
-        if self._is_forking and self._forks.may_fork():
+        if self._is_forking and self._parts.may_fork():
             for subtask in self.subtasks.values():
                 subtask.fork(LARGE)
 
+    def _forget_changes(self, id: SubtaskId) -> list[dict[Any, None]]:
+        return self.subtasks[id].forget_changes()
+
     def _reporter(self, id: SubtaskId) -> Callable[[SubtaskNews], None]:
         def report(news: SubtaskNews) -> None:
-            if not isinstance(news, Snapshot):
+            if isinstance(news, Snapshot):
+                self._parts.taken(id, news)
+            else:
                 self._report((id, news))
-                return
-            snapshot = news if news.uncopied is None else self._forked(id, news, news.uncopied)
-            if snapshot is not None:
-                self._report((id, self._acknowledgement(id, snapshot)))
 
         return report
 
@@ -317,13 +232,10 @@ class Slot:
     @property
     def is_writing(self) -> bool:
         """Whether a child is writing a snapshot, of which `work` and `tick` tell when it is done."""
-        return self._forks.is_busy
+        return self._parts.is_writing
 
     def _tick(self) -> None:
-        if self._forks.is_busy:
-            self._forks.poll()
-        elif self._forgotten:
-            self._let_go()
+        self._parts.look()
         if self._start.has_script:
             return
         now = self._clock()
@@ -385,84 +297,8 @@ class Slot:
         held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_held_up)
         return Counted(sum_of(self._tallies.values()), held_up, sum(known) if known else None, watermarks)
 
-    # Snapshots
-
-    def _acknowledgement(self, id: SubtaskId, snapshot: Snapshot) -> Acknowledged | Declined:
-        """Write a subtask's snapshot."""
-        store = self._start.store
-        if store is None:
-            return Acknowledged(snapshot.epoch, None, snapshot.staged, tally=snapshot.tally)
-        try:
-            part = self._write(id, snapshot)
-        except SnapshotError as error:
-            return Declined(snapshot.epoch, str(error))
-        return self._has_written(id, snapshot, part)
-
-    def _write(self, id: SubtaskId, snapshot: Snapshot) -> PartReference:
-        assert self._start.store is not None
-        base = None if snapshot.is_whole else self._written[id]
-        return self._start.store.write_part(
-            snapshot.epoch, part_name(id, self._graph.parallelism), snapshot.records, base
-        )
-
-    def _has_written(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
-        self._written[id] = part
-        if snapshot.is_whole:
-            self._labels[id] = {}
-        labels = self._labels[id]
-        labels.update(dict.fromkeys(snapshot.labels))
-        return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally)
-
-    def _forked(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:
-        """Have a child copy and write a snapshot; where there can't be one, the snapshot, copied."""
-
-        def work() -> tuple[PartReference, tuple[str, ...]]:
-            copied = _copied(snapshot, copy())
-            return self._write(id, copied), copied.labels
-
-        def done(written: tuple[PartReference, tuple[str, ...]] | None, why: str | None) -> None:
-            if written is None:
-                self._report((id, Declined(snapshot.epoch, str(why))))
-                return
-            part, labels = written
-            self._report((id, self._has_written(id, snapshot._replace(labels=labels), part)))
-
-        if self._start.store is not None and self._forks.may_fork():
-            try:
-                self._forks.begin(id, work, done)
-            except OSError:
-                # There is no memory, or no process number, for a child.
-                pass
-            else:
-                self._forgotten += self.subtasks[id].forget_changes()
-                return None
-        return _copied(snapshot, copy())
-
-    def _let_go(self) -> None:
-        """Let go of some of what had changed before a snapshot, now that no child shares the memory."""
-        last = self._forgotten[-1]
-        for _ in range(min(len(last), _LET_GO * len(self._forgotten))):
-            last.popitem()
-        if not last:
-            self._forgotten.pop()
-
     def abandon(self) -> None:
         """Close what is open: the attempt has failed."""
-        self._forks.abandon()
+        self._parts.abandon()
         for subtask in self.subtasks.values():
             subtask.abandon()
-
-
-def _copied(snapshot: Snapshot, chunks: list[Chunk]) -> Snapshot:
-    return snapshot._replace(records=records_of(chunks), labels=labels_of(chunks), uncopied=None)
-
-
-def restored_from(store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int) -> Restored:
-    """What a checkpoint has for a subtask."""
-    restored = Restored(id.index, parallelism)
-    for part in checkpoint.parts:
-        written = checkpoint.metadata["parts"].get(part.name)
-        if written is not None:
-            chain = [list(chunks_of(records)) for _, records in store.read_part(part)]
-            restored.add(chain, written["subtask"], written["of"])
-    return restored

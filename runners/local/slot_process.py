@@ -21,7 +21,8 @@ from .handing_over import take_over
 from .messages import BarrierKind
 from .orphans import end_with_parent
 from .pipe_channel import ReceivingEnd, SendingEnd
-from .slot import Slot, Start
+from .slot import Slot
+from .start import Start
 from .subtask import SubtaskId
 from .workers import IDLE
 

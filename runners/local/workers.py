@@ -10,7 +10,8 @@ from typing import Any
 from ..execution.execution_graph import ExecutionGraph
 from .channel import Channel, ChannelId
 from .commands import Command, Counted, Pause, Report, Rewind
-from .slot import Slot, Start
+from .slot import Slot
+from .start import Start
 from .subtask import SubtaskId
 
 # How long to sleep, in seconds, when there is nothing to do, before sources are asked again.

@@ -22,7 +22,7 @@ from ...execution.manifest import CheckpointKind
 from ...execution.production_log import ProductionLog, remove_logs
 from ...execution.snapshot_store import SnapshotStore
 from ...execution.task_snapshot import labels_of, records_of
-from ..slot import SINKS, part_name
+from ..snapshot_parts import SINKS, part_name
 from ..transactions import Staged
 from ..workers import ids_of
 from .fold import Folded

@@ -12,7 +12,8 @@ from ...execution.execution_graph import EdgeKind, ExecutionGraph
 from ...execution.production_log import ProductionLog
 from ..channel import Channel, ChannelId
 from ..commands import Command, Report, Rewind
-from ..slot import Slot, Start
+from ..slot import Slot
+from ..start import Start
 from ..subtask import SubtaskId
 from .inbox import Inbox
 from .outbox import Outbox

@@ -19,7 +19,7 @@ from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.coordinator import CheckpointSettings
 from penstock.runners.local.forked_workers import ForkedWorkers
 from penstock.runners.local.job import Job, JobSettings
-from penstock.runners.local.slot import Start
+from penstock.runners.local.start import Start
 from penstock.runners.local.subtask import Completed
 from penstock.runners.local.workers import Workers, WorkersInThisProcess, ids_of
 from penstock.sdk.bundle import BUNDLE_SIZE

@@ -20,7 +20,9 @@ from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Acknowledged, Declined, Inject
 from penstock.runners.local.forked_snapshots import LARGE, ForkedSnapshots
 from penstock.runners.local.messages import Barrier
-from penstock.runners.local.slot import Slot, Start, restored_from
+from penstock.runners.local.slot import Slot
+from penstock.runners.local.snapshot_parts import restored_from
+from penstock.runners.local.start import Start
 from penstock.runners.local.subtask import SubtaskId
 from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
@@ -122,7 +124,7 @@ def test_a_snapshot_of_a_child_is_the_state_at_the_barrier(tmp_path: Path) -> No
         slot.obey(Inject(Barrier(epoch, is_whole=epoch == 1, epoch=epoch)))
         assert slot.is_writing
         slot.step(ONLY)
-        slot._forks.finish()
+        slot._parts._forks.finish()
         (acknowledged,) = [report for _, report in reports if isinstance(report, (Acknowledged, Declined))]
         reports.clear()
         assert isinstance(acknowledged, Acknowledged)
@@ -154,11 +156,11 @@ def test_what_had_changed_is_let_go_faster_than_a_bundle_changes_it(tmp_path: Pa
     store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
     store.take_over()
     slot = slot_of(store, [], [(key, 1) for key in range(2)])
-    slot._forgotten += [dict.fromkeys(range(4 * BUNDLE_SIZE)) for _ in range(3)]
-    before = sum(map(len, slot._forgotten))
+    slot._parts._forgotten += [dict.fromkeys(range(4 * BUNDLE_SIZE)) for _ in range(3)]
+    before = sum(map(len, slot._parts._forgotten))
     slot.tick()
-    let_go = before - sum(map(len, slot._forgotten))
+    let_go = before - sum(map(len, slot._parts._forgotten))
     assert 3 * BUNDLE_SIZE < let_go
     for _ in range(3 * 4):
         slot.tick()
-    assert [] == slot._forgotten
+    assert [] == slot._parts._forgotten

@@ -13,7 +13,7 @@ from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.local.commands import Drain, Failed
 from penstock.runners.local.forked_workers import ForkedWorkers
-from penstock.runners.local.slot import Start
+from penstock.runners.local.start import Start
 
 
 class FailsInSetup(beam.DoFn):

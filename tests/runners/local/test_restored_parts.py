@@ -19,7 +19,8 @@ from penstock.runners.execution.task_snapshot import BY_KEY, TO_ALL, VIEW, Chunk
 from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Acknowledged, Inject
 from penstock.runners.local.messages import Barrier
-from penstock.runners.local.slot import Slot, Start
+from penstock.runners.local.slot import Slot
+from penstock.runners.local.start import Start
 from penstock.runners.local.subtask import SubtaskId
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer

@@ -1,0 +1,159 @@
+"""Parts of checkpoints: what a slot writes of its subtasks' snapshots, itself or by children, and reads again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...sdk.errors import SnapshotError
+from ..execution.manifest import Checkpoint, PartReference
+from ..execution.snapshot_store import SnapshotStore
+from ..execution.task_snapshot import Chunk, Restored, chunks_of, labels_of, records_of
+from .commands import Acknowledged, Declined, Report
+from .forked_snapshots import ForkedSnapshots
+from .subtask_reports import Snapshot, SubtaskId
+
+# What of a checkpoint belongs to the whole run, and to no subtask.
+SINKS = "sinks"
+
+# How many entries are let go at a time: two milliseconds' worth, and more than a bundle can change.  As many for each
+# snapshot that there is more, or at full speed they would pile up.
+_LET_GO = 20_000
+
+
+def part_name(id: SubtaskId, parallelism: int) -> str:
+    """What a subtask's part of a checkpoint is called.
+
+    >>> part_name(SubtaskId(2, 0), 4)
+    'task 2, subtask 0 of 4'
+    """
+    return f"task {id.task}, subtask {id.index} of {parallelism}"
+
+
+class SnapshotParts:
+    """Writes the snapshots of a slot's subtasks.
+
+    Args:
+      store: where they go; None if the run keeps none.
+      parallelism: how many subtasks each task has.
+      report: called when one is written, or can't be.
+      forget_changes: has a subtask begin anew with what changes, and gives what had changed before.
+    """
+
+    def __init__(
+        self,
+        store: SnapshotStore | None,
+        parallelism: int,
+        report: Callable[[Report], None],
+        forget_changes: Callable[[SubtaskId], list[dict[Any, None]]],
+    ) -> None:
+        self._store = store
+        self._parallelism = parallelism
+        self._report = report
+        self._forget_changes = forget_changes
+        # The part that each has written last.  A barrier asks for changes only if that is in a checkpoint
+        # which was committed; it may come here before the news of that do.
+        self._written: dict[SubtaskId, PartReference] = {}
+        self._forks = ForkedSnapshots()
+        # What had changed before the snapshots that children have taken.
+        self._forgotten: list[dict[Any, None]] = []
+        # The steps that something is kept of in each subtask's part.
+        self._labels: dict[SubtaskId, dict[str, None]] = {}
+
+    def may_fork(self) -> bool:
+        """Whether children can write large ones, safely."""
+        return self._forks.may_fork()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a child is, of which `look` tells when it is done."""
+        return self._forks.is_busy
+
+    def taken(self, id: SubtaskId, snapshot: Snapshot) -> None:
+        """A subtask has taken a snapshot: write it, and report."""
+        copied = snapshot if snapshot.uncopied is None else self._forked(id, snapshot, snapshot.uncopied)
+        if copied is not None:
+            self._report((id, self._acknowledgement(id, copied)))
+
+    def look(self) -> None:
+        """Hear what children have done, and let go of what only they shared."""
+        if self._forks.is_busy:
+            self._forks.poll()
+        elif self._forgotten:
+            self._let_go()
+
+    def abandon(self) -> None:
+        """What is being written is for nobody."""
+        self._forks.abandon()
+
+    def _acknowledgement(self, id: SubtaskId, snapshot: Snapshot) -> Acknowledged | Declined:
+        """Write a subtask's snapshot."""
+        store = self._store
+        if store is None:
+            return Acknowledged(snapshot.epoch, None, snapshot.staged, tally=snapshot.tally)
+        try:
+            part = self._write(id, snapshot)
+        except SnapshotError as error:
+            return Declined(snapshot.epoch, str(error))
+        return self._has_written(id, snapshot, part)
+
+    def _write(self, id: SubtaskId, snapshot: Snapshot) -> PartReference:
+        assert self._store is not None
+        base = None if snapshot.is_whole else self._written[id]
+        return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), snapshot.records, base)
+
+    def _has_written(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
+        self._written[id] = part
+        if snapshot.is_whole:
+            self._labels[id] = {}
+        labels = self._labels[id]
+        labels.update(dict.fromkeys(snapshot.labels))
+        return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally)
+
+    def _forked(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:
+        """Have a child copy and write a snapshot; where there can't be one, the snapshot, copied."""
+
+        def work() -> tuple[PartReference, tuple[str, ...]]:
+            copied = _copied(snapshot, copy())
+            return self._write(id, copied), copied.labels
+
+        def done(written: tuple[PartReference, tuple[str, ...]] | None, why: str | None) -> None:
+            if written is None:
+                self._report((id, Declined(snapshot.epoch, str(why))))
+                return
+            part, labels = written
+            self._report((id, self._has_written(id, snapshot._replace(labels=labels), part)))
+
+        if self._store is not None and self._forks.may_fork():
+            try:
+                self._forks.begin(id, work, done)
+            except OSError:
+                # There is no memory, or no process number, for a child.
+                pass
+            else:
+                self._forgotten += self._forget_changes(id)
+                return None
+        return _copied(snapshot, copy())
+
+    def _let_go(self) -> None:
+        """Let go of some of what had changed before a snapshot, now that no child shares the memory."""
+        last = self._forgotten[-1]
+        for _ in range(min(len(last), _LET_GO * len(self._forgotten))):
+            last.popitem()
+        if not last:
+            self._forgotten.pop()
+
+
+def _copied(snapshot: Snapshot, chunks: list[Chunk]) -> Snapshot:
+    return snapshot._replace(records=records_of(chunks), labels=labels_of(chunks), uncopied=None)
+
+
+def restored_from(store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int) -> Restored:
+    """What a checkpoint has for a subtask."""
+    restored = Restored(id.index, parallelism)
+    for part in checkpoint.parts:
+        written = checkpoint.metadata["parts"].get(part.name)
+        if written is not None:
+            chain = [list(chunks_of(records)) for _, records in store.read_part(part)]
+            restored.add(chain, written["subtask"], written["of"])
+    return restored
