@@ -5,8 +5,6 @@ from __future__ import annotations
 import pathlib
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -41,26 +39,9 @@ class KilledDriver(KilledRun):
 
     def start(self, die: str | None = None) -> None:
         """Start the program, or start it again, to die at a point."""
-        options = [
-            f"--start_time={self.start_time}",
-            f"--numbers={self.numbers}",
-            f"--rate={self.rate}",
-            "--checkpoint_dir=kept",
-            "--max_records_per_batch=100",
-            "--spark_master=local[2]",
-            *([] if die is None else [f"--die={die}"]),
-        ]
-        (self.directory / "died").unlink(missing_ok=True)
+        options = ["--checkpoint_dir=kept", "--max_records_per_batch=100", "--spark_master=local[2]"]
         self._planned_before = self._planned()
-        with open(self.directory / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), *options],
-                cwd=self.directory,
-                env=environment(),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._launch(PROGRAM, options, die, env=environment(), start_new_session=True)
 
     def kill_soon(self, choose: random.Random) -> bool:
         """Kill it at a random moment when it has planned a batch or some; whether it came in time."""

@@ -27,9 +27,9 @@ from penstock.runners.execution.snapshot_store import SnapshotStore
 
 PROGRAM = pathlib.Path(__file__).with_name("killed_pipeline.py")
 
-# Seconds: for a whole run, and for a worker to notice that it is alone.
-PATIENCE = 120.0
-ORPHANS_PATIENCE = 2.0
+# Seconds, on a machine that has other things to do: for a whole run, and for a worker to notice that it is alone.
+PATIENCE = 300.0
+ORPHANS_PATIENCE = 30.0
 
 
 @attrs.frozen
@@ -74,23 +74,25 @@ class KilledRun:
     def start(self, die: str | None = None) -> None:
         """Start the program, or start it again."""
         options = [
-            f"--start_time={self.start_time}",
-            f"--numbers={self.numbers}",
-            f"--rate={self.rate}",
             "--checkpoint_dir=kept",
             "--checkpoint_interval=0.05",
             "--parallelism=2",
             "--max_restarts=100",
             "--restart_delay=0.02",
             *self.flags,
-            *([] if die is None else [f"--die={die}"]),
         ]
+        self._launch(PROGRAM, options, die)
+        self._started = time.monotonic()
+
+    def _launch(self, program: pathlib.Path, options: list[str], die: str | None, **process: Any) -> None:
+        """Start a program that has the numbers to read, and dies at a point."""
+        numbers = [f"--start_time={self.start_time}", f"--numbers={self.numbers}", f"--rate={self.rate}"]
+        command = [sys.executable, str(program), *numbers, *options, *([] if die is None else [f"--die={die}"])]
         (self.directory / "died").unlink(missing_ok=True)
         with open(self.directory / "log", "ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), *options], cwd=self.directory, stdout=log, stderr=subprocess.STDOUT
+                command, cwd=self.directory, stdout=log, stderr=subprocess.STDOUT, **process
             )
-        self._started = time.monotonic()
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
