@@ -140,6 +140,11 @@ class SideInputContents:
         """How many values there are, in all windows."""
         return sum(len(own.values) for own in self._windows.values())
 
+    @property
+    def number_of_windows(self) -> int:
+        """For how many windows anything has come, though it may have been taken back."""
+        return len(self._windows)
+
     def of(self, window: Any) -> list[Any]:
         """What there is of a window."""
         own = self._windows.get(window)

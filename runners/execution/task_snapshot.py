@@ -94,7 +94,22 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
         view = contents.snapshot() if is_whole else contents.changes()
         if view:
             chunks.append(Chunk(_name(execution, pcollection), VIEW, None, list(map(tuple, view))))
-    return chunks
+    return [*chunks, *_unchanged(execution, {chunk.label for chunk in chunks if chunk.kind != CLOCKS})]
+
+
+def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
+    """Of what is kept of other steps than these, nothing: whoever looks for labels finds theirs, in changes too."""
+    kept: list[tuple[str, str, int]] = []
+    kept += ((label, WINDOWS, len(run.windows or ())) for label, run in execution.groupings.items())
+    for label, keyed in execution.keyed.items():
+        kept.append((label, STATE, len(keyed.executor.state) + len(keyed.executor.timers)))
+    for step in execution.task.steps:
+        if isinstance(step, (Stage, Keyed)):
+            memories = execution.dataflow.stages[id(step)].executor.memories.values()
+            kept.append((label_of(step), MEMORY, sum(map(len, memories))))
+    for pcollection in sorted(execution.side_inputs):
+        kept.append((_name(execution, pcollection), VIEW, execution.views.contents(pcollection).number_of_windows))
+    return (Chunk(label, kind, None, []) for label, kind, number in kept if number and label not in labels)
 
 
 def weight(execution: TaskExecution, is_whole: bool) -> int:

@@ -29,6 +29,7 @@ from penstock.runners.execution.task_snapshot import (
     Restored,
     chunks_of,
     forget_changes,
+    labels_of,
     records_of,
     snapshot,
     weight,
@@ -75,7 +76,7 @@ def entries(chunks: list[Chunk]) -> dict[str, int]:
             found[chunk.kind] += sum(len(values) for _, _, values, _ in chunk.data)
         elif chunk.kind != CLOCKS:
             found[chunk.kind] += len(chunk.data)
-    return dict(found)
+    return {kind: number for kind, number in found.items() if number}
 
 
 # --- Timers
@@ -335,3 +336,17 @@ def test_a_delta_has_the_outputs_of_new_elements_and_the_numbers_of_retracted_on
     memory(1, "newer", 0, (), lambda: [0]), memory(-1, "newer", 0, (), lambda: [0])
     assert (2, {MEMORY: 2}) == (weight(execution, False), entries(cut(execution, False)))
     assert (0, {}) == (weight(execution, False), entries(cut(execution, False)))
+
+
+def test_changes_name_the_steps_that_anything_is_kept_of() -> None:
+    """Though nothing has changed: they are no snapshot of nothing, and a step that is gone is missed."""
+    timers, (views, contents), (outputs, memory) = alarms(), limits(), numbered()
+    timers.keyed["Alarms"].executor.process(Bundle([("a", ("event", "", 5))], 0, (WINDOWS[0],)))
+    contents.come(GLOBAL_WINDOW, 0, [1])
+    memory(1, "a", 0, (), lambda: [1])
+    executions = (timers, views, outputs)
+    labels = [labels_of(cut(execution, True)) for execution in executions]
+    assert [True] * 3 == [len(own) > 0 for own in labels]
+    assert labels == [labels_of(cut(execution, False)) for execution in executions]
+    memory(-1, "a", 0, (), list)
+    assert [labels[2], ()] == [labels_of(cut(outputs, False)) for _ in range(2)]
