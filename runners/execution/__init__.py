@@ -31,6 +31,12 @@ merged_accumulators.py accumulators of windows that did, and of a shuffle's two 
 signed_inputs.py       inputs that may be retracted
 multiset.py            values, and how often each is there
 equal_values.py        which value is taken back
+parking.py             what of a task has no room in memory, on disk meanwhile
+parked_windows.py      windows that come and go
+parked_state.py        keyed state that does
+parked_entries.py      RocksDB: entries by id, and in the order of their times
+numbered_windows.py    the windows of what is parked
+memory_size.py         how much memory things take
 due_times.py           what is due when, and what holds the watermark back
 grouped_values.py      groups larger than memory
 

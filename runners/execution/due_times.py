@@ -7,6 +7,7 @@ when it is no longer wanted: whoever is told that it is due looks whether it sti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
@@ -45,6 +46,12 @@ class DueTimes(Generic[T]):
     def pop(self) -> list[T]:
         """Take out what is due at that time, in the order in which it was added."""
         return self._at.pop(heappop(self._times))
+
+    def keep(self, is_wanted: Callable[[T, int], bool]) -> None:
+        """Forget the entries that are no longer wanted at their time."""
+        kept = ((time, [thing for thing in things if is_wanted(thing, time)]) for time, things in self._at.items())
+        self._at = {time: things for time, things in kept if things}
+        self._times = sorted(self._at)
 
 
 class Holds:

@@ -70,6 +70,8 @@ class GroupingRun:
         """Take in a bundle, and send on what it makes fire."""
         assert self.windows is not None
         self._tick()
+        if self.windows.parked is not None:
+            self._guarded(partial(self.windows.parked.come_back, bundle))
         if type(bundle) is FoldedBundle:
             self._guarded(partial(self.windows.merge, bundle))
         elif self._may_be_folded and type(bundle.signs) is list:
@@ -96,6 +98,7 @@ class GroupingRun:
         if watermark > self.windows.watermark:
             self._guarded(partial(self.windows.advance_watermark, watermark))
             self._flush()
+            self._catch_up()
         return self.windows.output_watermark()
 
     def next_processing_time(self) -> int | None:
@@ -110,6 +113,16 @@ class GroupingRun:
         assert self.windows is not None
         if self._clock.now > self.windows.processing_time:
             self._guarded(partial(self.windows.advance_processing_time, self._clock.now))
+            self._flush()
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """What is due is put out portion by portion, where it has no room in memory together."""
+        assert self.windows is not None
+        while self.windows.is_behind:
+            assert self.windows.parked is not None
+            self.windows.parked.relieve()
+            self._guarded(self.windows.catch_up)
             self._flush()
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:

@@ -139,6 +139,30 @@ class KeyedState:
         """The namespaces that have any cell."""
         return list(self._values)
 
+    def take_out(self, namespace: Any, key: Any, names: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
+        """Have a key's cells be somewhere else: the values of those that have one, and which of them have changed."""
+        values, dirty = self._values.get(namespace, {}), self._dirty.get(namespace, {})
+        taken: dict[str, Any] = {}
+        changed: list[str] = []
+        for name in names:
+            cell = (key, name)
+            if cell in values:
+                taken[name] = values.pop(cell)
+                if cell in dirty:
+                    del dirty[cell]
+                    changed.append(name)
+        if not values:
+            self._values.pop(namespace, None)
+        return taken, changed
+
+    def put_back(self, namespace: Any, key: Any, taken: dict[str, Any], changed: Iterable[str]) -> None:
+        """Have them here again."""
+        values = self._values.setdefault(namespace, {})
+        for name, value in taken.items():
+            values[key, name] = value
+        for name in changed:
+            self._touch(namespace, (key, name))
+
     def _touch(self, namespace: Any, cell: Cell) -> None:
         try:
             self._dirty[namespace][cell] = None

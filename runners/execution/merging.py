@@ -30,6 +30,10 @@ class MergingWindows:
         """How many keys have windows."""
         return len(self._by_key)
 
+    def __contains__(self, key: Any) -> bool:
+        """Whether a key has windows."""
+        return key in self._by_key
+
     def put(self, state: WindowState) -> None:
         """Add a window that merges with no other one."""
         self._by_key.setdefault(state.key, []).append(state)
@@ -82,6 +86,12 @@ class OverlappingWindows(MergingWindows):
         super().__init__(window_fn, may_be_empty)
         # By key, the windows and their states, side by side.
         self._sorted: dict[Any, tuple[list[Any], list[WindowState]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._sorted
 
     def put(self, state: WindowState) -> None:
         windows, states = self._sorted.setdefault(state.key, ([], []))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle, Windows
@@ -44,6 +44,9 @@ from .stage_source import ParDoOperation
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 from .user_code import Attribution, attributed, reraise, shortened
 
+if TYPE_CHECKING:
+    from .parked_state import ParkedState
+
 Call = Callable[..., Any]
 
 # The cell that says that a key has been seen in a window, for `on_window_expiration`.
@@ -62,7 +65,8 @@ class StatefulExecutor(StageExecutor):
     Attributes:
       watermark, processing_time: the two clocks, in microseconds.
       dropped: how many elements came too late; for whoever counts them to take.
-      state, timers: what is kept of all keys.
+      state, timers: what is kept of all keys; parked: state that isn't in memory, None if all is.
+      state_names: of the cells that a key may have.
       domains: the time domains of timers, by name.
       expiries: windows that have been seen and have not expired, and when they do.
     """
@@ -81,6 +85,7 @@ class StatefulExecutor(StageExecutor):
         self.processing_time = 0
         self.dropped = 0
         self.state = KeyedState(tracking)
+        self.parked: ParkedState | None = None
         self.timers = Timers()
         self._may_retract = primitive.keyed.may_retract
         self._lateness = primitive.keyed.windowing.allowed_lateness
@@ -100,6 +105,7 @@ class StatefulExecutor(StageExecutor):
         signature = signature_of(fn)
         self._decides_signs = signature.takes_sign
         self.domains: dict[str, TimeDomain] = {spec.name: spec.time_domain for spec in signature.timers}
+        self.state_names = [*(spec.name for spec in signature.states), _SEEN]
         self._by_bundle: dict[str, Any] = {}
         views, state = operation.windowed_views, self.state
         self._process = generated_call(fn.process, operation.arguments, views, state, self._by_bundle)
@@ -120,6 +126,8 @@ class StatefulExecutor(StageExecutor):
         """Run a bundle through, with whatever it makes due."""
         if len(bundle):
             self._check_keys(bundle.values)
+            if self.parked is not None:
+                self.parked.come_back(bundle)
             self._in_bundle(partial(self._process_rows, bundle))
 
     def _process_rows(self, bundle: Bundle) -> None:
@@ -259,6 +267,8 @@ class StatefulExecutor(StageExecutor):
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
         self._element = None
         fire, output, key, window, family, tag, pane = timer
+        if self.parked is not None:
+            self.parked.key_back(window, key)
         now = fire if domain is EVENT_TIME else output
         setter = KeyedTimers(self, key, window, now, output, pane)
         outputs = self._on_timer[family](None, key, window, fire, pane, 1, tag, setter)
@@ -280,6 +290,8 @@ class StatefulExecutor(StageExecutor):
         heappop(self._expiry_heap)
         del self.expiries[window]
         timers.free(window)
+        if self.parked is not None:
+            self.parked.window_back(window)
         if self._on_expiry is not None:
             self._element = None
             end, pane = window.max_micros, PANE_INFO_UNKNOWN
@@ -368,6 +380,7 @@ class StatefulExecutor(StageExecutor):
         """Take over the state and timers of a snapshot, with the changes that came after it."""
         self.state.restore(state)
         self.timers.restore(timers)
-        for window in dict.fromkeys([*self.state.namespaces(), *self.timers.windows()]):
+        parked = [] if self.parked is None else self.parked.windows()
+        for window in dict.fromkeys([*self.state.namespaces(), *parked, *self.timers.windows()]):
             if window not in self.expiries:
                 self._open(window)

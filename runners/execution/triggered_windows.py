@@ -17,7 +17,7 @@ cuts its input into bundles, and let no data be lost silently:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...sdk.bundle import Bundle, Windows, expanded
 from ...sdk.coders.key_encoding import check_keys
@@ -30,10 +30,14 @@ from .key_check import not_a_pair, pair_type, unhashable
 from .merged_accumulators import merging_two
 from .merging import merging_windows
 from .panes import DISCARDING, LATE, ON_TIME, RETRACTING, Panes
+from .parked_entries import EVENT_TIME, PROCESSING_TIME
 from .signed_inputs import SignedWindows
 from .trigger_decisions import Clocks, Decision, TriggerDecisions
 from .window_state import Rows, WindowState, pane_of
 from .window_times import WindowTimes
+
+if TYPE_CHECKING:
+    from .parked_windows import ParkedWindows
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
 
@@ -53,12 +57,16 @@ class TriggeredWindows:
       dropped: how many elements came too late.
       changed: the windows that have changed since the last snapshot, those that are gone among
         them; None if nobody takes snapshots.
+      parked: the windows that aren't in memory; None if all are.
+      is_behind: whether `catch_up` has to be called, for windows that are due and are yet to come back.
     """
 
     def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False) -> None:
         windowing = fold.windowing
         self.dropped = 0
         self.changed: dict[WindowState, None] | None = None
+        self.parked: ParkedWindows | None = None
+        self.is_behind = False
         self._fold = fold
         self._fn = fold.combine_fn
         self._extract = fold.extracted if fold.extracts else None
@@ -330,30 +338,51 @@ class TriggeredWindows:
 
     def advance_watermark(self, watermark: int) -> None:
         """Move the watermark on; it never goes back."""
-        if watermark <= self._clocks.watermark:
-            return
-        self._clocks.watermark = watermark
-        self._decisions.forget()
-        due = self._times.event_times
-        while (time := due.next()) is not None and time <= watermark:
+        if watermark > self._clocks.watermark:
+            self._clocks.watermark = watermark
+            self._decisions.forget()
+            self._pass_event_times()
+
+    def advance_processing_time(self, processing_time: int) -> None:
+        """Move the clock on; it never goes back."""
+        if processing_time > self._clocks.processing_time:
+            self._clocks.processing_time = processing_time
+            self._decisions.forget()
+            self._pass_processing_times()
+
+    def catch_up(self) -> None:
+        """Look at the next of the windows that are due, where there are more than memory has room for."""
+        self.is_behind = False
+        self._pass_event_times()
+        self._pass_processing_times()
+
+    def _pass_event_times(self) -> None:
+        watermark, due = self._clocks.watermark, self._times.event_times
+        until = watermark if self.parked is None else self._back_until(EVENT_TIME, watermark)
+        while (time := due.next()) is not None and time <= until:
             here = due.pop()
             for state in self._closed(here, time) if self._closes_at_once else here:
                 if state.event_time == time:
                     state.event_time = None
                     self._look(state)
 
-    def advance_processing_time(self, processing_time: int) -> None:
-        """Move the clock on; it never goes back."""
-        if processing_time <= self._clocks.processing_time:
-            return
-        self._clocks.processing_time = processing_time
-        self._decisions.forget()
-        due = self._times.processing_times
-        while (time := due.next()) is not None and time <= processing_time:
+    def _pass_processing_times(self) -> None:
+        now, due = self._clocks.processing_time, self._times.processing_times
+        until = now if self.parked is None else self._back_until(PROCESSING_TIME, now)
+        while (time := due.next()) is not None and time <= until:
             for state in due.pop():
                 if state.processing_time == time:
                     state.processing_time = None
                     self._look(state)
+
+    def _back_until(self, order: int, time: int) -> int:
+        """Have the first of the windows come back that are due: up to when they can be looked at."""
+        assert self.parked is not None
+        left = self.parked.due_back(order, time)
+        if left is None or left > time:
+            return time
+        self.is_behind = True
+        return left
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Move a percentile watermark on."""
@@ -371,6 +400,8 @@ class TriggeredWindows:
 
     def _look_at_all(self) -> None:
         self._decisions.forget()
+        if self.parked is not None:
+            self.parked.all_back()
         for state in self.all():
             self._look(state)
 
@@ -402,6 +433,19 @@ class TriggeredWindows:
         """Whether a window is still there, where windows don't merge."""
         return self._by_window.get(state.windows[0], _NONE).get(state.key) is state
 
+    def has_any(self, key: Any, window: BoundedWindow | None) -> bool:
+        """Whether a key has a window; whether it has any, where windows merge."""
+        if self._merging is not None:
+            return key in self._merging
+        return window is not None and key in self._by_window.get(window, _NONE)
+
+    def of(self, key: Any, window: BoundedWindow | None) -> list[WindowState]:
+        """One key's window; all of its windows, where windows merge."""
+        if self._merging is not None:
+            return self._merging.of_key(key)
+        state = None if window is None else self._by_window.get(window, _NONE).get(key)
+        return [] if state is None else [state]
+
     def put(self, state: WindowState) -> None:
         """Take over a window of a snapshot."""
         if self._merging is not None:
@@ -420,6 +464,11 @@ class TriggeredWindows:
             dict(clocks.signals),
             self._times.watermark,
         )
+
+    @property
+    def times(self) -> WindowTimes:
+        """When windows are to be looked at again, and what they hold."""
+        return self._times
 
     def set_clocks(self, clocks: tuple[Any, ...]) -> None:
         """Take over what another one knew of time, before anything else."""
@@ -472,7 +521,7 @@ class TriggeredWindows:
         if decision.fires or (expired and state.has_new):
             self._panes.emit(state, expired)
         if expired:
-            self._free(state)
+            self.let_go(state)
             return
         state.decision = decision
         self._times.schedule(state)
@@ -482,7 +531,8 @@ class TriggeredWindows:
         elif state.held is not None and watermark >= state.end:
             self._times.hold(state, state.stamp if state.has_new and self._stamps else None)
 
-    def _free(self, state: WindowState) -> None:
+    def let_go(self, state: WindowState) -> None:
+        """Forget a window, its times and its hold."""
         if self._merging is not None:
             self._merging.remove(state)
         else:

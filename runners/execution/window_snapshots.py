@@ -59,17 +59,18 @@ class WindowColumns:
     """Records of windows that don't merge, as columns.
 
     Args:
-      states: windows that are there, at least one.
+      keys: of windows that are there, at least one.
+      rows: what `row_of` says of each.
 
     Iterating gives `WindowRecord`s.
     """
 
     __slots__ = ("_columns", "_count", "_keys")
 
-    def __init__(self, states: Sequence[WindowState]) -> None:
-        self._count = len(states)
-        self._keys = [state.key for state in states]
-        columns = zip(*map(_row, states), strict=True)
+    def __init__(self, keys: list[Any], rows: Iterable[tuple[Any, ...]]) -> None:
+        self._count = len(keys)
+        self._keys = keys
+        columns = zip(*rows, strict=True)
         # A column of one entry is that of all.
         self._columns = [
             column[:1] if is_uniform(column) else column for is_uniform, column in zip(_UNIFORM, columns, strict=True)
@@ -81,16 +82,17 @@ class WindowColumns:
     def __iter__(self) -> Iterator[WindowRecord]:
         columns = [repeat(column[0]) if len(column) == 1 else column for column in self._columns]
         for key, *row in zip(self._keys, *columns):
-            yield WindowRecord(key, row[_WINDOWS][0], (tuple(row),))
+            yield WindowRecord(key, row[WINDOWS_AT][0], (tuple(row),))
 
 
 Records: TypeAlias = Sequence[WindowRecord] | WindowColumns
 
 # What a row is made of.
 _DECIDED = ("state", "is_finished", "event_time", "processing_time")
-_row: Callable[[WindowState], tuple[Any, ...]] = attrgetter(*(f"decision.{name}" for name in _DECIDED), *_PLAIN)
-# Where the windows are in it.
-_WINDOWS = len(_DECIDED)
+row_of: Callable[[WindowState], tuple[Any, ...]] = attrgetter(*(f"decision.{name}" for name in _DECIDED), *_PLAIN)
+# Where the windows are in it, and those of the pane that stands.
+WINDOWS_AT = len(_DECIDED) + _PLAIN.index("windows")
+PANE_WINDOWS_AT = len(_DECIDED) + _PLAIN.index("pane_windows")
 
 
 def _is_one(column: tuple[Any, ...]) -> bool:
@@ -136,7 +138,7 @@ def by_group(windows: TriggeredWindows, is_whole: bool) -> list[tuple[int, Recor
     found: list[tuple[int, Records]] = []
     if windows.is_merging:
         keys = dict.fromkeys(state.key for state in states)
-        merged = [WindowRecord(key, None, tuple(map(_row, windows.of_key(key)))) for key in keys]
+        merged = [WindowRecord(key, None, tuple(map(row_of, windows.of_key(key)))) for key in keys]
         found.extend(_grouped(merged))
         return found
     here: list[WindowState] = []
@@ -148,7 +150,8 @@ def by_group(windows: TriggeredWindows, is_whole: bool) -> list[tuple[int, Recor
             gone.append(WindowRecord(state.key, state.windows[0], ()))
     # A window that is gone may have begun anew.
     found.extend(_grouped(gone))
-    found.extend((group, WindowColumns(own)) for group, own in _grouped(here))
+    for group, own in _grouped(here):
+        found.append((group, WindowColumns([state.key for state in own], map(row_of, own))))
     return found
 
 
@@ -171,10 +174,16 @@ def restore(windows: TriggeredWindows, records: Iterable[WindowRecord]) -> None:
         windows.changed = {}
     last = {(record.key, record.window): record.states for record in records}
     for (key, _), states in last.items():
-        for trigger_state, is_finished, event_time, processing_time, *slots in states:
-            decision = Decision(False, trigger_state, is_finished, event_time, processing_time)
-            plain = dict(zip(_PLAIN, slots, strict=True))
-            state = WindowState(key, plain["windows"], plain["end"], plain["expiry"], plain["accumulator"], decision)
-            for name, value in plain.items():
-                setattr(state, name, value)
-            windows.put(state)
+        for row in states:
+            windows.put(state_of(key, row))
+
+
+def state_of(key: Any, row: tuple[Any, ...]) -> WindowState:
+    """The window that `row_of` was given."""
+    trigger_state, is_finished, event_time, processing_time, *slots = row
+    decision = Decision(False, trigger_state, is_finished, event_time, processing_time)
+    plain = dict(zip(_PLAIN, slots, strict=True))
+    state = WindowState(key, plain["windows"], plain["end"], plain["expiry"], plain["accumulator"], decision)
+    for name, value in plain.items():
+        setattr(state, name, value)
+    return state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...triggers import AccumulationMode
 from ...windowing.timestamp import MIN_MICROS
 from .due_times import DueTimes, Holds
+from .parked_entries import EVENT_TIME, HELD, PROCESSING_TIME, ParkedEntries
 from .trigger_decisions import Clocks
 from .window_state import WindowState
 
@@ -21,12 +22,14 @@ class WindowTimes:
     Attributes:
       event_times, processing_times: what is due in either domain.
       watermark: the output watermark, in microseconds, as it was last asked for.
+      parked: windows that aren't in memory, and have times as well; None if all are.
     """
 
     def __init__(self, clocks: Clocks, mode: AccumulationMode) -> None:
         self.event_times: DueTimes[WindowState] = DueTimes()
         self.processing_times: DueTimes[WindowState] = DueTimes()
         self.watermark = MIN_MICROS
+        self.parked: ParkedEntries | None = None
         self._clocks = clocks
         self._retracts = mode is RETRACTING
         self._holds = Holds()
@@ -46,17 +49,28 @@ class WindowTimes:
 
     def next_processing_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""
-        return self.processing_times.next()
+        return self._with_parked(self.processing_times.next(), PROCESSING_TIME)
 
     def next_event_time(self) -> int | None:
         """The watermark, in microseconds, at which something may be due."""
-        return self.event_times.next()
+        return self._with_parked(self.event_times.next(), EVENT_TIME)
+
+    def _with_parked(self, time: int | None, order: int) -> int | None:
+        if self.parked is None:
+            return time
+        parked = self.parked.least(order)
+        return parked if time is None or (parked is not None and parked < time) else time
+
+    def forget_stale(self) -> None:
+        """Let go of windows that are not to be looked at any more, or at another time."""
+        self.event_times.keep(lambda state, time: state.event_time == time)
+        self.processing_times.keep(lambda state, time: state.processing_time == time)
 
     # The output watermark
 
     def output_watermark(self) -> int:
         """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
-        held = self._holds.least()
+        held = self._with_parked(self._holds.least(), HELD)
         # A window is over when the watermark is at its last microsecond: so what is yet to come
         # at a time holds the watermark just before it.
         watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held - 1)

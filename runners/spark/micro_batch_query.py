@@ -88,6 +88,7 @@ class QuerySettings:
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
       may_start_again: whether a next start can find the checkpoints of this one.
       reached: is told of each of the `commit_points`.
+      shard_memory: about how many bytes of keyed state a shard may have in memory; None if all of it.
     """
 
     interval: int = 0
@@ -96,6 +97,7 @@ class QuerySettings:
     allow_dropped_state: bool = False
     may_start_again: bool = True
     reached: Reached = go_on
+    shard_memory: int | None = None
 
 
 class MicroBatchQuery:
@@ -176,7 +178,8 @@ class MicroBatchQuery:
         try:
             self._store.take_over()
             again = self._recover()
-            self._batches = MicroBatches(Program(self._graph, self._store, self._settings.reached), self._session)
+            program = Program(self._graph, self._store, self._settings.reached, self._settings.shard_memory)
+            self._batches = MicroBatches(program, self._session)
             try:
                 self.state = self._loop(again)
             finally:

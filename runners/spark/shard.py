@@ -6,11 +6,13 @@ worker that holds just that goes on, any other one reads it first.
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 from uuid import uuid4
 
@@ -24,13 +26,14 @@ from ...sdk.unbounded_source import UnboundedSource
 from ...windowing.timestamp import Timestamp
 from ..execution.clock import Clock
 from ..execution.counters import Counts
-from ..execution.execution_graph import Edge, EdgeKind, ExecutionGraph
-from ..execution.fusion import Source
+from ..execution.execution_graph import Edge, EdgeKind, ExecutionGraph, Task
+from ..execution.fusion import Grouping, Keyed, Source
 from ..execution.manifest import PartReference
+from ..execution.parking import Parking
 from ..execution.shuffle_blocks import decode_bundle
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import CLOCKS, Restored, chunks_of, records_of, snapshot
+from ..execution.task_snapshot import CLOCKS, Chunk, Restored, chunks_of, records_of, snapshot
 from ..execution.user_code import guarded
 from .commit_points import Reached, go_on
 from .parcels import Buffer, Outbox, Parcel, TaskId, TaskResult, TaskSeconds, address
@@ -49,11 +52,13 @@ class Program:
       execution_graph: its tasks are levels.
       store: where state is kept.
       reached: is told of each of the `commit_points`.
+      shard_memory: about how many bytes of keyed state a shard may have in memory; None if all of it.
     """
 
     execution_graph: ExecutionGraph
     store: SnapshotStore
     reached: Reached = go_on
+    shard_memory: int | None = None
 
     @property
     def levels(self) -> int:
@@ -119,6 +124,7 @@ class Shard:
             else nodes[edge.pcollection].producer
             for edge in self._task.outputs
         }
+        self._parking = self._parked()
         self._outbox = Outbox(id, self._task.outputs, program.shards, labels)
         for edge in self._task.outputs:
             self.execution.dataflow.attach(edge.pcollection, partial(self._outbox.send, edge))
@@ -126,19 +132,38 @@ class Shard:
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self._task.inputs}
         self._sources = {step.transform.label: step for step in self._task.sources}
 
+    def _parked(self) -> Parking | None:
+        """What parks the state that there is no memory for, if any is kept; a shard's levels have equal parts."""
+        limit = self.program.shard_memory
+        if limit is None or not keeps_state(self._task):
+            return None
+        levels = sum(map(keeps_state, self.program.execution_graph.tasks))
+        # Spark's own places for what is temporary: large ones, which it removes with the executor.
+        directories = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+        return Parking(self.execution, limit // levels, directories[0] or None)
+
     def load(self, parts: Sequence[StatePart]) -> None:
         """Take over what is in the store."""
         began = time.perf_counter()
         restored = Restored(self.id.shard, self.program.shards)
         for part, shard, of in ((p.part, p.shard, p.of) for p in parts):
-            chain = [list(chunks_of(records)) for _, records in self.program.store.read_part(part)]
-            restored.add(chain, shard, of)
+            files = [self._chunks_of(records) for _, records in self.program.store.read_part(part)]
+            restored.add(files, shard, of)
         restored.into(self.execution)
         self.was_loaded = bool(parts)
         self._loading = time.perf_counter() - began
 
+    def _chunks_of(self, records: Iterable[bytes]) -> Iterable[Chunk]:
+        chunks = chunks_of(records)
+        return chunks if self._parking is None else self._parking.taking(chunks, self.id.shard, self.program.shards)
+
     def teardown(self) -> None:
         """Nothing more will come to it."""
+        self._finish()
+        if self._parking is not None:
+            self._parking.close()
+
+    def _finish(self) -> None:
         self.execution.teardown()
         self._outbox.teardown()
 
@@ -172,7 +197,7 @@ class Shard:
                 for output in execution.outputs:
                     output.stage()
                 if is_complete:
-                    self.teardown()
+                    self._finish()
             yield from outbox.finish({e.id: execution.watermark(e.pcollection) for e in self._task.outputs})
             seconds = TaskSeconds(self._loading, time.perf_counter() - began)
             result = self._result(batch, attempt, consumed, base, is_complete, seconds)
@@ -205,10 +230,15 @@ class Shard:
                 for _, id, block in parcel.blocks:
                     if id in edges:
                         self._receivers[id](decode_bundle(block))
+                        self._relieve()
                         yield
             self._move(edges, parcels)
             if is_side and edges:
                 self.execution.propagate()
+
+    def _relieve(self) -> None:
+        if self._parking is not None:
+            self._parking.relieve()
 
     def _move(self, edges: dict[int, Edge], parcels: Sequence[Parcel]) -> None:
         """The watermark of an edge is the least of those at its beginnings."""
@@ -235,6 +265,7 @@ class Shard:
                     newest = max(expanded(bundle.timestamps, len(bundle)))
                     self._newest[reading.label] = max(newest, self._newest.get(reading.label, newest))
                 send(bundle)
+                self._relieve()
 
     def _bundles(self, batch: PlannedBatch, reading: Reading, step: Source) -> tuple[int, Iterator[Any]]:
         if isinstance(reading, Arriving):
@@ -248,6 +279,16 @@ class Shard:
         return output, guarded(reading.label, lambda: iter(source.read_bundles(reading.split)))
 
     # What is left
+
+    def _chunks(self, is_whole: bool, labels: dict[str, None]) -> Iterator[Chunk]:
+        """What has to be remembered; the steps that it is of go into `labels`."""
+        if self._parking is not None:
+            self._parking.settle()
+        parked = () if self._parking is None else self._parking.chunks(is_whole)
+        for chunk in chain(snapshot(self.execution, is_whole), parked):
+            if chunk.kind != CLOCKS:
+                labels[chunk.label] = None
+            yield chunk
 
     def _result(
         self,
@@ -266,12 +307,16 @@ class Shard:
             if tokens:
                 staged[output.label] = [dumps(token, output.label) for token in tokens]
         whole = base is None or is_long(base)
-        chunks = snapshot(execution, whole)
+        labels: dict[str, None] = {}
+        chunks = self._chunks(whole, labels)
+        first = next(chunks, None)
         part = None
-        if chunks:
+        if first is not None:
             name = part_name(self.id, self.program.shards)
             self.program.reached("before-state", batch.number)
-            part = self.program.store.write_part(batch.number, name, records_of(chunks), None if whole else base)
+            part = self.program.store.write_part(
+                batch.number, name, records_of(chain([first], chunks)), None if whole else base
+            )
             self.program.reached("after-state", batch.number)
         seconds.saving = time.perf_counter() - began
         return TaskResult(
@@ -279,7 +324,7 @@ class Shard:
             attempt,
             consumed,
             part,
-            tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS)),
+            tuple(labels),
             staged,
             _taken(self._metrics),
             _counted(self._counts),
@@ -290,6 +335,11 @@ class Shard:
             seconds,
             dict(self._newest),
         )
+
+
+def keeps_state(task: Task) -> bool:
+    """Whether a task keeps anything by key."""
+    return any(isinstance(step, (Grouping, Keyed)) for step in task.steps)
 
 
 def is_long(part: PartReference) -> bool:

@@ -13,7 +13,7 @@ from transcripts.runner import Pane, load, run
 import penstock as beam
 from penstock.runners.execution import window_snapshots
 from penstock.runners.execution.triggered_windows import TriggeredWindows
-from penstock.runners.execution.window_snapshots import WindowColumns, WindowRecord
+from penstock.runners.execution.window_snapshots import WindowColumns, WindowRecord, row_of
 from penstock.sdk.bundle import Bundle
 from penstock.windowing import FixedWindows, IntervalWindow
 
@@ -95,7 +95,9 @@ def test_columns_keep_what_is_equal_apart() -> None:
     """A key whose maximum is `True` beside those with `1` and `1.0`: through a pickle each is what it was."""
     operator = TriggeredWindows(fold_of(beam.CombinePerKey(max), FixedWindows(10)))
     operator.process(bundle(("a", 1), ("b", True), ("c", 1.0)))
-    columns = pickle.loads(pickle.dumps(WindowColumns(operator.all())))
+    states = operator.all()
+    found = WindowColumns([state.key for state in states], map(row_of, states))
+    columns = pickle.loads(pickle.dumps(found))
     window_snapshots.restore(operator, columns)
 
     found = {state.key: repr(state.accumulator) for state in operator.all()}
