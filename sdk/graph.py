@@ -196,6 +196,11 @@ class Graph:
         """Whether every PCollection of it ends."""
         return all(p.is_bounded for p in self.pcollections.values())
 
+    @property
+    def has_script(self) -> bool:
+        """Whether a script says what time it is."""
+        return any(isinstance(t.primitive, Read) and isinstance(t.primitive.source, Script) for t in self.transforms)
+
 
 def _is_unbounded_read(transform: Transform) -> bool:
     return isinstance(transform.primitive, Read) and isinstance(transform.primitive.source, UnboundedSource)

@@ -13,16 +13,20 @@ from .stateful import StatefulExecutor
 class KeyedRun:
     """A stateful ParDo.
 
-    Where the whole input is bounded, no time will come when it is over: what is still set then to a
-    processing time fires at the end.
+    When the input is over, no time will come any more: what is still set then to a processing time fires at
+    the end, so that a stream that is drained has the results of a batch.  Where a script says what time it is, it
+    says so to the end, and what it doesn't come to doesn't happen.
     """
 
-    def __init__(self, run: StageRun, clock: Clock, is_batch: bool, metrics: MetricsContainer) -> None:
+    def __init__(
+        self, run: StageRun, clock: Clock, is_batch: bool, metrics: MetricsContainer, has_script: bool = False
+    ) -> None:
         assert isinstance(run.executor, StatefulExecutor)
         self._run = run
         self._executor = run.executor
         self._clock = clock
         self._is_batch = is_batch
+        self._has_script = has_script
         self._counters = metrics.step(run.executor.label).counters
         self._is_done = False
         # A clock that moves makes groupings before this one fire: what they put out comes at the new time.
@@ -48,11 +52,12 @@ class KeyedRun:
             watermark = min(watermark, kept - 1)
         executor = self._executor
         self._tick()
-        if not self._is_batch:
+        if watermark >= MAX_MICROS and not self._has_script:
+            if not self._is_done:
+                self._is_done = True
+                executor.finish()
+        elif not self._is_batch:
             executor.advance_watermark(watermark)
-        elif watermark >= MAX_MICROS and not self._is_done:
-            self._is_done = True
-            executor.finish()
         if executor.dropped:
             self._counters[DROPPED_LATE] += executor.dropped
             executor.dropped = 0

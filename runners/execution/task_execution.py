@@ -101,7 +101,7 @@ class TaskExecution:
         for grouping in self.groupings.values():
             grouping.wire(self.dataflow)
         self.keyed = {
-            s.transform.label: KeyedRun(self.dataflow.stages[id(s)], clock, is_batch, metrics)
+            s.transform.label: KeyedRun(self.dataflow.stages[id(s)], clock, is_batch, metrics, plan.graph.has_script)
             for s in steps
             if isinstance(s, Keyed)
         }

@@ -10,7 +10,6 @@ import attrs
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import UnsupportedError
 from ...sdk.graph import Graph, GroupByKeyAndWindow, ParDo, PCollectionNode, Read, Transform
-from ...sdk.script import Script
 from ...sdk.sink import Sink
 from ...sdk.source import BoundedSource
 from ...sdk.unbounded_source import UnboundedSource
@@ -64,8 +63,7 @@ def _watched(node: PCollectionNode) -> str:
 def is_monotone(graph: Graph) -> bool:
     """Whether results are never replaced: each is final when it comes."""
     groupings = [t.primitive for t in graph.transforms if isinstance(t.primitive, GroupByKeyAndWindow)]
-    has_script = any(isinstance(t.primitive, Read) and isinstance(t.primitive.source, Script) for t in graph.transforms)
-    return not has_script and all(isinstance(g.windowing.trigger, DefaultTrigger) for g in groupings)
+    return not graph.has_script and all(isinstance(g.windowing.trigger, DefaultTrigger) for g in groupings)
 
 
 def in_batch(graph: Graph) -> Graph:
@@ -77,9 +75,8 @@ def in_batch(graph: Graph) -> Graph:
             source = WholeSource(transform.label, primitive.source)
             transform = attrs.evolve(transform, primitive=attrs.evolve(primitive, source=source))
         transforms.append(transform)
-    has_script = any(isinstance(t.primitive, Read) and isinstance(t.primitive.source, Script) for t in transforms)
     pcollections = graph.pcollections
-    if not has_script:
+    if not graph.has_script:
         pcollections = {i: attrs.evolve(node, is_bounded=True) for i, node in pcollections.items()}
     return Graph(tuple(transforms), pcollections)
 
