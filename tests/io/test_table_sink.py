@@ -1,16 +1,13 @@
-"""A table holds what the signed rows come to, in whatever order they came; or what it held before."""
+"""A table holds what the signed rows come to, in whatever order they came."""
 
-import contextlib
 import datetime
 import decimal
 import sqlite3
 
 import numpy
 import pytest
-from servers.crashing_connections import Fuse, PowerLoss
 
 import penstock as beam
-from penstock.io.table_sink import STAGE_ROWS
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import SinkError
 from penstock.triggers.pane import PaneInfo, PaneInfoTiming
@@ -21,7 +18,6 @@ NEXT_MINUTE = (IntervalWindow(60, 120),)
 EARLY = PaneInfo(True, False, PaneInfoTiming.EARLY, 0, -1)
 ON_TIME = PaneInfo(False, False, PaneInfoTiming.ON_TIME, 1, 0)
 LATE = PaneInfo(False, True, PaneInfoTiming.LATE, 2, 1)
-BOOKKEEPING = "_penstock_transactions"
 
 
 def signed(*changes):
@@ -80,7 +76,7 @@ def test_two_rows_left_for_a_key_are_an_error_that_says_so(database, transaction
     assert "2 rows are left for {'word': 'ann'}, such as {'word': 'ann', 'n': " in str(e.value)
     assert [("ann", 1)] == database.rows()
     sink.abort("2")
-    assert [BOOKKEEPING, "words"] == database.tables()
+    assert ["_penstock_transactions", "words"] == database.tables()
 
 
 def test_where_rows_are_retracted_the_same_row_twice_is_one_too_many(database, transactions):
@@ -156,165 +152,6 @@ def test_columns_of_the_window_are_found_in_a_table_that_has_them(database, tran
     sink = database.sink(columns=[], with_window=True)
     transactions.write(sink, Bundle([{"word": "ann", "pane": 9}], 5, MINUTE, LATE))
     assert [(9, 5, 60_000_000, 0, "LATE", 2, "ann")] == database.rows()
-
-
-# --- Two phases
-
-
-def test_nothing_is_visible_before_the_commit_and_nothing_is_left_after_it(database, transactions):
-    """But the transaction's id."""
-    sink = database.sink()
-    sink.prepare("run/1")
-    tokens = transactions.stage(sink, "run/1", [Bundle([("ann", 1)])], [])
-    assert [] == database.rows()
-    sink.commit("run/1", tokens)
-    assert [("ann", 1)] == database.rows()
-    assert [BOOKKEEPING, "words"] == database.tables()
-    noted = database.run(f"SELECT transaction_id, transform, table_name FROM {database.schema}{BOOKKEEPING}")
-    assert [("run/1", "save/words", f"{database.schema}words")] == noted
-
-
-def test_committing_twice_changes_nothing(database, transactions):
-    """Whatever was done to the table meanwhile; and whether the first answer came or not."""
-    sink = database.sink()
-    sink.prepare("1")
-    tokens = transactions.stage(sink, "1", [Bundle([("ann", 1)])])
-    sink.commit("1", tokens)
-    database.run(f"UPDATE {database.schema}words SET n = 7")
-    sink.commit("1", tokens)
-    assert [("ann", 7)] == database.rows()
-
-
-def test_of_a_series_of_transactions_the_last_one_is_noted_and_stands_for_those_before(database, transactions):
-    """However often one commits, the bookkeeping doesn't grow; other series, and other sinks, are left alone."""
-    sink = database.sink()
-    committed = {}
-    for name in ("00000001-ab", "00000001-cd", "00000002-ab", "run", "00000010-ab", "00000001-ab-1"):
-        sink.prepare(name)
-        committed[name] = transactions.stage(sink, name, [Bundle([("ann", len(committed))])])
-        sink.commit(name, committed[name])
-    noted = database.run(f"SELECT transaction_id FROM {database.schema}{BOOKKEEPING} ORDER BY transaction_id")
-    assert ["00000001-ab-1", "00000001-cd", "00000010-ab", "run"] == [name for (name,) in noted]
-    for name, tokens in committed.items():
-        sink.commit(name, tokens)
-    assert [("ann", 5)] == database.rows()
-    with pytest.raises(SinkError, match="what was staged for it is gone"):
-        sink.commit("00000011-ab", committed["run"])
-
-
-def test_what_a_retried_worker_staged_before_is_left_out(database, transactions):
-    """Only accepted tokens count, though units may have the same name."""
-    sink = database.sink()
-    sink.prepare("1")
-    failed, accepted = [transactions.stage(sink, "1", [Bundle([("ann", n)])]) for n in (1, 2)]
-    assert failed != accepted
-    sink.commit("1", accepted)
-    assert [("ann", 2)] == database.rows()
-
-
-def test_aborting_leaves_nothing_and_stops_whoever_goes_on_writing(database, transactions):
-    """However often."""
-    sink = database.sink()
-    sink.prepare("1")
-    tokens = transactions.stage(sink, "1", [Bundle([("ann", 1)])])
-    zombie = sink.open_writer("1", "2")
-    zombie.write(Bundle([("ann", 2)]))
-    sink.abort("1")
-    sink.abort("1")
-    assert [BOOKKEEPING, "words"] == database.tables()
-    with pytest.raises(SinkError, match="save/words: table '.*words' in .* can't be written: .*_penstock_staged_"):
-        zombie.stage()
-    with pytest.raises(SinkError, match="transaction '1' isn't prepared"):
-        sink.open_writer("1", "3").write(Bundle([("ann", 1)]))
-    with pytest.raises(SinkError, match="what was staged for it is gone"):
-        sink.commit("1", tokens)
-
-
-def test_staged_rows_that_are_gone_are_an_error(database, transactions):
-    """Not a smaller result."""
-    sink = database.sink()
-    sink.prepare("1")
-    [(unit, rows)] = transactions.stage(sink, "1", [Bundle([("ann", 1)])])
-    with pytest.raises(SinkError, match="2 of 3 staged rows are gone"):
-        sink.commit("1", [(unit, rows + 2)])
-    sink.commit("1", [(unit, rows)])
-    assert [("ann", 1)] == database.rows()
-
-
-def test_a_worker_that_fails_removes_what_it_staged(database, transactions):
-    """Many rows are staged in several steps, of which some were taken."""
-    sink = database.sink()
-    sink.prepare("1")
-    writer = sink.open_writer("1", "1")
-    writer.write(Bundle([(str(n), n) for n in range(STAGE_ROWS + 1)]))
-    [staged] = [name for name in database.tables() if "staged" in name]
-    assert [(STAGE_ROWS,)] == database.run(f"SELECT COUNT(*) FROM {database.schema}{staged}")
-    writer.discard()
-    assert [(0,)] == database.run(f"SELECT COUNT(*) FROM {database.schema}{staged}")
-
-
-def test_two_sinks_of_a_pipeline_may_write_into_one_table(database, transactions):
-    """Each has rows and a record of its own."""
-    sinks = [database.sink(transform=name) for name in ("save/a", "save/b")]
-    for sink in sinks:
-        sink.prepare("1")
-    tokens = [transactions.stage(sink, "1", [Bundle([(sink.transform, 1)])]) for sink in sinks]
-    for sink, staged in zip(sinks, tokens):
-        sink.commit("1", staged)
-    assert [("save/a", 1), ("save/b", 1)] == database.rows()
-
-
-def test_a_transaction_prepared_before_a_crash_keeps_what_was_staged(database, transactions):
-    """Preparing it again changes nothing."""
-    sink = database.sink()
-    sink.prepare("1")
-    tokens = transactions.stage(sink, "1", [Bundle([("ann", 1)])])
-    sink.prepare("1")
-    sink.commit("1", tokens)
-    assert [("ann", 1)] == database.rows()
-
-
-def test_readers_see_all_of_a_commit_or_nothing(database, transactions):
-    """Asked between any two steps of it."""
-    transactions.write(database.sink(), Bundle([("ann", 1), ("bob", 1)]), transaction="0")
-    before = database.rows()
-    after = [("ann", 2), ("cid", 1)]
-    change = signed((-1, "ann", 1), (+1, "ann", 2), (-1, "bob", 1), (+1, "cid", 1))
-    sink = database.sink()
-    sink.prepare("1")
-    tokens = transactions.stage(sink, "1", [change])
-    seen = []
-
-    class Watching(Fuse):
-        def around(self, step):
-            database.connector.fuse = Fuse()
-            seen.append(database.rows())
-            return step()
-
-    database.connector.fuse = Watching()
-    sink.commit("1", tokens)
-    database.connector.fuse = Fuse()
-    assert [before, after] == [rows for i, rows in enumerate(seen) if i == 0 or rows != seen[i - 1]]
-
-
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("steps", range(1, 26))
-def test_a_crash_anywhere_in_a_commit_is_completed_by_committing_again(database, transactions, steps, after):
-    """Before a step, or after it, when its answer is lost."""
-    sink = database.sink()
-    transactions.write(sink, Bundle([("ann", 1), ("bob", 1)]), transaction="0")
-    sink.prepare("1")
-    change = signed((-1, "ann", 1), (+1, "ann", 2), (-1, "bob", 1), (+1, "cid", 1))
-    tokens = transactions.stage(sink, "1", [change])
-    transactions.stage(sink, "1", [change])
-    database.connector.fuse = Fuse(steps, after)
-    with contextlib.suppress(PowerLoss):
-        sink.commit("1", tokens)
-    database.connector.fuse = Fuse()
-    assert database.rows() in ([("ann", 1), ("bob", 1)], [("ann", 2), ("cid", 1)])
-    sink.commit("1", tokens)
-    assert [("ann", 2), ("cid", 1)] == database.rows()
-    assert [BOOKKEEPING, "words"] == database.tables()
 
 
 # --- Rows
