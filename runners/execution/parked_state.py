@@ -58,6 +58,11 @@ class ParkedState:
         self._changed: dict[bytes, list[str]] = {}
         executor.parked = self
 
+    @property
+    def number_parked(self) -> int:
+        """How many entries aren't in memory."""
+        return len(self._entries)
+
     # Coming back
 
     def windows(self) -> list[BoundedWindow]:

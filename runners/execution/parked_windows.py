@@ -77,6 +77,11 @@ class ParkedWindows:
         windows.parked = self
         windows.times.parked = entries
 
+    @property
+    def number_parked(self) -> int:
+        """How many entries aren't in memory."""
+        return len(self._entries)
+
     # Coming back
 
     def come_back(self, bundle: Bundle) -> None:

@@ -62,6 +62,9 @@ class Parking:
     def chunks(self, is_whole: bool) -> Iterator[Chunk]:
         """What a snapshot says of what is parked, to be put behind what it says of the rest."""
         for (label, kind), step in self._steps.items():
+            if step.number_parked:
+                # That it is kept of this step, also where nothing has changed.
+                yield Chunk(label, kind, None, [])
             for group, records in step.records(is_whole):
                 yield Chunk(label, kind, group, records)
 

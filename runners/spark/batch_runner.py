@@ -9,10 +9,11 @@ from ...sdk.errors import UnsupportedError
 from ...sdk.frames import HasFrames, refuse_frames
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
-from ...sdk.options import PipelineOptions
+from ...sdk.options import MicroBatchOptions, PipelineOptions
 from ...sdk.runner import FinishedResult, PipelineResult, Runner
 from ..execution.fusion import fuse, shrinks
 from ..execution.progress import progress_of
+from ..execution.streaming_flags import refuse_unheeded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +48,9 @@ class SparkBatchRunner(Runner):
                     "--runner=local runs it"
                 )
         refuse_frames(graph, self.name)
+        if options.view_as(MicroBatchOptions).shard_memory is not None:
+            # Its groups may be larger than memory anyway.
+            refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")
         plan = fuse(graph, shrinks)
         frames: dict[str, Any] = {}
         partitions = partitions_of(options)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from ...sdk.errors import OptionsError
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
+from ...sdk.options.byte_size import byte_size
+from ..execution.parked_entries import check_rocksdb
 from ..execution.production_logs import refuse_productions
 from ..execution.streaming_flags import check_streaming_flags, refuse_memory, refuse_unheeded
 from .commit_points import Reached
@@ -50,7 +52,21 @@ def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
         allow_dropped_state=streaming.allow_dropped_state,
         may_start_again=streaming.checkpoint_dir is not None,
         reached=reached,
+        shard_memory=_shard_memory(given.shard_memory),
     )
+
+
+def _shard_memory(given: str | int | None) -> int | None:
+    if given is None:
+        return None
+    try:
+        size = byte_size(given)
+    except ValueError as error:
+        raise OptionsError(f"option --shard_memory: {error}") from None
+    if size < 1:
+        raise OptionsError(f"option --shard_memory: expected at least 1 byte, got {given}")
+    check_rocksdb("--shard_memory")
+    return size
 
 
 def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:

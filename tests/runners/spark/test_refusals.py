@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.production_logs import OWNER
 from penstock.runners.spark.micro_batch_flags import store_of
-from penstock.sdk.errors import CheckpointMismatchError, OptionsError, UnsupportedError
+from penstock.sdk.errors import CheckpointMismatchError, MissingExtraError, OptionsError, UnsupportedError
 from penstock.testing import TestPipeline, TestStream
 
 
@@ -41,6 +42,8 @@ WRONG = {
     "--batch_interval=inf": "--batch_interval: expected seconds, 0 or more, got inf",
     "--max_records_per_batch=0": "--max_records_per_batch: expected at least 1, got 0",
     "--max_bytes_per_batch=-1": "--max_bytes_per_batch: expected at least 1, got -1",
+    "--shard_memory=plenty": "--shard_memory: expected a number of bytes such as 512MB, got 'plenty'",
+    "--shard_memory=0": "--shard_memory: expected at least 1 byte, got 0",
     "--spark_shuffle_partitions=0": "--spark_shuffle_partitions: expected a number, at least 1, got 0",
     "--parallelism=4": f"--parallelism: --runner=spark-microbatch has no such thing, it is for --runner=local{OUT}",
     "--delivery=strong": f"--delivery: --runner=spark-microbatch has no such thing, it is for --runner=local{OUT}",
@@ -56,6 +59,28 @@ def test_a_flag_that_cannot_be_so_or_that_nothing_would_come_of_is_refused(flag:
     with pytest.raises(OptionsError) as raised:
         p.run()
     assert f"option {WRONG[flag]}" == str(raised.value)
+
+
+@pytest.mark.parametrize("runner", ["local", "spark-batch"])
+def test_memory_of_shards_is_refused_where_there_are_none(runner: str) -> None:
+    """The local runner keeps its state in memory; a batch has groups that are larger than it anyway."""
+    p = beam.Pipeline(runner, options=PipelineOptions(["--shard_memory=512MB"]))
+    p | beam.Create([1])
+
+    with pytest.raises(OptionsError) as raised:
+        p.run()
+    told = f"option --shard_memory: --runner={runner} has no such thing, it is for --runner=spark-microbatch{OUT}"
+    assert told == str(raised.value)
+
+
+def test_memory_of_shards_needs_rocksdb_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when memory runs out."""
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    p = beam.Pipeline("spark-microbatch", options=PipelineOptions(["--shard_memory=512MB"]))
+    p | beam.Create([1])
+
+    with pytest.raises(MissingExtraError, match=r"--shard_memory needs the package 'rocksdict': .*penstock\[rocksdb\]"):
+        p.run()
 
 
 def test_shuffles_of_a_batch_cannot_have_less_than_one_part() -> None:
