@@ -13,32 +13,29 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import cloudpickle
 
-from ...sdk import graph
-from ...sdk.errors import CheckpointMismatchError, RunnerError
+from ...sdk.errors import RunnerError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
-from ...sdk.sink import Sink
 from ...windowing.timestamp import MIN_MICROS
 from ..execution.counters import Counts
-from ..execution.execution_graph import ExecutionGraph, label_of
-from ..execution.fusion import Output
+from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore
-from ..execution.user_code import Attribution, attributed, reraise
 from .commit_points import Reached, go_on
+from .committed_batch import Committed, described, restored_state, state_of
 from .driver_sources import DriverSources
 from .gathered import Gathered
 from .micro_batch import MicroBatches
 from .parcels import TaskId, TaskResult
 from .planned_batch import PlannedBatch
-from .shard import Program, StatePart, part_name
+from .recovery import Recovery
+from .shard import Program, StatePart
+from .sink_transactions import SinkTransactions
 from .stream_on_driver import StreamSettings
 from .unbounded_on_driver import Admission
 from .write_ahead import WriteAhead
@@ -46,35 +43,8 @@ from .write_ahead import WriteAhead
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The part of a checkpoint that the driver writes.
-DRIVER = "driver"
-
 # Seconds: how often an idle query looks whether something has come.
 _LOOK = 0.02
-
-
-@attrs.frozen
-class Committed:
-    """What the driver has to know of the newest batch that is committed.
-
-    Attributes:
-      staged: by sink label, the tokens of what it has staged, pickled.
-      watermarks: of sources' PCollections, in microseconds.
-      next_time, next_event_time: when something will be due, in microseconds.
-      newest: of streaming DataFrames, the greatest event time that was in it, by label.
-    """
-
-    number: int
-    now: int
-    transaction: str
-    staged: Mapping[str, Sequence[bytes]]
-    positions: Any
-    watermarks: Mapping[int, int] = attrs.field(factory=dict)
-    next_time: int | None = None
-    next_event_time: int | None = None
-    is_last: bool = False
-    is_complete: bool = False
-    newest: Mapping[str, int] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -132,11 +102,10 @@ class MicroBatchQuery:
         self._store = store
         self._clock = clock
         self._sleep = sleep
-        self._sinks = dict(_sinks(self.plan))
+        self._sinks = SinkTransactions(self.plan)
         self._ahead = WriteAhead(store)
         self._committed = Committed(0, 0, "", {}, {})
-        self._parts: dict[TaskId, list[StatePart]] = {}
-        self._prepared: str | None = None
+        self._parts: dict[TaskId, Sequence[StatePart]] = {}
         self._is_cancelled = threading.Event()
         self._is_draining = False
         self._settings = settings
@@ -186,16 +155,13 @@ class MicroBatchQuery:
                 # What Spark has brought waits for somebody to say what becomes of it.
                 self._sources.close()
                 self._batches.close()
-            if self._prepared is not None:
-                self._abort(self._prepared)
         except BaseException as error:
-            if self._is_cancelled.is_set() and isinstance(error, Exception):
-                self.state = PipelineState.CANCELLED
-                return
-            self.state = PipelineState.FAILED
-            if self._prepared is not None:
-                self._abort(self._prepared)
-            raise
+            if not (self._is_cancelled.is_set() and isinstance(error, Exception)):
+                self.state = PipelineState.FAILED
+                raise
+            self.state = PipelineState.CANCELLED
+        finally:
+            self._abort(self._sinks.prepared)
 
     def _loop(self, again: PlannedBatch | None) -> str:
         batch = again
@@ -248,7 +214,7 @@ class MicroBatchQuery:
         batch = PlannedBatch(
             number,
             gathered.now,
-            self._prepared or f"batch-{number}-{self._ahead.name}",
+            self._sinks.prepared or f"batch-{number}-{self._ahead.name}",
             tuple(gathered.readings),
             gathered.all_watermarks,
             gathered.percentiles,
@@ -281,60 +247,26 @@ class MicroBatchQuery:
 
     def _run(self, batch: PlannedBatch) -> None:
         assert self._batches is not None
-        if self._prepared is None:
-            self._prepared = batch.transaction
-            for label, sink in self._sinks.items():
-                _guarded(label, partial(sink.prepare, batch.transaction))
+        self._sinks.prepare(batch.transaction)
         self._store.begin(batch.number)
         results = self._batches.run(batch, self._parts, self._sources.frames(batch.frames))
         self._commit(batch, results)
         self._publish()
 
     def _commit(self, batch: PlannedBatch, results: Sequence[TaskResult]) -> None:
-        staged: dict[str, list[bytes]] = {}
-        for result in results:
-            for label, tokens in result.staged.items():
-                staged.setdefault(label, []).extend(tokens)
-        committed = Committed(
-            batch.number,
-            batch.now,
-            batch.transaction,
-            staged,
-            batch.positions,
-            batch.watermarks,
-            _least(result.next_time for result in results),
-            _least(result.next_event_time for result in results),
-            batch.is_last,
-            all(result.is_complete for result in results),
-            _newest(results),
-        )
-        shards = self._graph.parallelism
+        committed, shards = Committed.of(batch, results), self._graph.parallelism
         references = [result.part for result in results if result.part is not None]
-        own = cloudpickle.dumps(committed, protocol=5)
-        references.append(self._store.write_part(batch.number, DRIVER, [own]))
-        described = {
-            part_name(result.id, shards): {
-                "level": result.id.level,
-                "shard": result.id.shard,
-                "of": shards,
-                "labels": list(result.labels),
-            }
-            for result in results
-        }
+        references.append(committed.write(self._store))
         self._settings.reached("before-manifest", batch.number)
-        if any(staged.values()) and self._settings.may_start_again:
+        if committed.has_staged and self._settings.may_start_again:
             # From now on it may be committed, whatever fails; then what is staged has to stay until it is published.
-            self._prepared = None
-        self._store.commit(batch.number, references, {"parts": described})
+            self._sinks.prepared = None
+        self._store.commit(batch.number, references, described(results, shards))
         self._settings.reached("after-manifest", batch.number)
         self._committed = committed
         self._sources.heard(committed.newest)
         self._sources.acknowledge(batch.positions)
-        self._parts = {
-            result.id: [StatePart(result.part, result.id.shard, shards)]
-            for result in results
-            if result.part is not None
-        }
+        self._parts = state_of(results, shards)
         self.batches += 1
         for result in results:
             self.metrics.merge(result.metrics)
@@ -346,30 +278,23 @@ class MicroBatchQuery:
     def _publish(self) -> None:
         """Publish what the newest batch has staged; a transaction in which nothing was staged goes on."""
         committed = self._committed
-        if not any(committed.staged.values()):
+        if not committed.has_staged:
             return
         self._settings.reached("before-publication", committed.number)
-        for label, sink in self._sinks.items():
-            tokens = [cloudpickle.loads(token) for token in committed.staged.get(label, ())]
-            _guarded(label, partial(sink.commit, committed.transaction, tokens))
-        self._prepared = None
+        self._sinks.commit(committed.transaction, committed.staged)
         self._settings.reached("after-publication", committed.number)
 
-    def _abort(self, transaction: str) -> None:
-        for sink in self._sinks.values():
-            try:
-                sink.abort(transaction)
-            except Exception:
-                continue
+    def _abort(self, transaction: str | None) -> None:
+        self._sinks.abort(transaction)
 
     # Recovery
 
     def _recover(self) -> PlannedBatch | None:
         """Go on from the newest batch that is committed; the batch that was planned after it, if there was one."""
-        checkpoint = self._store.newest_complete().checkpoint
-        if checkpoint is not None:
-            self._check_labels(checkpoint)
-            self._restore(checkpoint)
+        recovery = Recovery(self._store, self.plan, self._sources, self._settings.allow_dropped_state)
+        newest = recovery.newest()
+        if newest is not None:
+            self._restore(*newest)
             self._publish()
         planned = self._ahead.read()
         self._store.sweep()
@@ -380,80 +305,9 @@ class MicroBatchQuery:
         self._sources.restore(planned.positions)
         return planned
 
-    def _check_labels(self, checkpoint: Checkpoint) -> None:
-        """Raises `CheckpointMismatchError` if the checkpoint isn't one of this runner's, or not of this pipeline."""
-        directory, parts = self._store.directory, checkpoint.metadata.get("parts", {})
-        if not all("level" in part for part in parts.values()):
-            raise CheckpointMismatchError(
-                f"{directory}: its checkpoints were written by another runner; give another --checkpoint_dir"
-            )
-        nodes = self.plan.graph.pcollections.values()
-        known = {label_of(step) for step in self.plan.steps} | {node.producer for node in nodes}
-        known |= {f"{node.producer}[{node.tag}]" for node in nodes}
-        unknown = sorted({label for part in parts.values() for label in part["labels"]} - known)
-        if unknown and not self._settings.allow_dropped_state:
-            raise CheckpointMismatchError(
-                f"{directory}: batch {checkpoint.epoch} has state of {', '.join(map(repr, unknown))}, which the "
-                "pipeline doesn't have. Give the transforms the labels that they had, or say --allow_dropped_state to "
-                "go on without that state"
-            )
-
-    def _check_sources(self, checkpoint: Checkpoint) -> None:
-        """Raises `CheckpointMismatchError` if a source is gone that might have had more, or has another name now."""
-        gone = sorted(map(repr, self._sources.unknown(self._committed.positions)))
-        if gone and not self._settings.allow_dropped_state:
-            raise CheckpointMismatchError(
-                f"{self._store.directory}: batch {checkpoint.epoch} has read from {', '.join(gone)}, which the "
-                "pipeline doesn't have. Give the source the label that it had, or say --allow_dropped_state to go on "
-                "without it; a source with another label is read from the beginning"
-            )
-
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        ((_, records),) = self._store.read_part(checkpoint.part(DRIVER))
-        self._committed = cloudpickle.loads(b"".join(records))
-        self._check_sources(checkpoint)
-        self._sources.restore_committed(self._committed.positions)
-        self._sources.heard(self._committed.newest)
-        parts = {
-            TaskId(d["level"], d["shard"]): StatePart(checkpoint.part(name), d["shard"], d["of"])
-            for name, d in checkpoint.metadata["parts"].items()
-            if any(part.name == name for part in checkpoint.parts)
-        }
-        shards = self._graph.parallelism
-        if all(part.of == shards for part in parts.values()):
-            self._parts = {id: [part] for id, part in parts.items()}
-            return
-        # Each task finds in all of them what is its own.
-        everything = list(parts.values())
-        ids = [TaskId(task.id, shard) for task in self._graph.tasks for shard in range(shards)]
-        self._parts = dict.fromkeys(ids, everything)
-
-
-def _sinks(plan: Any) -> list[tuple[str, Sink[Any]]]:
-    found = []
-    for step in plan.steps:
-        if isinstance(step, Output):
-            primitive = step.transform.primitive
-            assert isinstance(primitive, graph.ParDo)
-            assert primitive.sink is not None
-            found.append((step.transform.label, primitive.sink))
-    return found
-
-
-def _least(times: Any) -> int | None:
-    return min((time for time in times if time is not None), default=None)
-
-
-def _newest(results: Sequence[TaskResult]) -> dict[str, int]:
-    newest: dict[str, int] = {}
-    for result in results:
-        for label, micros in result.newest.items():
-            newest[label] = max(micros, newest.get(label, micros))
-    return newest
-
-
-def _guarded(label: str, action: Callable[[], Any]) -> Any:
-    try:
-        return action()
-    except Exception as error:
-        reraise(attributed(error, Attribution(label, None)))
+    def _restore(self, checkpoint: Checkpoint, committed: Committed) -> None:
+        self._committed = committed
+        self._sources.restore_committed(committed.positions)
+        self._sources.heard(committed.newest)
+        levels = [task.id for task in self._graph.tasks]
+        self._parts = restored_state(checkpoint, levels, self._graph.parallelism)
