@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MODES = ("aligned", "unaligned", "synchronous")
 DELIVERIES = ("barriers", "strong", "weak")
+RECOVERIES = ("graph", "region")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -28,6 +29,7 @@ DELIVERIES = ("barriers", "strong", "weak")
 @click.option("--pipeline", "only", type=click.IntRange(min=1), help="Of several pipelines, simulate this one only.")
 @click.option("--checkpoint_mode", "mode", type=click.Choice(MODES), help="How barriers work; else seeds decide.")
 @click.option("--delivery", type=click.Choice(DELIVERIES), default="barriers", help="What exactly once rests on.")
+@click.option("--recovery", type=click.Choice(RECOVERIES), default="graph", help="What starts again with a worker.")
 @click.option("--parallelism", type=click.IntRange(min=1), help="Subtasks of each task; else seeds decide.")
 @click.option("--beam", is_flag=True, help="The program imports apache_beam: give it penstock instead.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
@@ -42,6 +44,7 @@ def simulate(
     only: int | None,
     mode: str | None,
     delivery: str,
+    recovery: str,
     parallelism: int | None,
     beam: bool,
 ) -> None:
@@ -61,10 +64,12 @@ def simulate(
         click.echo(f"{file}: no pipeline was run, so there is none to simulate", err=True)
         sys.exit(1)
     chosen = _chosen(file, graphs, only)
+    if recovery == "region":
+        _check_regions(mode, delivery, parallelism, [graphs[number - 1] for number in chosen])
     tried = [first + i for i in range(seeds)] if seed is None else [seed]
     for number in chosen:
         try:
-            settings = SimulationSettings(mode=mode, parallelism=parallelism, delivery=delivery)
+            settings = SimulationSettings(mode=mode, parallelism=parallelism, delivery=delivery, recovery=recovery)
             simulation = Simulation(graphs[number - 1], settings)
             _simulate(simulation, tried, f"pipeline {number} of {len(graphs)}", trace and seed is not None)
         except SimulationError as failure:
@@ -72,12 +77,27 @@ def simulate(
             again = ["penstock", "simulate", file, *arguments, f"--seed={failure.seed}", f"--pipeline={number}"]
             again += [f"--checkpoint_mode={mode}"] if mode else []
             again += [f"--delivery={delivery}"] if delivery != "barriers" else []
+            again += [f"--recovery={recovery}"] if recovery != "graph" else []
             again += [f"--parallelism={parallelism}"] if parallelism else []
             click.echo(f"It is seen again by: {' '.join(again)} --trace", err=True)
             sys.exit(1)
         except PenstockError as unable:
             click.echo(short_message(unable), err=True)
             sys.exit(1)
+
+
+def _check_regions(mode: str | None, delivery: str, parallelism: int | None, graphs: list[Graph]) -> None:
+    """Ends with a usage error where the runner would refuse to start less than the whole graph again."""
+    loops = [loop.label for graph in graphs for loop in graph.loops()]
+    reasons = [
+        (mode == "unaligned", "with --checkpoint_mode=unaligned a checkpoint holds what is in the channels"),
+        (delivery != "barriers", f"with --delivery={delivery} nobody goes back anyway"),
+        (parallelism == 1, "with --parallelism=1 there is one subtask, which is the graph"),
+        (bool(loops), f"a loop goes back as a whole, and {''.join(loops[:1])} is one"),
+    ]
+    for applies, why in reasons:
+        if applies:
+            raise click.UsageError(f"--recovery=region: {why}; use --recovery=graph")
 
 
 def _chosen(file: str, graphs: list[Graph], only: int | None) -> list[int]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 
+import pytest
+from click.testing import CliRunner
 from command_line import Penstock
+
+from penstock.cli.simulate import simulate
 
 TWO_PIPELINES = """
 import penstock as beam
@@ -13,6 +18,13 @@ with beam.Pipeline() as p:
     p | beam.Create(["a", "b", "b"]) | beam.combiners.Count.PerElement() | beam.Map(print)
 with beam.Pipeline() as p:
     p | beam.Create([1, 2, 3]) | beam.io.WriteToText("nothing is written here")
+"""
+
+ONE_SHUFFLE = """
+import penstock as beam
+
+with beam.Pipeline() as p:
+    p | beam.Create([(n % 7, n) for n in range(30)]) | beam.CombinePerKey(sum)
 """
 
 # What comes out depends on how often it has been called, so no two runs are alike.
@@ -60,6 +72,44 @@ def test_what_is_seen_again_is_seen_by_the_same_delivery(penstock: Penstock) -> 
 
     assert 1 == ran.returncode
     assert re.search(r"It is seen again by: penstock simulate .* --delivery=strong --trace", ran.stderr)
+
+
+def test_only_a_region_starts_again_if_that_is_asked_for(tmp_path: pathlib.Path) -> None:
+    """So the trace of some seed says."""
+    program = tmp_path / "pipeline.py"
+    program.write_text(ONE_SHUFFLE)
+
+    def trace(seed: int) -> str:
+        arguments = [str(program), "--recovery=region", "--parallelism=3", f"--seed={seed}", "--trace"]
+        return CliRunner().invoke(simulate, arguments, catch_exceptions=False).stdout
+
+    assert any("of its 6 subtasks start again" in trace(seed) for seed in range(200))
+
+
+def test_what_is_seen_again_is_seen_by_the_same_recovery(penstock: Penstock) -> None:
+    """It is part of the command that is printed."""
+    failed = penstock("simulate", "pipeline.py", "--recovery=region", "--parallelism=3", "--seeds=5", program=WRONG)
+
+    assert 1 == failed.returncode
+    assert re.search(r"seen again by: penstock simulate .* --recovery=region --parallelism=3 --trace", failed.stderr)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("--checkpoint_mode=unaligned", "a checkpoint holds what is in the channels"),
+        ("--delivery=strong", "nobody goes back anyway"),
+        ("--parallelism=1", "there is one subtask, which is the graph"),
+    ],
+)
+def test_a_region_is_refused_where_the_runner_refuses_it(tmp_path: pathlib.Path, more: str, why: str) -> None:
+    """With the flag that it doesn't go with."""
+    program = tmp_path / "pipeline.py"
+    program.write_text(ONE_SHUFFLE)
+    ran = CliRunner().invoke(simulate, [str(program), "--recovery=region", more])
+
+    assert 2 == ran.exit_code
+    assert f"--recovery=region: with {more} {why}; use --recovery=graph" in ran.output
 
 
 def test_a_trace_is_printed_for_a_seed_that_does_not_fail_too(penstock: Penstock) -> None:

@@ -1,7 +1,7 @@
 """The matrix of the simulation: six pipelines, by how checkpoints are taken or what else exactly once rests on.
 
 Weak productions may come twice, which is for what is behind them to bear: under them the pipelines run in a form
-to which twice is as good as once.  Two cells are empty, and `REFUSED` says why.
+to which twice is as good as once.  Three cells are empty, and `REFUSED` says why.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "synchronous": {"mode": "synchronous"},
     "strong": {"delivery": "strong"},
     "weak": {"delivery": "weak"},
+    "regions": {"recovery": "region"},
 }
 
 REFUSED = {
     ("loop", "unaligned"): "barriers don't overtake in a loop; --checkpoint_mode=unaligned is refused with one",
+    ("loop", "regions"): "a loop goes back as a whole; --recovery=region is refused with one",
     ("sessions_with_retractions", "weak"): "what is taken back twice isn't what is taken back once",
 }
 

@@ -54,15 +54,15 @@ def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> Non
     happened = sum((each.totals for each in found), Counter[str]())
 
     assert [] == [failure for each in found for failure in each.failures]
-    assert sum(each.seeds for each in found) > 25
+    assert sum(each.seeds for each in found) > 20
     assert happened["starts"] > 50
     for kind in ("checkpoints", "deaths", "failures", "hangs", "zombies", "repetitions"):
         assert happened[kind] > 0, kind
 
 
 def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
-    """Six pipelines in five columns; the runner refuses one cell by name, and another has no meaning."""
-    assert 6 * 5 == len(CELLS) + len(REFUSED)
+    """Six pipelines in six columns; the runner refuses two cells by name, and another has no meaning."""
+    assert 6 * 6 == len(CELLS) + len(REFUSED)
     pipeline = beam.Pipeline(argv=["--checkpoint_mode=unaligned", "--checkpoint_dir=unused"])
     PIPELINES["loop"](pipeline)
 
