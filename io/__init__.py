@@ -43,6 +43,8 @@ How it is done, in reading order:
     file_format  how values become bytes; text_format, json_format, csv_format, ...
     table_sink   the same two phases in a database: signed rows, and one transaction
     table_rows   elements as rows; table_changes: their net effect, in SQL
+    redis_sink   and in Redis: redis_changes, and their net effect; redis_server: where it is
+    write_into   what a transform that writes into one sink is
     spark_rows   rows as Arrow has them, and elements; spark_schema: columns, from type hints
     sql_database where a database is and how to talk to it; sql_dialect: what each writes differently
 

@@ -11,73 +11,24 @@ Whoever reads sees all that a commit changes, or nothing of it.  All of the sink
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-import attrs
-import msgspec
-
-from ..sdk.bundle import Bundle
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import SinkError
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection, PDone
-from ..sdk.sink import Sink, SinkWriter
-from ..transforms.write import Write
-from .optional_package import optional_package
+from ..sdk.sink import Sink
 from .records import as_dict, is_record
+from .redis_changes import Change, Stored, decode_change, net_effects
+from .redis_server import address_of, check_url, package
+from .redis_sink_writer import STAGE_CHANGES, RedisSinkWriter
 from .transaction_series import pattern_of
-
-# What Redis keeps under a key: text, or fields and their texts.
-Stored = bytes | dict[bytes, bytes]
-
-# How many changes a worker holds before it stages them, and how many are read back at a time.
-_STAGE = 5_000
+from .write_into import WriteInto
 
 # How many committed transactions are remembered, besides the last of each series.
 _REMEMBERED = 1_000
-
-# Appends changes to a worker's list, if the transaction is open.
-_APPEND = """
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-redis.call('SADD', KEYS[1], KEYS[2])
-for i, change in ipairs(ARGV) do redis.call('RPUSH', KEYS[2], change) end
-return 1
-"""
-
-# Deletes a key, if it holds exactly that.
-_DELETE = """
-local kind = redis.call('TYPE', KEYS[1]).ok
-if ARGV[1] == 'string' then
-  if kind ~= 'string' or redis.call('GET', KEYS[1]) ~= ARGV[2] then return 0 end
-else
-  if kind ~= 'hash' or redis.call('HLEN', KEYS[1]) * 2 ~= #ARGV - 1 then return 0 end
-  for i = 2, #ARGV, 2 do
-    if redis.call('HGET', KEYS[1], ARGV[i]) ~= ARGV[i + 1] then return 0 end
-  end
-end
-return redis.call('DEL', KEYS[1])
-"""
-
-
-class Change(msgspec.Struct, array_like=True, frozen=True):
-    """An element, as it is staged.
-
-    Attributes:
-      place: end of window, number of pane and timestamp: of several values of a key the latest is meant.
-    """
-
-    key: bytes
-    value: Stored
-    sign: int
-    place: tuple[int, int, int]
-
-
-_decode = msgspec.msgpack.Decoder(Change).decode
 
 
 class RedisSink(Sink[Any]):
@@ -106,11 +57,11 @@ class RedisSink(Sink[Any]):
     @property
     def server(self) -> str:
         """The server, without a password."""
-        return self.url.rpartition("@")[2].partition("://")[2] or self.url.rpartition("@")[2]
+        return address_of(self.url)
 
     def client(self) -> Any:
         """A connection of its own."""
-        return package().Redis.from_url(self.url, decode_responses=False)
+        return package("WriteToRedis").Redis.from_url(self.url, decode_responses=False)
 
     def own(self, *parts: str) -> str:
         """A key of the sink's own."""
@@ -126,7 +77,7 @@ class RedisSink(Sink[Any]):
                 yield client
             finally:
                 client.close()
-        except package().RedisError as error:
+        except package("WriteToRedis").RedisError as error:
             raise SinkError(f"{self.transform}: Redis at {self.server} {what}: {error}") from error
 
     # Two phases
@@ -167,7 +118,7 @@ class RedisSink(Sink[Any]):
                     pipe.delete(is_open, *filter(None, lists))
                     try:
                         pipe.execute()
-                    except package().WatchError:
+                    except package("WriteToRedis").WatchError:
                         continue
                     return
 
@@ -192,33 +143,13 @@ class RedisSink(Sink[Any]):
                     f"transaction {transaction!r} are gone. Something removed them before the commit; "
                     "run the pipeline again"
                 )
-            for start in range(0, count, _STAGE):
-                changes += map(_decode, client.lrange(name, start, start + _STAGE - 1))
+            for start in range(0, count, STAGE_CHANGES):
+                changes += map(decode_change, client.lrange(name, start, start + STAGE_CHANGES - 1))
         return self.net(changes)
 
     def net(self, changes: Sequence[Change]) -> list[Any]:
-        """What changes come to, whatever their order: for each key its latest value that is left, or what is gone."""
-        by_key: dict[bytes, dict[Any, _Value]] = {}
-        for change in changes:
-            values = by_key.setdefault(change.key, {})
-            value = values.setdefault(_hashable(change.value), _Value(change.value))
-            value.net += change.sign
-            if change.sign > 0:
-                value.place = max(value.place, change.place)
-        effects = []
-        for key, values in by_key.items():
-            left = sorted((value for value in values.values() if value.net > 0), key=lambda value: value.place)
-            if len(left) > 1 and left[-1].place == left[-2].place:
-                shown = " and ".join(shortened(value.stored, 100) for value in left[-2:])
-                raise SinkError(
-                    f"{self.transform}: key {key.decode(errors='replace')!r} has two values of one window, pane and "
-                    f"timestamp, {shown}. Make the key whatever else tells them apart, or combine them"
-                )
-            if left:
-                effects.append(_Effect(key, left[-1].stored))
-            else:
-                effects += [_Effect(key, value.stored, is_gone=True) for value in values.values() if value.net < 0]
-        return effects
+        """What changes come to, as things that are applied to a pipeline of commands."""
+        return net_effects(changes, self.transform)
 
     # Elements
 
@@ -256,95 +187,7 @@ class RedisSink(Sink[Any]):
         )
 
 
-@attrs.define
-class _Value:
-    """One of the values of a key."""
-
-    stored: Stored
-    net: int = 0
-    place: tuple[int, int, int] = (-(2**63), -1, -(2**63))
-
-
-@attrs.frozen
-class _Effect:
-    """What becomes of a key."""
-
-    key: bytes
-    value: Stored
-    is_gone: bool = False
-
-    def apply(self, pipe: Any) -> None:
-        """Say it to Redis; none of it can fail half-way."""
-        if self.is_gone and isinstance(self.value, bytes):
-            pipe.eval(_DELETE, 1, self.key, "string", self.value)
-        elif self.is_gone:
-            assert isinstance(self.value, dict)
-            pipe.eval(_DELETE, 1, self.key, "hash", *(part for item in self.value.items() for part in item))
-        elif isinstance(self.value, bytes):
-            pipe.set(self.key, self.value)
-        else:
-            # Fields that it doesn't have any more go, and so does what isn't a hash.
-            pipe.delete(self.key)
-            pipe.hset(self.key, mapping=self.value)
-
-
-class RedisSinkWriter(SinkWriter[Any]):
-    """Stages one worker's changes in a list."""
-
-    def __init__(self, sink: RedisSink, transaction: str, unit: str) -> None:
-        self._sink = sink
-        self._open = sink.own("open", transaction)
-        self._list = sink.own("staged", transaction, unit)
-        self._transaction = transaction
-        self._pending: list[bytes] = []
-        self._staged = 0
-        self._client: Any = None
-
-    def write(self, bundle: Bundle) -> None:
-        for value, timestamp, windows, pane, sign in bundle.rows():
-            place = (max(window.max_micros for window in windows), pane.index, timestamp)
-            self._pending.append(msgspec.msgpack.encode(self._sink.change(value, sign, place)))
-        while len(self._pending) >= _STAGE:
-            self._flush()
-
-    def stage(self) -> tuple[str, int]:
-        while self._pending:
-            self._flush()
-        self._close()
-        return self._list, self._staged
-
-    def discard(self) -> None:
-        self._pending.clear()
-        try:
-            if self._staged:
-                with self._sink.session("can't be cleaned up") as client:
-                    client.delete(self._list)
-        finally:
-            self._close()
-
-    def _flush(self) -> None:
-        sink, now = self._sink, self._pending[:_STAGE]
-        try:
-            if self._client is None:
-                self._client = sink.client()
-            is_open = self._client.eval(_APPEND, 2, self._open, self._list, *now)
-        except package().RedisError as error:
-            raise SinkError(f"{sink.transform}: Redis at {sink.server} can't be written to: {error}") from error
-        if not is_open:
-            raise SinkError(
-                f"{sink.transform}: transaction {self._transaction!r} isn't prepared in Redis at {sink.server}; "
-                "it was committed or aborted already"
-            )
-        del self._pending[: len(now)]
-        self._staged += len(now)
-
-    def _close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-
-class WriteToRedis(PTransform):
+class WriteToRedis(WriteInto):
     """A key of Redis for each key: text, or a hash where the value is a record.
 
     An element sets its key, whatever was there; of several values the one of the latest window, pane
@@ -376,29 +219,9 @@ class WriteToRedis(PTransform):
         key: Callable[[Any], Any] | None = None,
         value: Callable[[Any], Any] | None = None,
     ) -> None:
-        super().__init__()
-        package()
-        if not isinstance(url, str) or "://" not in url:
-            raise ValueError("WriteToRedis: expected a URL such as 'redis://localhost:6379/0', got another text")
+        package("WriteToRedis")
+        check_url(url, "WriteToRedis")
         for name, function in (("key", key), ("value", value)):
             if function is not None and not callable(function):
                 raise TypeError(f"WriteToRedis: {name} must be a function, got {function!r}")
-        self.sink = RedisSink(url, prefix, key, value, type(self).__name__)
-
-    def expand(self, pcoll: PCollection[Any]) -> PDone:
-        sink = copy.copy(self.sink)
-        sink.transform = pcoll.pipeline.full_label
-        done: PDone = pcoll | Write(sink)
-        return done
-
-    def display_data(self) -> dict[str, Any]:
-        return self.sink.display_data()
-
-
-def _hashable(value: Stored) -> Any:
-    return value if isinstance(value, bytes) else tuple(sorted(value.items()))
-
-
-def package(needed_for: str = "WriteToRedis") -> Any:
-    """The client's package; raises `MissingExtraError`."""
-    return optional_package("redis", extra="redis", needed_for=needed_for)
+        super().__init__(RedisSink(url, prefix, key, value, type(self).__name__))

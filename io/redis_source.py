@@ -17,7 +17,7 @@ from ..sdk.unbounded_source import UnboundedSource
 from ..sdk.watermark_estimators import MonotonicWatermarkEstimator, WatermarkEstimatorProvider
 from ..transforms.read import Read
 from ..windowing.timestamp import Timestamp
-from .optional_package import optional_package
+from .redis_server import address_of, check_url, package
 
 # The id of the last entry that was read, and how many had been added to the stream up to it, of
 # which some may have been removed; None where the server is too old to say.
@@ -87,7 +87,7 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
         try:
             yield
         except _package().RedisError as error:
-            where = self.url.rpartition("@")[2].removeprefix("redis://")
+            where = address_of(self.url)
             raise SourceError(f"{self.transform}: {stream!r} in Redis at {where} can't be read: {error}") from error
 
 
@@ -251,8 +251,7 @@ class ReadFromRedisStream(PTransform):
     ) -> None:
         super().__init__()
         _package()
-        if not isinstance(url, str) or "://" not in url:
-            raise ValueError("ReadFromRedisStream: expected a URL such as 'redis://localhost:6379/0', got another text")
+        check_url(url, "ReadFromRedisStream")
         names = [streams] if isinstance(streams, str) else list(streams)
         if not names:
             raise ValueError("ReadFromRedisStream: expected the name of a stream, got none")
@@ -269,7 +268,7 @@ class ReadFromRedisStream(PTransform):
 
 
 def _package() -> Any:
-    return optional_package("redis", extra="redis", needed_for="ReadFromRedisStream")
+    return package("ReadFromRedisStream")
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -10,11 +9,11 @@ import attrs
 
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import SinkError
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection, PDone
-from ..transforms.write import Write
 from .records import as_dict, is_record
-from .redis_sink import Change, RedisSink, package
+from .redis_changes import Change
+from .redis_server import check_url, package
+from .redis_sink import RedisSink
+from .write_into import WriteInto
 
 
 class RedisStreamSink(RedisSink):
@@ -74,7 +73,7 @@ class _Entry:
         pipe.xadd(self.stream, self.fields, maxlen=self.max_length, approximate=True)
 
 
-class WriteToRedisStream(PTransform):
+class WriteToRedisStream(WriteInto):
     """An entry of a Redis Stream for each element, once.
 
     A commit adds all its entries in one transaction of the server, which gives them their ids; whoever reads sees all
@@ -105,23 +104,12 @@ class WriteToRedisStream(PTransform):
         fields: Callable[[Any], Any] | None = None,
         max_length: int | None = None,
     ) -> None:
-        super().__init__()
         package("WriteToRedisStream")
-        if not isinstance(url, str) or "://" not in url:
-            raise ValueError("WriteToRedisStream: expected a URL such as 'redis://localhost:6379/0', got another text")
+        check_url(url, "WriteToRedisStream")
         if not isinstance(stream, str) or not stream:
             raise ValueError(f"WriteToRedisStream: expected the key of a stream, got {stream!r}")
         if fields is not None and not callable(fields):
             raise TypeError(f"WriteToRedisStream: fields must be a function, got {fields!r}")
         if max_length is not None and max_length < 1:
             raise ValueError(f"WriteToRedisStream: max_length has to be at least 1, got {max_length}")
-        self.sink = RedisStreamSink(url, stream, fields, max_length, type(self).__name__)
-
-    def expand(self, pcoll: PCollection[Any]) -> PDone:
-        sink = copy.copy(self.sink)
-        sink.transform = pcoll.pipeline.full_label
-        done: PDone = pcoll | Write(sink)
-        return done
-
-    def display_data(self) -> dict[str, Any]:
-        return self.sink.display_data()
+        super().__init__(RedisStreamSink(url, stream, fields, max_length, type(self).__name__))

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection, PDone
-from ..transforms.write import Write
+from ..sdk.pvalue import PCollection
 from .sql_database import SqlAlchemyUrl, SqlConnector, SqlDatabase
 from .table_rows import Columns
 from .table_sink import TableSink
+from .write_into import WriteInto
 
 
-class WriteToTable(PTransform):
-    """What all transforms that write into tables are: a sink under their own name."""
+class WriteToTable(WriteInto):
+    """What all transforms that write into tables are."""
 
-    def __init__(self, sink: TableSink) -> None:
-        super().__init__()
-        self.sink = sink
-
-    def expand(self, pcoll: PCollection[Any]) -> PDone:
-        sink = copy.copy(self.sink)
-        sink.transform = pcoll.pipeline.full_label
+    def sink_for(self, pcoll: PCollection[Any]) -> TableSink:
+        sink: TableSink = super().sink_for(pcoll)
         sink.retracting = sink.retracting or bool(pcoll.retracted_by)
-        done: PDone = pcoll | Write(sink)
-        return done
-
-    def display_data(self) -> dict[str, Any]:
-        return self.sink.display_data()
+        return sink
 
 
 class WriteToSQL(WriteToTable):

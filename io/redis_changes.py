@@ -1,0 +1,115 @@
+"""Changes of Redis' keys: staged with their signs, and what they come to.
+
+>>> first, second = Change(b"a", b"1", 1, (0, 0, 0)), Change(b"a", b"2", 1, (0, 1, 0))
+>>> net_effects([second, Change(b"a", b"1", -1, (0, 0, 0)), first], "Counts")
+[Effect(key=b'a', value=b'2', is_gone=False)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import msgspec
+
+from ..sdk.coders.coder import shortened
+from ..sdk.errors import SinkError
+
+# What Redis keeps under a key: text, or fields and their texts.
+Stored = bytes | dict[bytes, bytes]
+
+# Deletes a key, if it holds exactly that.
+_DELETE = """
+local kind = redis.call('TYPE', KEYS[1]).ok
+if ARGV[1] == 'string' then
+  if kind ~= 'string' or redis.call('GET', KEYS[1]) ~= ARGV[2] then return 0 end
+else
+  if kind ~= 'hash' or redis.call('HLEN', KEYS[1]) * 2 ~= #ARGV - 1 then return 0 end
+  for i = 2, #ARGV, 2 do
+    if redis.call('HGET', KEYS[1], ARGV[i]) ~= ARGV[i + 1] then return 0 end
+  end
+end
+return redis.call('DEL', KEYS[1])
+"""
+
+
+class Change(msgspec.Struct, array_like=True, frozen=True):
+    """An element, as it is staged.
+
+    Attributes:
+      place: end of window, number of pane and timestamp: of several values of a key the latest is meant.
+    """
+
+    key: bytes
+    value: Stored
+    sign: int
+    place: tuple[int, int, int]
+
+
+encode_change = msgspec.msgpack.Encoder().encode
+decode_change = msgspec.msgpack.Decoder(Change).decode
+
+
+@attrs.define
+class _Value:
+    """One of the values of a key."""
+
+    stored: Stored
+    net: int = 0
+    place: tuple[int, int, int] = (-(2**63), -1, -(2**63))
+
+
+@attrs.frozen
+class Effect:
+    """What becomes of a key."""
+
+    key: bytes
+    value: Stored
+    is_gone: bool = False
+
+    def apply(self, pipe: Any) -> None:
+        """Say it to Redis; none of it can fail half-way."""
+        if self.is_gone and isinstance(self.value, bytes):
+            pipe.eval(_DELETE, 1, self.key, "string", self.value)
+        elif self.is_gone:
+            assert isinstance(self.value, dict)
+            pipe.eval(_DELETE, 1, self.key, "hash", *(part for item in self.value.items() for part in item))
+        elif isinstance(self.value, bytes):
+            pipe.set(self.key, self.value)
+        else:
+            # Fields that it doesn't have any more go, and so does what isn't a hash.
+            pipe.delete(self.key)
+            pipe.hset(self.key, mapping=self.value)
+
+
+def net_effects(changes: Sequence[Change], transform: str) -> list[Effect]:
+    """What changes come to, whatever their order: for each key its latest value that is left, or what is gone.
+
+    Raises `SinkError`, naming the transform, if a key has two latest values.
+    """
+    by_key: dict[bytes, dict[Any, _Value]] = {}
+    for change in changes:
+        values = by_key.setdefault(change.key, {})
+        value = values.setdefault(_hashable(change.value), _Value(change.value))
+        value.net += change.sign
+        if change.sign > 0:
+            value.place = max(value.place, change.place)
+    effects: list[Effect] = []
+    for key, values in by_key.items():
+        left = sorted((value for value in values.values() if value.net > 0), key=lambda value: value.place)
+        if len(left) > 1 and left[-1].place == left[-2].place:
+            shown = " and ".join(shortened(value.stored, 100) for value in left[-2:])
+            raise SinkError(
+                f"{transform}: key {key.decode(errors='replace')!r} has two values of one window, pane and "
+                f"timestamp, {shown}. Make the key whatever else tells them apart, or combine them"
+            )
+        if left:
+            effects.append(Effect(key, left[-1].stored))
+        else:
+            effects += [Effect(key, value.stored, is_gone=True) for value in values.values() if value.net < 0]
+    return effects
+
+
+def _hashable(value: Stored) -> Any:
+    return value if isinstance(value, bytes) else tuple(sorted(value.items()))

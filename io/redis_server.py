@@ -1,0 +1,28 @@
+"""Where a Redis is, for all that read it and write to it.
+
+>>> address_of("redis://user:secret@localhost:6379/0")
+'localhost:6379/0'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .optional_package import optional_package
+
+
+def package(needed_for: str) -> Any:
+    """The client's package; raises `MissingExtraError`."""
+    return optional_package("redis", extra="redis", needed_for=needed_for)
+
+
+def check_url(url: Any, transform: str) -> None:
+    """Raises `ValueError` for what is none, without showing it: it may have a password."""
+    if not isinstance(url, str) or "://" not in url:
+        raise ValueError(f"{transform}: expected a URL such as 'redis://localhost:6379/0', got another text")
+
+
+def address_of(url: str) -> str:
+    """The server's address, without a password."""
+    address = url.rpartition("@")[2]
+    return address.partition("://")[2] or address

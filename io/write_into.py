@@ -1,0 +1,36 @@
+"""WriteInto: what a transform that writes into one sink is."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ..sdk.ptransform import PTransform
+from ..sdk.pvalue import PCollection, PDone
+from ..transforms.write import Write
+
+
+class WriteInto(PTransform):
+    """Writes into a sink, whose errors call it by its full label.
+
+    Args:
+      sink: has an attribute `transform`.
+    """
+
+    def __init__(self, sink: Any) -> None:
+        super().__init__()
+        self.sink = sink
+
+    def expand(self, pcoll: PCollection[Any]) -> PDone:
+        done: PDone = pcoll | Write(self.sink_for(pcoll))
+        return done
+
+    def sink_for(self, pcoll: PCollection[Any]) -> Any:
+        """The sink, as it is to write this."""
+        sink = copy.copy(self.sink)
+        sink.transform = pcoll.pipeline.full_label
+        return sink
+
+    def display_data(self) -> dict[str, Any]:
+        shown: dict[str, Any] = self.sink.display_data()
+        return shown
