@@ -26,17 +26,16 @@ from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore, fresh_token
-from .attempt import Attempt, Listener
+from .checkpointed_attempt import CheckpointedAttempt
 from .coordinator import CheckpointSettings
 from .region_recovery import RegionRecovery
-from .requests import Answer, Inbox, Wish
+from .regional_attempt import RegionalAttempt
+from .requests import Answer, Inbox, Listener, Wish
 from .restarts import Restarts
 from .snapshot_parts import SINKS
 from .transactions import Staged, Transactions
 from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of
-
-__all__ = ["Attempt", "Job", "JobSettings"]
 
 _logger = logging.getLogger(__name__)
 
@@ -224,7 +223,7 @@ class Job:
                 if checkpoint is not None and (ended := checkpoint.metadata.get("ended")) is not None:
                     self._has_ended(checkpoint, ended)
                     return
-                attempt = Attempt(self, checkpoint)
+                attempt = self._attempt_at(checkpoint)
                 attempt.prepare()
                 has_begun = True
                 self.state = attempt.run()
@@ -254,6 +253,10 @@ class Job:
                 self._recover()
                 self.state = PipelineState.CANCELLED
                 return
+
+    def _attempt_at(self, checkpoint: Checkpoint | None) -> CheckpointedAttempt:
+        kind = RegionalAttempt if self._settings.recovers_regions else CheckpointedAttempt
+        return kind(self, checkpoint)
 
     def _has_ended(self, checkpoint: Checkpoint, ended: str) -> None:
         assert self._store is not None

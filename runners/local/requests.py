@@ -21,7 +21,7 @@ import logging
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
@@ -30,7 +30,7 @@ from ...sdk.errors import PenstockError
 from ..execution.disk import Disk, LocalDisk, disk_of
 from ..execution.snapshot_store import fresh_token
 
-__all__ = ["Answer", "Inbox", "Request", "Wish", "ask", "disk_of", "read_answer"]
+__all__ = ["Answer", "Inbox", "Listener", "Request", "Wish", "ask", "disk_of", "read_answer"]
 
 _logger = logging.getLogger(__name__)
 
@@ -69,6 +69,10 @@ class Answer(msgspec.Struct, frozen=True):
     is_done: bool
     text: str
     epoch: int | None = None
+
+
+# Is told what came of a request.
+Listener: TypeAlias = Callable[[Answer], None]
 
 
 class Inbox:

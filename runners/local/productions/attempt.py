@@ -14,7 +14,7 @@ from ....sdk.errors import SnapshotError, StaleWriterError
 from ....sdk.runner import PipelineState
 from ...execution.fusion import Output
 from ..attempt import Attempt
-from ..commands import Drain, Report, Rewind, Stop, Stopped
+from ..commands import Drain, Report, Rewind, Stop
 from ..region import touching
 from ..requests import Wish
 from ..subtask import SubtaskId
@@ -43,7 +43,7 @@ class ProductionAttempt(Attempt):
     _job: ProductionJob
 
     def __init__(self, job: ProductionJob) -> None:
-        super().__init__(job, None)
+        super().__init__(job)
         self._is_published_at_end = job._commits_at_end
         tasks = job._graph.tasks
         labels = {t.id: frozenset(s.transform.label for s in t.steps if isinstance(s, Output)) for t in tasks}
@@ -55,12 +55,12 @@ class ProductionAttempt(Attempt):
         # What was reported and isn't committed: by subtask, in order.
         self._produced: dict[SubtaskId, list[StagedToken]] = defaultdict(list)
 
-    def run(self) -> str:
+    def _first_start(self) -> ProductionStart:
         job, productions = self._job, self._job._productions
         # Else the workers of a zombie would take the logs over from those of its successor.
         job._transactions.check()
         allotted = self._first_transactions()
-        start = self._begun = ProductionStart(
+        self._start = ProductionStart(
             store=None,
             checkpoint=None,
             transaction="",
@@ -74,17 +74,7 @@ class ProductionAttempt(Attempt):
             drops_duplicates=productions.drops_duplicates,
             group_commit=productions.group_commit,
         )
-        job._observations.restored(None)
-        job._workers.start(job._graph, start)
-        if job._has_script:
-            self._settle()
-        while True:
-            for subtask, report in self._reports():
-                done = self._hear(subtask, report)
-                if done is not None:
-                    return done
-            if self._look():
-                return PipelineState.CANCELLED
+        return self._start
 
     def _new_transaction(self, id: SubtaskId) -> str:
         """One for a subtask, whose transactions are committed in the order of their numbers."""
@@ -116,7 +106,7 @@ class ProductionAttempt(Attempt):
 
     def _reports(self) -> list[Report]:
         try:
-            return self._job._workers.poll(self._patience())
+            return super()._reports()
         except WorkerDied as death:
             self._replace(death)
             return []
@@ -165,7 +155,7 @@ class ProductionAttempt(Attempt):
             self._produced.pop(id, None)
         writing = [id for id in gone if id in self._writing]
         if self._is_published_at_end:
-            allotted |= {id: self._begun.allotted[id] for id in writing}
+            allotted |= {id: self._start.allotted[id] for id in writing}
         else:
             series = tuple(f"-{self._name}-{id.task}-{id.index}" for id in writing)
             self._left_open += [each for each in job._transactions.open if series and each.endswith(series)]
@@ -176,7 +166,7 @@ class ProductionAttempt(Attempt):
         channels = (*touched, *(back(id) for id in touched))
         token = job._token()
         rewind = Rewind(self._replacements, frozenset(gone), channels, None, "", token, 0, {})
-        start = attrs.evolve(self._begun, attempt=token, allotted=allotted)
+        start = attrs.evolve(self._start, attempt=token, allotted=allotted)
         job._workers.rewind(start, rewind, lost)
         if self._drained:
             # Who begins anew would go on reading.
@@ -184,29 +174,23 @@ class ProductionAttempt(Attempt):
 
     # What is due
 
-    def _look(self) -> bool:
-        job, now = self._job, self._job._clock()
-        job.look_at_requests()
-        if now >= self._next_look and not self._is_final:
-            self._next_look = now + 250_000
-            job._observations.looked(now, job._workers.counted())
-        if job._wishes & {Wish.CANCEL, Wish.STOP}:
-            return True
-        if Wish.DRAIN in job._wishes and not self._drained:
-            self._drained = True
-            job._workers.send(Drain())
+    def _is_cancelled(self) -> bool:
+        # All that is durable is in the logs: it is as good as with a savepoint.
+        return bool(self._job._wishes & {Wish.CANCEL, Wish.STOP})
+
+    def _begin_what_is_due(self, now: int) -> None:
+        job = self._job
         if not self._recovering:
             # From here on all logs have begun, and say everything whenever they are read.
             if job.wants_rest:
                 raise RestWanted
             self._publish_produced()
-        if self._is_final or (job._has_loops and self._look_at_loops(now)):
-            return False
-        if len(self._completed) == len(job._subtasks) and not self._recovering:
+        if self._is_final or self._settling.look(now):
+            return
+        if self._is_complete and not self._recovering:
             # User code has a last chance to fail before what is published at the end is.
             self._is_final = True
             job._workers.send(Stop())
-        return False
 
     # What is reported
 
@@ -255,11 +239,8 @@ class ProductionAttempt(Attempt):
         job.checkpoints_completed += 1
         job._workers.send(Allot(committed, allotted))  # type: ignore[arg-type]
 
-    def _has_stopped(self, report: Stopped) -> str | None:
+    def _finish(self) -> str:
         job = self._job
-        self._tallies.append(report.tally)
-        if len(self._tallies) < job._workers.slots:
-            return None
         state = PipelineState.DRAINED if self._drained else PipelineState.DONE
         staged = self._staged()
         disk = job._productions.disk
