@@ -13,9 +13,8 @@ from .cells import Cells
 from .clock import Clock
 from .dataflow import Dataflow, Receiver
 from .fold import Fold
-from .folded_bundle import FoldedBundle, told_apart
+from .folded_bundle import FoldedBundle
 from .fusion import Grouping, is_final
-from .pre_aggregation import is_exact
 from .triggered_windows import TriggeredWindows
 from .user_code import Attribution, attributed, reraise
 from .window_operator import WindowOperator
@@ -43,7 +42,6 @@ class GroupingRun:
         self._clock = clock
         self._counters = metrics.step(self.label).counters
         self._is_done = False
-        self._may_be_folded = is_exact(step.transform)
         self._late = next((output for tag, output in self._outputs.items() if tag is not None), None)
         if not (is_batch and is_final(primitive)):
             self.windows = TriggeredWindows(self.fold, primitive.retracted, self._late is not None)
@@ -72,15 +70,8 @@ class GroupingRun:
         self._tick()
         if self.windows.parked is not None:
             self._guarded(partial(self.windows.parked.come_back, bundle))
-        if type(bundle) is FoldedBundle:
-            self._guarded(partial(self.windows.merge, bundle))
-        elif self._may_be_folded and type(bundle.signs) is list:
-            # Only what was in flight before a snapshot says of each element that it isn't retracted.
-            for part in told_apart(bundle):
-                work = self.windows.merge if type(part) is FoldedBundle else self.windows.process
-                self._guarded(partial(work, part))
-        else:
-            self._guarded(partial(self.windows.process, bundle))
+        work = self.windows.merge if type(bundle) is FoldedBundle else self.windows.process
+        self._guarded(partial(work, bundle))
         self._flush()
 
     # Clocks

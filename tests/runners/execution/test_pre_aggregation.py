@@ -14,7 +14,7 @@ from subtasks_by_hand import ByHand, graph_of
 import penstock as beam
 from penstock.runners.execution import pre_aggregation
 from penstock.runners.execution.fold import Fold
-from penstock.runners.execution.folded_bundle import Folded, FoldedBundle
+from penstock.runners.execution.folded_bundle import FoldedBundle
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.pre_aggregation import PreAggregation
 from penstock.runners.execution.shuffle_blocks import decode_bundle, encode_bundle
@@ -114,7 +114,7 @@ def test_accumulators_travel_as_what_they_are() -> None:
     found = decode_bundle(block)
     assert FoldedBundle is type(found)
     assert (bundle.values, bundle.timestamps) == (found.values, found.timestamps)
-    assert [("b", Folded((1, 2), 3))] == [value for value, *_ in found.part(1, 2).rows()]
+    assert [("b", ((1, 2), 3))] == found.part(1, 2).values
 
 
 class Longest(beam.CombineFn):
