@@ -9,8 +9,13 @@ from typing import NamedTuple
 from ..execution.shuffle_blocks import decode_bundle
 from .messages import Barrier, BarrierKind, Elements, Encoded, Message
 
-# How many messages may wait in a channel before whoever sends them has to wait.
-CAPACITY = 32
+# How many messages may wait in a channel before whoever sends them has to wait, and how many elements: enough to
+# work on while others have their turns.  Whatever waits is before the next barrier, so more would make checkpoints
+# slow when they are aligned, and large when they aren't.
+CAPACITY, MANY_ELEMENTS = 32, 4_096
+
+# Of elements that are encoded it isn't known how many they are: about so many bytes are one.
+_BYTES = 16
 
 
 class ChannelId(NamedTuple):
@@ -26,6 +31,7 @@ class Channel:
 
     Attributes:
       queue: what waits to be taken.
+      elements: about how many elements there are in it.
       overtaking: how many barriers among that are unaligned, and needn't wait.
 
     >>> channel = Channel(ChannelId(0, 0, 1))
@@ -33,11 +39,12 @@ class Channel:
     (None, None, 'a', False)
     """
 
-    __slots__ = ("id", "overtaking", "queue")
+    __slots__ = ("elements", "id", "overtaking", "queue")
 
     def __init__(self, id: ChannelId) -> None:
         self.id = id
         self.queue: deque[Message] = deque()
+        self.elements = 0
         self.overtaking = 0
 
     def put(self, message: Message) -> None:
@@ -47,7 +54,11 @@ class Channel:
     def arrive(self, message: Message) -> None:
         """A message has come to where it will be taken."""
         self.queue.append(message)
-        if type(message) is Barrier and message.kind is BarrierKind.UNALIGNED:
+        if type(message) is Elements:
+            self.elements += len(message.bundle)
+        elif type(message) is Encoded:
+            self.elements += len(message.block) // _BYTES
+        elif type(message) is Barrier and message.kind is BarrierKind.UNALIGNED:
             self.overtaking += 1
 
     def take_overtaking(self) -> tuple[Barrier, list[Message]]:
@@ -62,9 +73,14 @@ class Channel:
     def take(self) -> Message:
         """The oldest message that waits, decoded."""
         message = self.queue.popleft()
-        return Elements(decode_bundle(message.block)) if type(message) is Encoded else message
+        if type(message) is Elements:
+            self.elements -= len(message.bundle)
+        elif type(message) is Encoded:
+            self.elements -= len(message.block) // _BYTES
+            return Elements(decode_bundle(message.block))
+        return message
 
     @property
     def is_full(self) -> bool:
         """Whether the sender has to wait (backpressure)."""
-        return len(self.queue) >= CAPACITY
+        return self.elements >= MANY_ELEMENTS or len(self.queue) >= CAPACITY

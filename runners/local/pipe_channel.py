@@ -24,10 +24,10 @@ _ELEMENTS, _OTHER, _NUMBERED = 1, 2, 3
 # Before numbered elements: the number of the first, and the length of their origin, which comes then.
 _NUMBER = struct.Struct(">QH")
 
-# So many bytes may wait for the pipe before the sender is full.
-_WAITING = 1 << 20
+# So many bytes may wait for the pipe before the sender is full, and so many are about what the pipe itself takes.
+_WAITING = _PIPE = 1 << 16
 # So many are read at a time.
-_READ = 1 << 18
+_READ = 1 << 16
 
 
 class SendingEnd(Channel):
@@ -42,6 +42,7 @@ class SendingEnd(Channel):
     def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
         super().__init__(id)
         pipe.setblocking(False)
+        pipe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PIPE)
         self.socket = pipe
         self._frames: deque[memoryview] = deque()
         self._waiting = 0
