@@ -48,6 +48,8 @@ class Shows:
 MICRO_BATCHES = "tests/runners/spark/test_micro_batch"
 FIGURES = "tests/model/test_paper_figures.py"
 REFUSALS = "tests/runners/spark/test_refusals.py"
+STREAMS = "tests/runners/spark/test_spark_streams.py"
+ELSEWHERE = "tests/io/test_spark_frames.py::test_a_runner_that_has_no_dataframes_says_which_one_has"
 SHOWN_BY: dict[str, list[Shows]] = {
     "bounded sources": [
         Shows(f"{FIGURES}::test_figure_10_sums_each_two_minutes_in_one_pane"),
@@ -105,6 +107,17 @@ SHOWN_BY: dict[str, list[Shows]] = {
         Shows("tests/simulation/test_simulation.py", "local"),
         Shows(f"{REFUSALS}::test_a_loop_is_refused_by_name[spark-batch]", "spark-batch", refused=True),
         Shows(f"{REFUSALS}::test_a_loop_is_refused_by_name[spark-microbatch]", "spark-microbatch", refused=True),
+    ],
+    "DataFrames (FromSpark, ToSpark)": [
+        Shows("tests/runners/spark/test_dataframes.py", "spark-batch"),
+        Shows(f"{STREAMS}::test_a_rate_stream_is_stopped_and_goes_on", "spark-microbatch"),
+        Shows(f"{ELSEWHERE}[FromSpark-local]", "local", refused=True),
+        Shows(f"{ELSEWHERE}[ToSpark-local]", "local", refused=True),
+    ],
+    "streaming DataFrames (FromSparkStream)": [
+        Shows(STREAMS, "spark-microbatch"),
+        Shows(f"{ELSEWHERE}[FromSparkStream-local]", "local", refused=True),
+        Shows(f"{ELSEWHERE}[FromSparkStream-spark-batch]", "spark-batch", refused=True),
     ],
 }
 

@@ -84,6 +84,7 @@ class SparkBatchRunner(Runner):
             "transactional sinks: files, SQL tables, changelogs": "yes",
             "TestStream": "no",
             "unbounded sources": "no",
+            "DataFrames (FromSpark, ToSpark)": "yes",
         }
 
 

@@ -81,6 +81,8 @@ class SparkMicroBatchRunner(Runner):
             "transactional sinks: files, SQL tables, changelogs": "yes",
             "TestStream": "yes",
             "unbounded sources": "yes",
+            "DataFrames (FromSpark, ToSpark)": "yes, read; a stream makes none",
+            "streaming DataFrames (FromSparkStream)": "yes",
         }
 
 

@@ -43,4 +43,5 @@ class SparkRunner(Runner):
 
     @classmethod
     def capabilities(cls) -> Mapping[str, str]:
-        return SparkMicroBatchRunner.capabilities()
+        # What it picks can do, and a DataFrame is made where all of the input ends.
+        return {**SparkMicroBatchRunner.capabilities(), "DataFrames (FromSpark, ToSpark)": "yes"}
