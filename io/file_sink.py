@@ -26,7 +26,7 @@ from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, open_for_writing
 from .file_format import FileFormat, RecordWriter
 from .file_sink_writer import FileSinkWriter, StagedFile
-from .filesystem import AnyPath, FileSystem, filesystem_for, join_path, path_string, split_path
+from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, split_path
 from .shard_names import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apart
 
 
@@ -74,7 +74,8 @@ class FileSink(Sink[Any]):
     ) -> None:
         self.transform = transform or type(self).__name__
         self.transform_is_given = bool(transform)
-        self.file_path_prefix = path_string(file_path_prefix)
+        # Workers on other machines have working directories of their own.
+        self.file_path_prefix = absolute_path(file_path_prefix)
         self.file_name_suffix = file_name_suffix
         self.shard_name_template = DEFAULT_SHARD_NAME_TEMPLATE if shard_name_template is None else shard_name_template
         self.num_shards = num_shards or (0 if tells_shards_apart(self.shard_name_template) else 1)

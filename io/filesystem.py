@@ -280,6 +280,16 @@ def path_string(path: AnyPath) -> str:
     return plain
 
 
+def absolute_path(path: AnyPath) -> str:
+    """A path that means the same in every process: a local one begins at the root, a URL stays as it is.
+
+    >>> absolute_path("s3://bucket/out"), absolute_path("/out/")
+    ('s3://bucket/out', '/out/')
+    """
+    plain = path_string(path)
+    return plain if "://" in plain or not plain else os.path.join(os.getcwd(), plain)
+
+
 def _local(path: str) -> str:
     return path[7:] if path.startswith("file://") else path
 

@@ -324,3 +324,18 @@ def test_every_epoch_of_an_unbounded_input_has_files_of_its_own(tmp_path):
         for _ in range(2):
             sink.commit(f"run-{epoch}", [token])
     assert {"out-run-0-00000-of-00001": "a\n", "out-run-2-00000-of-00001": "b\n"} == content(tmp_path)
+
+
+def test_a_relative_path_is_where_the_program_runs_for_every_worker(tmp_path, monkeypatch):
+    """An executor of a cluster has a working directory of its own, in which nothing was prepared."""
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "worker").mkdir()
+    monkeypatch.chdir(tmp_path / "driver")
+    sink = text_sink("out/x")
+    sink.prepare(TRANSACTION)
+    monkeypatch.chdir(tmp_path / "worker")
+    tokens = stage(sink, ["a"])
+    monkeypatch.chdir(tmp_path / "driver")
+    sink.commit(TRANSACTION, tokens)
+
+    assert {"driver/out/x-00000-of-00001": "a\n"} == content(tmp_path)
