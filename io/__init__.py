@@ -41,7 +41,7 @@ How it is done, in reading order:
     file_source  patterns to files to splits; text_source, json_source, csv_source, ...
     file_sink    two phases: staged, then committed by a commit_plan
     file_format  how values become bytes; text_format, json_format, csv_format, ...
-    table_sink   the same two phases in a database: signed rows, and one transaction
+    table_sink   the same two phases in a database: signed rows, and one of the committed_transactions
     table_rows   elements as rows; table_changes: their net effect, in SQL
     redis_sink   and in Redis: redis_changes, and their net effect; redis_server: where it is
     write_into   what a transform that writes into one sink is

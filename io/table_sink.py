@@ -18,24 +18,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, ClassVar, NoReturn
 
-from ..sdk.bundle import Bundle
-from ..sdk.coders.coder import shortened
 from ..sdk.errors import SinkError
-from ..sdk.sink import Sink, SinkWriter
+from ..sdk.sink import Sink
+from .committed_transactions import CommittedTransactions
 from .sql_database import SqlDatabase, SqlSession
-from .sql_dialect import MARK, is_database_error
-from .table_changes import PREFIX, TableChanges, in_schema_of, staging_table
+from .sql_dialect import is_database_error
+from .table_changes import PREFIX, TableChanges, staging_table
 from .table_rows import WINDOW_COLUMNS, Columns, TableRows
-from .transaction_series import pattern_of
-
-# How many rows a worker holds before it stages them.
-STAGE_ROWS = 10_000
-
-# What drivers raise for a value that they can't take, besides their own errors.
-_VALUE_ERRORS = (OverflowError, TypeError, ValueError)
+from .table_sink_writer import TableSinkWriter
 
 
 class TableSink(Sink[Any]):
@@ -140,7 +132,7 @@ class TableSink(Sink[Any]):
                     return
                 if self.create:
                     self._create(session)
-                self._note_table(session)
+                self._committed(session).make_table()
                 changes = self.changes_to(session, transaction, self._columns_found(session))
                 changes.make_tables(session)
             # Nothing is staged yet, so this does nothing, but what is wrong with the table shows.
@@ -154,8 +146,9 @@ class TableSink(Sink[Any]):
         """Apply what was staged, and note that it was."""
         with self.session("can't be committed to") as session:
             accepted = {unit: rows for unit, rows in staged if rows}
+            committed = self._committed(session)
             with session.transaction():
-                if not self._is_committed(session, transaction):
+                if transaction not in committed:
                     changes = self.changes(session, transaction)
                     if changes is None and accepted:
                         raise SinkError(
@@ -165,11 +158,11 @@ class TableSink(Sink[Any]):
                     for statement in session.dialect.one_at_a_time(self.table):
                         session.run(statement)
                     # Again, for now no other can be committing it at the same time.
-                    if not self._is_committed(session, transaction):
+                    if transaction not in committed:
                         if changes is not None:
                             changes.keep_units(session, accepted)
                             changes.apply(session)
-                        self._note(session, transaction)
+                        committed.add(transaction)
             with session.transaction():
                 self.changes_to(session, transaction, ()).drop_tables(session)
 
@@ -242,40 +235,8 @@ class TableSink(Sink[Any]):
             wanted = (*(name for name in wanted if name not in WINDOW_COLUMNS), *WINDOW_COLUMNS)
         return wanted
 
-    # The transactions that are committed
-
-    def _transactions(self, session: SqlSession) -> str:
-        return session.dialect.quoted(in_schema_of(self.table, f"{PREFIX}transactions"))
-
-    def _note_table(self, session: SqlSession) -> None:
-        kind = session.dialect.name_type
-        session.run(
-            f"CREATE TABLE IF NOT EXISTS {self._transactions(session)} (transaction_id {kind} NOT NULL, "
-            f"transform {kind} NOT NULL, table_name {kind} NOT NULL, "
-            "committed_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, "
-            "PRIMARY KEY (transaction_id, transform, table_name))"
-        )
-
-    def _is_committed(self, session: SqlSession, transaction: str) -> bool:
-        of_this = f"transform = {MARK} AND table_name = {MARK} AND transaction_id"
-        known = f"SELECT 1 FROM {self._transactions(session)} WHERE {of_this}"
-        if session.run(f"{known} = {MARK}", (self.transform, self.table, transaction)):
-            return True
-        pattern = pattern_of(transaction)
-        later = f"{known} > {MARK} AND transaction_id LIKE {MARK}"
-        return pattern is not None and bool(session.run(later, (self.transform, self.table, transaction, pattern)))
-
-    def _note(self, session: SqlSession, transaction: str) -> None:
-        columns = "transaction_id, transform, table_name"
-        sql = f"INSERT INTO {self._transactions(session)} ({columns}) VALUES ({MARK}, {MARK}, {MARK})"
-        session.run(sql, (transaction, self.transform, self.table))
-        pattern = pattern_of(transaction)
-        if pattern is not None:
-            # Those before it will be taken for committed, since this one is.
-            of_this = f"transform = {MARK} AND table_name = {MARK}"
-            earlier = f"transaction_id < {MARK} AND transaction_id LIKE {MARK}"
-            sql = f"DELETE FROM {self._transactions(session)} WHERE {of_this} AND {earlier}"
-            session.run(sql, (self.transform, self.table, transaction, pattern))
+    def _committed(self, session: SqlSession) -> CommittedTransactions:
+        return CommittedTransactions(session, self.table, self.transform)
 
     # Errors
 
@@ -314,95 +275,6 @@ class TableSink(Sink[Any]):
         error = SinkError(f"{self.transform}: table {self.table!r} in {self.database} {what}: {found}")
         error.transform = self.transform
         raise error from cause
-
-
-class TableSinkWriter(SinkWriter[Any]):
-    """Stages one worker's rows, some thousands at a time, each time in a transaction of its own."""
-
-    def __init__(self, sink: TableSink, transaction: str, unit: str) -> None:
-        self._sink = sink
-        self._transaction = transaction
-        self._unit = unit
-        self._session: SqlSession | None = None
-        self._pending: list[tuple[Any, ...]] = []
-        self._staged = 0
-
-    def write(self, bundle: Bundle) -> None:
-        with self._sink.naming_the_table("can't be written"):
-            session = self._opened()
-            for change in self._rows.changes(bundle, session.dialect):
-                self._pending.append((self._unit, change.sign, change.window, change.order, *change.values))
-            while len(self._pending) >= STAGE_ROWS:
-                self._flush(session)
-
-    def stage(self) -> tuple[str, int]:
-        with self._sink.naming_the_table("can't be written"):
-            while self._pending:
-                self._flush(self._opened())
-        self._close()
-        return (self._unit, self._staged)
-
-    def discard(self) -> None:
-        try:
-            if self._staged and self._session is not None:
-                table, unit = map(self._session.dialect.quoted, (self._changes.staged, f"{PREFIX}unit"))
-                with self._session.transaction():
-                    self._session.run(f"DELETE FROM {table} WHERE {unit} = {MARK}", (self._unit,))
-        finally:
-            self._pending.clear()
-            self._close()
-
-    def _opened(self) -> SqlSession:
-        if self._session is None:
-            self._session = SqlSession(self._sink.database.connect(), self._sink.database.dialect)
-            with self._session.transaction():
-                changes = self._sink.changes(self._session, self._transaction)
-            if changes is None:
-                raise SinkError(
-                    f"transaction {self._transaction!r} isn't prepared: there is no staging table; "
-                    "it was committed or aborted already"
-                )
-            self._changes = changes
-            self._rows = self._sink.rows(changes.columns)
-        return self._session
-
-    def _close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
-
-    def _flush(self, session: SqlSession) -> None:
-        rows = list(islice(self._pending, STAGE_ROWS))
-        insert = self._changes.insert_staged()
-        try:
-            with session.transaction():
-                session.run_for_each(insert, rows)
-        except Exception as error:
-            if is_database_error(error) or isinstance(error, _VALUE_ERRORS):
-                self._raise_for_the_row(session, insert, rows)
-            raise
-        del self._pending[: len(rows)]
-        self._staged += len(rows)
-
-    def _raise_for_the_row(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
-        """Find the row that can't be staged, one by one, and raise; return if it isn't the fault of one."""
-        for row in rows:
-            try:
-                with session.rehearsal():
-                    session.run(insert, row)
-            except Exception as error:
-                if not _is_about_values(error):
-                    return
-                found = dict(zip(self._changes.columns, row[4:]))
-                message = f"the row {shortened(found, 200)} doesn't fit: {self._sink.found(error)}"
-                raise SinkError(message) from error
-
-
-def _is_about_values(error: Exception) -> bool:
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    return isinstance(error, _VALUE_ERRORS) or not kinds.isdisjoint(
-        {"DataError", "IntegrityError", "ProgrammingError", "InterfaceError"}
-    )
 
 
 def _with_types(columns: Columns | None) -> dict[str, Any] | None:
