@@ -1,0 +1,189 @@
+"""What comes out doesn't depend on how much memory shards have, when they are forgotten, nor how many there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from batches_in_this_process import RunnerInThisProcess
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recording import Recording, frozen, recorded
+from strategies import Step, chains, scripts, stream_of, window_fns, windowings
+
+import penstock as beam
+from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.spark.commit_points import go_on
+from penstock.sdk.userstate import (
+    BagStateSpec,
+    CombiningValueStateSpec,
+    OrderedListStateSpec,
+    ReadModifyWriteStateSpec,
+    SetStateSpec,
+    TimerSpec,
+    on_timer,
+)
+from penstock.testing import TestPipeline, TestStream
+from penstock.triggers import AccumulationMode, AfterWatermarkPercentile, Repeatedly
+
+# None, nothing, and a few entries, in bytes.
+MEMORY = st.sampled_from([1, 1_000, 4_000])
+# Before which batches all shards are forgotten.
+FORGOTTEN = st.sets(st.integers(2, 12), max_size=2)
+
+
+def panes(recording: Recording) -> Counter[Any]:
+    """All that came out, in no order: keys come in none."""
+    return Counter((frozen(c.value), c.micros, c.windows, c.pane, c.sign) for c in recording.changes)
+
+
+def same(build: Any, memory: int, forgotten: set[int], of: Any = panes) -> None:
+    expected = of(recorded(build, RunnerInThisProcess(1)))
+    runner = RunnerInThisProcess(1, memory, lambda number: number in forgotten)
+    assert expected == of(recorded(build, runner))
+
+
+@given(scripts(), windowings(mode=st.sampled_from(AccumulationMode)), MEMORY, FORGOTTEN)
+@settings(max_examples=15, deadline=None)
+def test_a_grouping_has_the_same_panes(script: list[Step], windowing: Any, memory: int, forgotten: set[int]) -> None:
+    """With all kinds of windows and triggers; where windows merge, all those of a key come and go together."""
+    same(lambda p: p | stream_of(script) | windowing.stream() | beam.GroupByKey(), memory, forgotten)
+
+
+@given(scripts(until=20), chains(2), windowings(), MEMORY, FORGOTTEN)
+@settings(max_examples=10, deadline=None)
+def test_a_chain_of_groupings_has_the_same_results(
+    script: list[Step], chain: Any, windowing: Any, memory: int, forgotten: set[int]
+) -> None:
+    """What it says meanwhile depends on the order in which keys come, which means nothing."""
+    same(lambda p: chain.built(p | stream_of(script), windowing, True), memory, forgotten, Recording.net)
+
+
+class Remember(beam.DoFn):
+    """Has states of all kinds, and timers in both time domains."""
+
+    BAG = BagStateSpec("bag")
+    SET = SetStateSpec("set")
+    SUM = CombiningValueStateSpec("sum", sum)
+    LOG = OrderedListStateSpec("log")
+    LAST = ReadModifyWriteStateSpec("last")
+    SOON = TimerSpec("soon", beam.TimeDomain.REAL_TIME)
+    END = TimerSpec("end", beam.TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: Any,
+        at: Any = beam.DoFn.TimestampParam,
+        bag: Any = beam.DoFn.StateParam(BAG),
+        seen: Any = beam.DoFn.StateParam(SET),
+        total: Any = beam.DoFn.StateParam(SUM),
+        log: Any = beam.DoFn.StateParam(LOG),
+        last: Any = beam.DoFn.StateParam(LAST),
+        soon: Any = beam.DoFn.TimerParam(SOON),
+        end: Any = beam.DoFn.TimerParam(END),
+    ) -> Any:
+        key, value = element
+        bag.add(value)
+        seen.add(value)
+        total.add(value)
+        log.add((at, value))
+        yield key, "after", last.read(), sorted(bag.read()), total.read()
+        last.write(value)
+        soon.set_relative(3)
+        end.set(at + 7)
+
+    @on_timer(SOON)
+    def soon(
+        self,
+        key: Any = beam.DoFn.KeyParam,
+        bag: Any = beam.DoFn.StateParam(BAG),
+        seen: Any = beam.DoFn.StateParam(SET),
+    ) -> Any:
+        yield key, "soon", sorted(bag.read()), sorted(seen.read())
+        bag.clear()
+
+    @on_timer(END)
+    def end(
+        self,
+        key: Any = beam.DoFn.KeyParam,
+        log: Any = beam.DoFn.StateParam(LOG),
+        total: Any = beam.DoFn.StateParam(SUM),
+    ) -> Any:
+        yield key, "end", tuple(log.read()), total.read()
+        log.clear()
+
+    def on_window_expiration(
+        self,
+        key: Any = beam.DoFn.KeyParam,
+        log: Any = beam.DoFn.StateParam(LOG),
+        last: Any = beam.DoFn.StateParam(LAST),
+    ) -> Any:
+        yield key, "over", tuple(log.read()), last.read()
+
+
+def with_state(script: list[Step], window_fn: Any) -> Any:
+    return lambda p: p | stream_of(script) | beam.WindowInto(window_fn) | beam.ParDo(Remember())
+
+
+@given(scripts(), window_fns(merging=False), MEMORY, FORGOTTEN)
+@settings(max_examples=15, deadline=None)
+def test_state_and_timers_are_the_same(script: list[Step], window_fn: Any, memory: int, forgotten: set[int]) -> None:
+    """Of keys whose state was somewhere else when an element came, a timer fired or a window was over."""
+    same(with_state(script, window_fn), memory, forgotten)
+
+
+class Stopped(Exception):
+    """A run ends where nobody expects it."""
+
+
+@given(scripts(), window_fns(merging=False), windowings(), MEMORY, st.integers(1, 6))
+@settings(max_examples=10, deadline=None)
+def test_another_number_of_shards_goes_on(
+    script: list[Step], window_fn: Any, windowing: Any, memory: int, stop: int
+) -> None:
+    """From what shards with too little memory have written; with and without such a limit."""
+
+    def build(p: Any) -> Any:
+        stream = p | stream_of(script)
+        return {
+            "state": stream | "other windows" >> beam.WindowInto(window_fn) | beam.ParDo(Remember()),
+            "sums": stream | "windows" >> windowing.stream() | beam.GroupByKey(),
+        }
+
+    def reached(point: str, number: int) -> None:
+        if point == "after-publication" and number == stop:
+            raise Stopped
+
+    expected = panes(recorded(build, RunnerInThisProcess(1)))
+    store = SnapshotStore(SimulatedDisk(Random(0)), "checkpoints")
+    sink = Recording()
+    for shards, limit, told in ((2, memory, reached), (3, memory, go_on), (1, None, go_on)):
+        p = TestPipeline(RunnerInThisProcess(shards, limit, store=store, reached=told))
+        for label, found in build(p).items():
+            found | f"write {label}" >> beam.io.Write(sink)
+        try:
+            p.run()
+        except Stopped:
+            continue
+        break
+    assert expected == panes(sink)
+
+
+@pytest.mark.parametrize("memory", [1, 3_000])
+def test_percentile_triggers_look_at_what_is_parked(memory: int) -> None:
+    """As they do at all windows, whenever the percentile moves."""
+    stream = TestStream()
+    for second in range(0, 40, 4):
+        stream.add_elements([beam.window.TimestampedValue((f"k{k}", second), second) for k in range(second % 5 + 2)])
+        stream.advance_percentile_watermark_to(0.9, second)
+        stream.advance_watermark_to(second - 8)
+    windows = beam.WindowInto(
+        beam.window.FixedWindows(5),
+        trigger=Repeatedly(AfterWatermarkPercentile(0.9)),
+        accumulation_mode=AccumulationMode.RETRACTING,
+        allowed_lateness=20,
+    )
+    same(lambda p: p | stream | windows | beam.CombinePerKey(sum), memory, {3, 7})
