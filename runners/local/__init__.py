@@ -36,6 +36,7 @@ orphans.py               and that it ends with the one that started it
 start.py                 what subtasks start from
 slot.py                  subtasks that take turns
 snapshot_parts.py        what they write of a checkpoint, and read again
+written_behind.py        small snapshots, which a thread makes durable
 forked_snapshots.py      large snapshots, written by children
 commands.py              what is said between job and slots
 conversation.py          and that each thing is heard once
@@ -43,6 +44,8 @@ conversation.py          and that each thing is heard once
 A subtask, whose work is done by `runners/execution/task_execution.py`:
 
 subtask.py               messages in, messages out, one at a time
+subtask_sources.py       what it reads
+subtask_watermarks.py    how far it is
 subtask_reports.py       what it has to say
 subtask_snapshots.py     its state, its sources' positions, and what its sinks have staged
 barriers.py              what comes of a barrier

@@ -12,28 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ...sdk import graph
-from ...sdk.bundle import BUNDLE_SIZE, Bundle
-from ...sdk.script import Script
-from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...sdk.bundle import Bundle
+from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task
-from ..execution.fusion import Grouping
 from ..execution.in_flight import restored_on, restored_within
-from ..execution.percentiles import Percentiles
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import (
-    NEWS,
-    POSITIONS,
-    SCRIPT,
-    Chunk,
-    Restored,
-    forget_changes,
-)
+from ..execution.task_snapshot import NEWS, Chunk, Restored, forget_changes
 from .barriers import Barriers
 from .channel import Channel, ChannelId
 from .exchange import Exchange
-from .injector import Injector
 from .messages import (
     Barrier,
     ClockMoved,
@@ -46,9 +34,11 @@ from .messages import (
 )
 from .numbering import NUMBERS, NumberedExchange, Numbering
 from .repetitions import Repetitions
-from .script_injector import ScriptInjector, time_of_scripts
+from .script_injector import time_of_scripts
 from .subtask_reports import CaughtUp, Completed, Heard, Played, Report, Settled, Snapshot, SubtaskId
 from .subtask_snapshots import SubtaskSnapshots
+from .subtask_sources import SubtaskSources
+from .subtask_watermarks import SubtaskWatermarks, percentiles_of
 from .tally import Tally
 
 __all__ = ["CaughtUp", "Completed", "Heard", "Played", "Report", "Settled", "Snapshot", "Subtask", "SubtaskId"]
@@ -94,20 +84,11 @@ class Subtask:
             execution_graph.plan, self.task, clock, tally.metrics, tally.counts, transaction, unit, folds=False
         )
         self._clock = clock
-        self._tally = tally
-        self._counts = tally.counts
         self._report = report
         n = self._parallelism = execution_graph.parallelism
-        self.injectors: list[Injector] = []
-        self.scripts: list[ScriptInjector] = []
-        for step in self.task.sources:
-            primitive = step.transform.primitive
-            assert isinstance(primitive, graph.Read)
-            if isinstance(primitive.source, Script):
-                self.scripts.append(ScriptInjector(step, id.index))
-            else:
-                self.injectors.append(Injector(step, id.index, n))
         self._numbering = Numbering() if id.task in repeatable else None
+        sources = self._sources = SubtaskSources(self.task, self.execution, id.index, n, tally, self._numbering)
+        self.injectors, self.scripts = sources.injectors, sources.scripts
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
         self._repetitions = Repetitions(drops_repetitions) if numbered else None
         self._generation = 0
@@ -121,16 +102,19 @@ class Subtask:
         )
         self._back = self._barriers.back
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self.task.inputs}
-        self._percentiles_used = _percentiles(execution_graph)
-        # What each channel has said, for the least of them.
-        self._watermarks: dict[ChannelId, int | None] = dict.fromkeys(self.inputs, MIN_MICROS)
-        sources = [*(injector.label for injector in self.injectors), *(script.label for script in self.scripts)]
-        self._percentiles = Percentiles([*(id for id in self.inputs if id not in self._back), *sources])
+        self._watermarks = SubtaskWatermarks(
+            self.execution,
+            self.inputs,
+            self._back,
+            self._edges,
+            sources,
+            self.exchanges,
+            self._tell,
+            percentiles_of(execution_graph),
+        )
         self._signals = 0
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
-        self._may_play = False
-        self._is_paused = False
         self._has_completed = False
 
     def _connect(self, n: int, channels: Callable[[ChannelId], Channel]) -> None:
@@ -157,19 +141,13 @@ class Subtask:
 
     def heard(self) -> Heard:
         """What its inputs have said that isn't in any of its steps."""
-        return Heard(dict(self._watermarks), self._percentiles.kept(), self._signals, self._clock.now)
+        watermarks, percentiles = self._watermarks.heard()
+        return Heard(watermarks, percentiles, self._signals, self._clock.now)
 
     def _hear_again(self, heard: Heard) -> None:
         self._clock.now = max(self._clock.now, heard.clock)
         self._signals = heard.signals
-        self._watermarks.update(heard.watermarks)
-        for edge in self._edges:
-            self._move_edge(edge)
-        self._percentiles.restore(heard.percentiles)
-        for id in self.inputs:
-            if id not in self._back and self._percentiles_used:
-                micros = self._watermarks[id]
-                self._percentiles.lets_go(id, micros is None or micros >= MAX_MICROS)
+        self._watermarks.hear_again(heard.watermarks, heard.percentiles)
 
     def start(self, restored: Restored | None, heard: Heard | None = None) -> None:
         """Begin: at the beginning, or where a snapshot says.
@@ -182,15 +160,9 @@ class Subtask:
         if restored is not None:
             self._clock.now = max(self._clock.now, time_of_scripts(self.execution.plan, restored))
             restored.into(self.execution)
-        for injector in self.injectors:
-            positions: Sequence[Any] | None = None
-            if restored is not None and (known := restored.newest(injector.label, POSITIONS)):
-                positions = [position for own in known for position in own]
-            injector.start(self._clock.now, positions)
+        self._sources.start_injectors(restored, self._clock.now)
         self._resume_numbers(restored)
-        for script in self.scripts:
-            position = max(restored.newest(script.label, SCRIPT), default=0) if restored is not None else 0
-            script.start(self.execution, position)
+        self._sources.start_scripts(restored)
         if restored is not None:
             self._replay(restored)
         self._moved()
@@ -271,11 +243,7 @@ class Subtask:
         elif isinstance(message, WatermarkMoved):
             if self._repetitions is not None and message.micros is not None and message.micros >= MAX_MICROS:
                 self._repetitions.ended(id)
-            self._watermarks[id] = message.micros
-            self._move_edge(id.edge)
-            if self._percentiles_used and id not in self._back:
-                self._percentiles.lets_go(id, message.micros is None or message.micros >= MAX_MICROS)
-                self._advance_percentiles()
+            self._watermarks.moved(id, message.micros)
         elif isinstance(message, Barrier):
             self._barriers.came(id, message)
             return
@@ -318,12 +286,6 @@ class Subtask:
             assert self._repetitions is not None
             self._repetitions.come_again(channels)
 
-    def _move_edge(self, edge: int) -> None:
-        known = [micros for id, micros in self._watermarks.items() if id.edge == edge and micros is not None]
-        self.execution.rest_edge(self._edges[edge], not known)
-        if known:
-            self.execution.move_edge(self._edges[edge], min(known))
-
     def _hear(self, message: Message, id: ChannelId | None) -> None:
         """Take in news that are for everybody, and pass them on before anything comes of them."""
         if isinstance(message, ClockMoved):
@@ -336,13 +298,8 @@ class Subtask:
                 self._tell(message)
                 self.execution.signal(message.name)
         elif isinstance(message, PercentileMoved) and id not in self._back:
-            self._percentiles.said(self.scripts[0].label if id is None else id, message.percentile, message.micros)
-            self._advance_percentiles()
-
-    def _advance_percentiles(self) -> None:
-        for share, micros in self._percentiles.moved().items():
-            self._tell(PercentileMoved(share, micros))
-            self.execution.advance_percentile(share, micros)
+            input = self.scripts[0].label if id is None else id
+            self._watermarks.percentile_moved(input, message.percentile, message.micros)
 
     def _tell(self, message: Message) -> None:
         for exchange in self.exchanges:
@@ -351,34 +308,17 @@ class Subtask:
     # Sources
 
     def _poll(self) -> bool:
-        if self._is_paused:
+        if self._sources.poll(self._clock.now):
+            self._moved()
+            return True
+        played = self._sources.play()
+        if played is None:
             return False
-        now = self._clock.now
-        for injector in [injector for injector in self.injectors if not injector.is_finished]:
-            bundle = injector.poll(BUNDLE_SIZE, now)
-            if bundle is not None:
-                if self._numbering is not None:
-                    self._numbering.origin = injector.label, injector.polled
-                count = self._counts.of(injector.label)
-                count.read += len(bundle)
-                count.written += len(bundle)
-                self.execution.dataflow.send_to(injector.output)(bundle)
-                self._moved()
-                return True
-            if injector.is_finished:
-                # That is news too, and nobody may be idle for as long as it would otherwise wait.
-                self._moved()
-                return True
-        for script in self.scripts:
-            if self._may_play and not script.is_finished:
-                self._may_play = False
-                news = script.play(self.execution, self._counts)
-                if news is not None:
-                    self._hear(news, None)
-                self._moved()
-                self._report(Played(script.position))
-                return True
-        return False
+        if played.news is not None:
+            self._hear(played.news, None)
+        self._moved()
+        self._report(Played(played.position))
+        return True
 
     def tick(self) -> None:
         """Time may have passed: look at what it makes due, and at the sources' watermarks."""
@@ -391,48 +331,27 @@ class Subtask:
 
     def play(self) -> None:
         """Everything that a script's last event made due has been done: play the next one."""
-        self._may_play = True
+        self._sources.may_play()
 
     def drain(self) -> None:
         """Read nothing more, as if the input had ended here."""
-        for injector in self.injectors:
-            injector.drained = True
+        self._sources.drain()
         self._moved()
 
     def pause(self, is_paused: bool) -> None:
         """Have the sources wait, or go on."""
-        self._is_paused = is_paused
+        self._sources.is_paused = is_paused
 
     def _moved(self) -> None:
         """Have watermarks and clocks take effect, here and further on."""
-        execution, now = self.execution, self._clock.now
-        for injector in self.injectors:
-            micros = injector.watermark(now)
-            execution.rest(injector.output, micros is None)
-            if micros is not None:
-                execution.move(injector.output, micros)
-            if self._percentiles_used:
-                self._percentiles.lets_go(injector.label, micros is None or micros >= MAX_MICROS)
-                for share, own in injector.percentiles(now).items():
-                    if share in self._percentiles_used:
-                        self._percentiles.said(injector.label, share, own)
-        if self._percentiles_used:
-            for script in self.scripts:
-                self._percentiles.lets_go(script.label, script.is_finished)
-            self._advance_percentiles()
-        execution.propagate()
-        for exchange in self.exchanges:
-            pcollection = exchange.edge.pcollection
-            watermark = execution.watermark(pcollection)
-            exchange.move(None if execution.is_idle(pcollection) and watermark < MAX_MICROS else watermark)
+        self._watermarks.take_effect(self._clock.now)
         if not self._has_completed and self.is_complete():
             self._has_completed = True
             self._report(Completed())
 
     def is_complete(self) -> bool:
         """Whether everything has come, and nothing more will come out."""
-        has_read = all(injector.is_finished for injector in self.injectors)
-        return has_read and all(script.is_finished for script in self.scripts) and self.execution.is_complete()
+        return self._sources.are_finished and self.execution.is_complete()
 
     def next_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""
@@ -475,13 +394,6 @@ class Subtask:
 
     def abandon(self) -> None:
         """Close what is open, without a word to user code."""
-        for injector in self.injectors:
-            injector.close()
+        self._sources.close()
         for output in self.execution.outputs:
             output.discard()
-
-
-def _percentiles(execution_graph: ExecutionGraph) -> frozenset[float]:
-    """The percentile watermarks that some trigger looks at."""
-    groupings = [step for step in execution_graph.plan.steps if isinstance(step, Grouping)]
-    return frozenset(share for step in groupings for share in step.primitive.windowing.trigger.percentiles())

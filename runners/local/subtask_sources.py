@@ -1,0 +1,131 @@
+"""The sources in a subtask: injectors that are polled in turn, and scripts that are played when everybody is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ...sdk import graph
+from ...sdk.bundle import BUNDLE_SIZE
+from ...sdk.script import Script
+from ..execution.execution_graph import Task
+from ..execution.task_execution import TaskExecution
+from ..execution.task_snapshot import POSITIONS, SCRIPT, Restored
+from .injector import Injector
+from .messages import Message
+from .numbering import Numbering
+from .script_injector import ScriptInjector
+from .tally import Tally
+
+
+class PlayedEvent(NamedTuple):
+    """An event of a script: how far the script is, and what everybody has to be told of it, if anything."""
+
+    position: int
+    news: Message | None
+
+
+class SubtaskSources:
+    """Reads one subtask's part of its task's sources.
+
+    Args:
+      index, parallelism: which of how many subtasks it is.
+      numbering: of what it sends, if that is numbered.
+
+    Attributes:
+      is_paused: whether they have to wait.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        execution: TaskExecution,
+        index: int,
+        parallelism: int,
+        tally: Tally,
+        numbering: Numbering | None,
+    ) -> None:
+        self._execution = execution
+        self._counts = tally.counts
+        self._numbering = numbering
+        self.injectors: list[Injector] = []
+        self.scripts: list[ScriptInjector] = []
+        for step in task.sources:
+            primitive = step.transform.primitive
+            assert isinstance(primitive, graph.Read)
+            if isinstance(primitive.source, Script):
+                self.scripts.append(ScriptInjector(step, index))
+            else:
+                self.injectors.append(Injector(step, index, parallelism))
+        self.is_paused = False
+        self._may_play = False
+
+    @property
+    def labels(self) -> Iterator[str]:
+        """What they are called."""
+        yield from (injector.label for injector in self.injectors)
+        yield from (script.label for script in self.scripts)
+
+    @property
+    def are_finished(self) -> bool:
+        """Whether nothing more will come."""
+        has_read = all(injector.is_finished for injector in self.injectors)
+        return has_read and all(script.is_finished for script in self.scripts)
+
+    def start_injectors(self, restored: Restored | None, now: int) -> None:
+        """Begin to read: at the beginning, or where a snapshot says."""
+        for injector in self.injectors:
+            positions: Sequence[Any] | None = None
+            if restored is not None and (known := restored.newest(injector.label, POSITIONS)):
+                positions = [position for own in known for position in own]
+            injector.start(now, positions)
+
+    def start_scripts(self, restored: Restored | None) -> None:
+        """Begin to play: at the beginning, or where a snapshot says."""
+        for script in self.scripts:
+            position = max(restored.newest(script.label, SCRIPT), default=0) if restored is not None else 0
+            script.start(self._execution, position)
+
+    def poll(self, now: int) -> bool:
+        """Read a bundle of some source, or that there are no more; whether there was anything."""
+        if self.is_paused:
+            return False
+        for injector in [injector for injector in self.injectors if not injector.is_finished]:
+            bundle = injector.poll(BUNDLE_SIZE, now)
+            if bundle is not None:
+                if self._numbering is not None:
+                    self._numbering.origin = injector.label, injector.polled
+                count = self._counts.of(injector.label)
+                count.read += len(bundle)
+                count.written += len(bundle)
+                self._execution.dataflow.send_to(injector.output)(bundle)
+                return True
+            # That is news too, and nobody may be idle for as long as it would otherwise wait.
+            if injector.is_finished:
+                return True
+        return False
+
+    def may_play(self) -> None:
+        """Everything is done that a script's last event has made due."""
+        self._may_play = True
+
+    def play(self) -> PlayedEvent | None:
+        """Play the next event of a script, if it may be."""
+        if self.is_paused or not self._may_play:
+            return None
+        for script in self.scripts:
+            if not script.is_finished:
+                self._may_play = False
+                news = script.play(self._execution, self._counts)
+                return PlayedEvent(script.position, news)
+        return None
+
+    def drain(self) -> None:
+        """Read nothing more, as if the input had ended here."""
+        for injector in self.injectors:
+            injector.drained = True
+
+    def close(self) -> None:
+        """Close every reader."""
+        for injector in self.injectors:
+            injector.close()
