@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -212,7 +213,27 @@ def _views() -> Iterator[type[PipelineOptions]]:
     return iter(seen)
 
 
+class _KeptParsers(threading.local):
+    """A thread's own: a parser changes while it parses."""
+
+    def __init__(self) -> None:
+        self.by_view: dict[type[PipelineOptions], OptionsParser] = {}
+
+
+_kept = _KeptParsers()
+
+
 def _parser(view: type[PipelineOptions]) -> OptionsParser:
+    # Each pipeline asks some twenty times, and making them was a third of what a small one took.  Only those of the
+    # views that come with penstock are kept: others may add flags or defaults that change.
+    if view is not PipelineOptions and view.__module__ != f"{__package__}.views":
+        return _new_parser(view)
+    if view not in _kept.by_view:
+        _kept.by_view[view] = _new_parser(view)
+    return _kept.by_view[view]
+
+
+def _new_parser(view: type[PipelineOptions]) -> OptionsParser:
     # argparse is only needed once there are options, so that importing penstock stays fast.
     from .parser import OptionsParser
 

@@ -1,8 +1,10 @@
 """Options: flags, keywords and views."""
 
 import copy
+import os
 import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,6 +17,7 @@ from penstock.sdk.options import (
     SetupOptions,
     SparkOptions,
     StandardOptions,
+    StreamingOptions,
     TypeOptions,
     describe_options,
     get_pipeline_options,
@@ -320,3 +323,52 @@ def test_a_name_shared_by_two_views_keeps_each_ones_default():
 
     options = PipelineOptions([])
     assert ("first", "second") == (options.view_as(First).shared_name, options.view_as(Second).shared_name)
+
+
+# --- Parsers of penstock's own views are kept
+
+
+def test_what_one_has_said_the_next_does_not_hear():
+    """The parser is the same, values and defaults aren't."""
+    first = PipelineOptions(["--experiments=a", "--spark_master=local[7]"])
+    assert (["a"], "local[7]") == (first.view_as(DebugOptions).experiments, first.view_as(SparkOptions).spark_master)
+    second = PipelineOptions([])
+    assert (None, None) == (second.view_as(DebugOptions).experiments, second.view_as(SparkOptions).spark_master)
+
+
+def test_a_flag_that_was_refused_is_taken_once_it_is_right():
+    """An error in the midst of parsing leaves nothing behind."""
+    with pytest.raises(OptionsError):
+        PipelineOptions(["--parallelism=many"]).view_as(StreamingOptions)
+    options = PipelineOptions(["--parallelism=3"]).view_as(StreamingOptions)
+    assert (3, 10.0) == (options.parallelism, options.checkpoint_interval)
+
+
+def test_no_default_of_a_built_in_view_can_be_changed():
+    """It would change for all pipelines to come."""
+    views = [view for view in pipeline_options._views() if view.__module__ == StandardOptions.__module__]
+    defaults = {name: default for view in views for name, default in pipeline_options._parser(view).defaults().items()}
+    assert [] == [name for name, default in defaults.items() if isinstance(default, (list, dict, set))]
+
+
+def test_a_view_of_the_users_may_change_its_mind(monkeypatch):
+    """About a default that it takes from the environment, say."""
+
+    class Fickle(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            parser.add_argument("--fickle_home", default=os.environ.get("FICKLE_HOME"))
+
+    found = []
+    for home in ("/a", "/b"):
+        monkeypatch.setenv("FICKLE_HOME", home)
+        found.append(PipelineOptions([]).view_as(Fickle).fickle_home)
+    assert ["/a", "/b"] == found
+
+
+def test_threads_do_not_share_a_parser():
+    """It changes while it parses."""
+    with ThreadPoolExecutor(1) as other:
+        assert (
+            pipeline_options._parser(SparkOptions) is not other.submit(pipeline_options._parser, SparkOptions).result()
+        )
