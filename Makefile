@@ -70,7 +70,7 @@ SPARK ?= 4.0.0
 KAFKA := $(ROOT)/.kafka/$(SPARK)
 
 kafka: $(KAFKA)/installed
-	@$(KAFKA)/venv/bin/pytest -q tests/kafka
+	@$(KAFKA)/venv/bin/pytest -q -o faulthandler_timeout=1800 tests/kafka
 
 $(KAFKA)/installed: pyproject.toml tests/kafka/packages.py | $(BIN)/python
 	@echo 'Installing PySpark $(SPARK), a broker and a client into .kafka'

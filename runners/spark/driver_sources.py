@@ -152,7 +152,8 @@ class DriverSources:
         bounded = [source for source in self._sources if isinstance(source, BoundedOnDriver) and not source.is_finished]
         for source in bounded:
             source.gather(gathered)
-        if bounded:
+        # They have a batch of their own, if there is anything in them.
+        if gathered.readings or gathered.frames:
             return
         for script in self._sources:
             if isinstance(script, ScriptOnDriver) and not script.is_finished:

@@ -106,8 +106,18 @@ class StreamOnDriver:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether something may still come of what was there when the query began."""
-        return self._query is not None and bool(self._query.isActive)
+        """Whether something may still come of what was there when the query began.
+
+        Raises what has made the query end, if it has failed.
+        """
+        if self._query is None:
+            # What is bounded is read first, even if there is nothing of it.
+            return not (self._at.is_drained or self._at.is_finished)
+        if self._query.isActive:
+            return True
+        # Since the last batch was gathered it may have failed: that isn't its end.
+        self._check()
+        return False
 
     # What the next batch reads
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import pickle_tests_by_value
 from kafka.broker import KafkaBroker, running_broker
 from kafka.packages import READER, are_here, jars
 
@@ -27,6 +26,7 @@ def broker() -> Iterator[KafkaBroker]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with the package on its class path, instead of the one of all other tests."""
     import pyspark.cloudpickle
+    from conftest import pickle_tests_by_value
     from pyspark.sql import SparkSession
 
     pickle_tests_by_value(pyspark.cloudpickle)

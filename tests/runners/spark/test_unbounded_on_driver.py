@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from subtasks_by_hand import graph_of
 
 import penstock as beam
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.spark.driver_sources import DriverSources
 from penstock.runners.spark.gathered import Gathered
+from penstock.runners.spark.stream_on_driver import StreamSettings
 from penstock.runners.spark.unbounded_on_driver import Admission, UnboundedOnDriver
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.source import BoundedSource
+
+
+class Nothing(BoundedSource[Any]):
+    """A source without a single split."""
+
+    def split(self, desired_splits: int) -> list[Any]:
+        return []
+
+    def read_bundles(self, split: Any) -> Iterator[Bundle]:
+        yield from ()
 
 
 def of_files(pattern: Path) -> UnboundedOnDriver:
@@ -25,6 +41,21 @@ def planned(source: UnboundedOnDriver, now: int) -> list[tuple[int, int]]:
     source.gather(gathered, Admission())
     readings: list[Any] = gathered.readings
     return [(reading.start[0], reading.end[0]) for reading in readings]
+
+
+def test_a_bounded_source_that_has_nothing_keeps_no_stream_waiting(tmp_path: Path) -> None:
+    """A run that reads what is there now found nothing to do, and ended."""
+    (tmp_path / "a.log").write_text("one\n")
+    p = beam.Pipeline("spark-microbatch")
+    p | "Bounded" >> beam.io.Read(Nothing())
+    p | beam.io.ReadContinuouslyFromText(str(tmp_path / "*.log"), poll_interval=1)
+    nothing: Any = None
+    streams = StreamSettings(nothing, str(tmp_path), nothing, 0, True, lambda: False)
+    sources = DriverSources(fuse(p.graph(), lambda grouping: False), 1, Admission(), streams)
+
+    readings: list[Any] = sources.gather(0).readings
+    assert ["ReadContinuouslyFromText"] == [reading.label.partition("/")[0] for reading in readings]
+    sources.close()
 
 
 def test_a_removed_file_does_not_keep_a_stream_from_going_on(tmp_path: Path) -> None:
