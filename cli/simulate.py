@@ -80,10 +80,23 @@ def simulate(
             again += [f"--recovery={recovery}"] if recovery != "graph" else []
             again += [f"--parallelism={parallelism}"] if parallelism else []
             click.echo(f"It is seen again by: {' '.join(again)} --trace", err=True)
+            if labels := _not_repeatable(graphs[number - 1]):
+                click.echo(
+                    f"It may be no failure: {', '.join(labels)} may give something else when it is read again, such as "
+                    "times at which it was read, and a simulation compares results. Give it timestamps of its own, "
+                    "such as GenerateSequence has with start_time, or read a ScriptedSource here",
+                    err=True,
+                )
             sys.exit(1)
         except PenstockError as unable:
             click.echo(short_message(unable), err=True)
             sys.exit(1)
+
+
+def _not_repeatable(graph: Graph) -> list[str]:
+    """The labels of the sources that don't promise to give the same each time."""
+    reads = [(read.label, read.primitive) for read in graph.unbounded_reads()]
+    return [label for label, primitive in reads if not getattr(getattr(primitive, "source", None), "repeatable", True)]
 
 
 def _check_regions(mode: str | None, delivery: str, parallelism: int | None, graphs: list[Graph]) -> None:

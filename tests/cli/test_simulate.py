@@ -133,3 +133,22 @@ def test_what_can_not_be_simulated_is_said(penstock: Penstock) -> None:
     assert (1, "pipeline.py: no pipeline was run, so there is none to simulate\n") == (none.returncode, none.stderr)
     assert (1, "pipeline.py: --pipeline=3, but there are 2\n") == (missing.returncode, missing.stderr)
     assert (1, True) == (no_end.returncode, no_end.stderr.startswith("UnsupportedError: GenerateSequence"))
+
+
+BY_THE_CLOCK = """
+import penstock as beam
+
+with beam.Pipeline() as p:
+    numbers = p | beam.io.GenerateSequence(0, 4, elements_per_period=1, period=1)
+    numbers | beam.Map(lambda n, time=beam.DoFn.TimestampParam: float(time))
+"""
+
+
+def test_a_source_that_gives_something_else_each_time_is_named(tmp_path: pathlib.Path) -> None:
+    """Its results differ without anybody's fault."""
+    file = tmp_path / "pipeline.py"
+    file.write_text(BY_THE_CLOCK)
+    ran = CliRunner().invoke(simulate, [str(file), "--seeds=3"])
+
+    assert 1 == ran.exit_code
+    assert "It may be no failure: GenerateSequence/Read(SequenceSource) may give something else when" in ran.output
