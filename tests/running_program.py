@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 # Seconds: how long anything may take before the test fails.
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:

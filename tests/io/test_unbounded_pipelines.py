@@ -13,7 +13,7 @@ from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.transforms.core import RestrictionProvider
 from penstock.windowing import Duration, FixedWindows, TimestampedValue
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Note(beam.DoFn):
