@@ -105,8 +105,9 @@ class Slot:
         return channels
 
     def fork(self) -> None:
-        """Have large snapshots written by children from now on, if that is safe."""
+        """Have snapshots written while processing goes on from now on: large ones by children, if that is safe."""
         self._is_forking = True
+        self._parts.waits = False
         self._fork_large()
 
     def _fork_large(self) -> None:
@@ -231,7 +232,7 @@ class Slot:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a child is writing a snapshot, of which `work` and `tick` tell when it is done."""
+        """Whether a snapshot is being written, of which `work` and `tick` tell when it is done."""
         return self._parts.is_writing
 
     def _tick(self) -> None:

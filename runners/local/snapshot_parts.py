@@ -1,4 +1,4 @@
-"""Parts of checkpoints: what a slot writes of its subtasks' snapshots, itself or by children, and reads again."""
+"""Parts of checkpoints: what a slot writes of its subtasks' snapshots, by a thread or by children, and reads again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..execution.task_snapshot import Chunk, Restored, chunks_of, labels_of, rec
 from .commands import Acknowledged, Declined, Report
 from .forked_snapshots import ForkedSnapshots
 from .subtask_reports import Snapshot, SubtaskId
+from .written_behind import WrittenBehind
 
 # What of a checkpoint belongs to the whole run, and to no subtask.
 SINKS = "sinks"
@@ -38,6 +39,9 @@ class SnapshotParts:
       parallelism: how many subtasks each task has.
       report: called when one is written, or can't be.
       forget_changes: has a subtask begin anew with what changes, and gives what had changed before.
+
+    Attributes:
+      waits: whether processing waits until a small one is durable.
     """
 
     def __init__(
@@ -55,6 +59,10 @@ class SnapshotParts:
         # which was committed; it may come here before the news of that do.
         self._written: dict[SubtaskId, PartReference] = {}
         self._forks = ForkedSnapshots()
+        self.waits = True
+        self._behind = WrittenBehind()
+        # The epoch of the last snapshot that each has taken.
+        self._epochs: dict[SubtaskId, int] = {}
         # What had changed before the snapshots that children have taken.
         self._forgotten: list[dict[Any, None]] = []
         # The steps that something is kept of in each subtask's part.
@@ -66,17 +74,26 @@ class SnapshotParts:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a child is, of which `look` tells when it is done."""
-        return self._forks.is_busy
+        """Whether a child or the thread is, of which `look` tells when it is done."""
+        return self._forks.is_busy or self._behind.is_busy
 
     def taken(self, id: SubtaskId, snapshot: Snapshot) -> None:
         """A subtask has taken a snapshot: write it, and report."""
+        self._epochs[id] = snapshot.epoch
         copied = snapshot if snapshot.uncopied is None else self._forked(id, snapshot, snapshot.uncopied)
-        if copied is not None:
+        if copied is None:
+            return
+        if self._store is None:
+            self._report((id, Acknowledged(snapshot.epoch, None, snapshot.staged, tally=snapshot.tally)))
+        elif self.waits:
             self._report((id, self._acknowledgement(id, copied)))
+        else:
+            self._write_behind(id, copied)
 
     def look(self) -> None:
-        """Hear what children have done, and let go of what only they shared."""
+        """Hear what has been written meanwhile, and let go of what only children shared."""
+        if self._behind.is_busy:
+            self._behind.poll()
         if self._forks.is_busy:
             self._forks.poll()
         elif self._forgotten:
@@ -85,21 +102,37 @@ class SnapshotParts:
     def abandon(self) -> None:
         """What is being written is for nobody."""
         self._forks.abandon()
+        self._behind.abandon()
 
     def _acknowledgement(self, id: SubtaskId, snapshot: Snapshot) -> Acknowledged | Declined:
         """Write a subtask's snapshot."""
-        store = self._store
-        if store is None:
-            return Acknowledged(snapshot.epoch, None, snapshot.staged, tally=snapshot.tally)
         try:
-            part = self._write(id, snapshot)
+            part = self._write(id, snapshot, self._base(id, snapshot))
         except SnapshotError as error:
             return Declined(snapshot.epoch, str(error))
         return self._has_written(id, snapshot, part)
 
-    def _write(self, id: SubtaskId, snapshot: Snapshot) -> PartReference:
+    def _write_behind(self, id: SubtaskId, snapshot: Snapshot) -> None:
+        """Have a thread write a subtask's snapshot, which is serialised before anything changes."""
+        serialised, base = snapshot._replace(records=list(snapshot.records)), self._base(id, snapshot)
+
+        def done(part: PartReference | None, error: BaseException | None) -> None:
+            if isinstance(error, SnapshotError):
+                self._report((id, Declined(snapshot.epoch, str(error))))
+            elif error is not None:
+                raise error
+            elif snapshot.epoch == self._epochs[id]:
+                assert part is not None
+                self._report((id, self._has_written(id, snapshot, part)))
+
+        self._behind.begin(lambda: self._write(id, serialised, base), done)
+
+    def _base(self, id: SubtaskId, snapshot: Snapshot) -> PartReference | None:
+        """What a snapshot is the changes of."""
+        return None if snapshot.is_whole else self._written[id]
+
+    def _write(self, id: SubtaskId, snapshot: Snapshot, base: PartReference | None) -> PartReference:
         assert self._store is not None
-        base = None if snapshot.is_whole else self._written[id]
         return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), snapshot.records, base)
 
     def _has_written(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
@@ -115,7 +148,7 @@ class SnapshotParts:
 
         def work() -> tuple[PartReference, tuple[str, ...]]:
             copied = _copied(snapshot, copy())
-            return self._write(id, copied), copied.labels
+            return self._write(id, copied, self._base(id, copied)), copied.labels
 
         def done(written: tuple[PartReference, tuple[str, ...]] | None, why: str | None) -> None:
             if written is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -139,8 +140,8 @@ def test_a_snapshot_of_a_child_is_the_state_at_the_barrier(tmp_path: Path) -> No
     assert [[{1}, 16_384, {1}, 16_384], [{11}, 16_384, {11}, 16_384]] == found
 
 
-def test_a_small_snapshot_is_written_at_once(tmp_path: Path) -> None:
-    """A fork would take longer."""
+def test_a_small_snapshot_is_written_without_a_child(tmp_path: Path) -> None:
+    """A fork would take longer; a thread waits for the disk."""
     store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
     store.take_over()
     reports: list[Any] = []
@@ -148,7 +149,46 @@ def test_a_small_snapshot_is_written_at_once(tmp_path: Path) -> None:
     slot.step(ONLY)
     store.begin(1)
     slot.obey(Inject(Barrier(1, epoch=1)))
+    assert slot.is_writing
+    assert not slot._parts._forks.is_busy
+    slot._parts._behind.finish()
     assert [Acknowledged] == [type(report) for _, report in reports]
+    assert not slot.is_writing
+
+
+def test_a_small_snapshot_is_the_state_at_the_barrier(tmp_path: Path) -> None:
+    """Though it is written when more has come."""
+    store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
+    store.take_over()
+    reports: list[Any] = []
+    slot = slot_of(store, reports, [(key, 1) for key in range(8)] * BUNDLE_SIZE)
+    slot.step(ONLY)
+    store.begin(1)
+    slot.obey(Inject(Barrier(1, epoch=1)))
+    slot.step(ONLY)
+    slot._parts._behind.finish()
+    ((_, acknowledged),) = [each for each in reports if isinstance(each[1], Acknowledged)]
+    parts = {acknowledged.part.name: {"subtask": 0, "of": 1, "labels": []}}
+    checkpoint = store.commit(1, [acknowledged.part], {"parts": parts})
+    restored = restored_from(store, checkpoint, ONLY, 1)
+    counts = {key: value for _, key, _, _, value in restored._chained["Count", STATE]}
+    assert dict.fromkeys(range(8), BUNDLE_SIZE // 8) == counts
+
+
+def test_a_disk_that_fails_while_processing_goes_on_fails_the_checkpoint_alone(tmp_path: Path) -> None:
+    """Whoever waits for it is told why."""
+    store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
+    store.take_over()
+    reports: list[Any] = []
+    slot = slot_of(store, reports, [(1, 1)])
+    slot.step(ONLY)
+    store.begin(1)
+    shutil.rmtree(tmp_path)
+    slot.obey(Inject(Barrier(1, epoch=1)))
+    slot._parts._behind.finish()
+    (declined,) = [report for _, report in reports if isinstance(report, (Acknowledged, Declined))]
+    assert isinstance(declined, Declined)
+    assert "writing the part" in declined.why
 
 
 def test_what_had_changed_is_let_go_faster_than_a_bundle_changes_it(tmp_path: Path) -> None:
