@@ -241,7 +241,10 @@ class ForkedWorkers(Workers):
         process = self._processes[number]
         process.join(1)
         code = process.exitcode
-        how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        else:
+            how = f"ended with {code}, which nobody had asked it to; does user code call sys.exit or os._exit?"
         return WorkerDied(f"worker {number} (pid {process.pid}) {how}", number)
 
     def kill(self) -> None:

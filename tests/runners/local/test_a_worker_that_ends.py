@@ -1,0 +1,27 @@
+"""A worker that ends although nobody has asked it to."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from side_by_side import IN_PROCESSES, SideBySide
+
+import penstock as beam
+from penstock.sdk.errors import PenstockError
+from penstock.testing import TestPipeline
+
+
+def leave(element: Any) -> None:
+    """What a function may have from when it was a script."""
+    sys.exit(3)
+
+
+def test_user_code_that_ends_its_process_is_guessed_at() -> None:
+    """There is nothing else to be known of it."""
+    pipeline = TestPipeline(SideBySide(IN_PROCESSES["local-2-processes"]))
+    _ = pipeline | beam.Create([1]) | beam.Map(leave)
+
+    with pytest.raises(PenstockError, match=r"worker \d \(pid \d+\) ended with 3, .* sys.exit or os._exit\?"):
+        pipeline.run()
