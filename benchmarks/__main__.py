@@ -17,6 +17,7 @@ latency             (c) through one shuffle: MillWheel, figure 13
 watermark_lag       (d) of three stages: MillWheel, figure 15
 running_sum         (e) a sum of each key, again and again
 snapshot_pause      (f) of a million keys
+snapshot_changes    (g) of timers, side inputs and remembered outputs
 
 Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance.md:
 
@@ -34,7 +35,7 @@ import sys
 
 BENCHMARKS = (
     *("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup"),
-    *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause"),
+    *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause", "snapshot_changes"),
     "spark_micro_batch",
 )
 
