@@ -34,6 +34,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "io.restriction_trackers": ("sdk.offset_range", "sdk.splittable"),
     "io.parquetio": ("io",),
     "io.textio": ("io",),
+    "io.watch": ("transforms.watch", "transforms.poll_result"),
     "io.watermark_estimators": ("sdk.watermark_estimators",),
     "metrics": ("sdk.metrics",),
     "metrics.metric": ("sdk.metrics",),

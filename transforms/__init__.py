@@ -37,6 +37,7 @@ with_timestamps.py    WithTimestamps: event times from the elements themselves
 reify.py              Reify: timestamps and windows as part of the value
 reshuffle.py          Reshuffle: spread over the workers anew
 watch.py              Watch: what a function finds, asked again and again
+poll_result.py        PollResult: what it finds, and after_total_of: for how long
 wait_on.py            WaitOn: held back until others are done
 
 Text, and what one sees:
@@ -72,6 +73,7 @@ from .log_elements import LogElements
 from .pardo import Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
 from .partition import Partition, PartitionFn
 from .periodic_sequence import PeriodicImpulse, PeriodicSequence
+from .poll_result import PollResult
 from .read import Read
 from .regex import Regex
 from .reify import Reify
@@ -80,7 +82,7 @@ from .sort_and_batch import SortAndBatchElements
 from .tee import Tee
 from .to_string import ToString
 from .wait_on import WaitOn
-from .watch import PollResult, Watch
+from .watch import Watch
 from .with_timestamps import WithTimestamps
 from .write import Write
 

@@ -18,23 +18,9 @@ from ..sdk.source import ValuesSource
 from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ..sdk.watermark_estimators import ManualWatermarkEstimator
 from ..sdk.windowed_value import unwrapped
-from ..windowing.timestamp import MIN_MICROS, Timestamp, micros_of
+from ..windowing.timestamp import MAX_TIMESTAMP, MIN_MICROS, Timestamp, micros_of
+from .poll_result import PollResult, Termination, never
 from .read import Read
-
-
-@attrs.frozen
-class PollResult:
-    """What a function that is watched found.
-
-    Attributes:
-      outputs: all that there is, new or not; values, or `TimestampedValue`s.
-      is_complete: whether it will never find anything new.
-      watermark: nothing new will be of before this time; None if that isn't known.
-    """
-
-    outputs: Sequence[Any]
-    is_complete: bool = False
-    watermark: Timestamp | None = None
 
 
 @attrs.frozen
@@ -47,6 +33,7 @@ class _Growth:
     watermark: int = MIN_MICROS
     pending: tuple[tuple[Any, int], ...] = ()
     seen: tuple[tuple[Hashable, Any, int], ...] = ()
+    began: int | None = None
 
 
 class WatchedGrowth(UnboundedSource[Any]):
@@ -56,13 +43,13 @@ class WatchedGrowth(UnboundedSource[Any]):
         self,
         poll: Serialized[tuple[Callable[[Any], Any], Callable[[Any], Hashable] | None]],
         interval: int,
-        quiet: int | None,
+        termination: Termination,
         elements: Sequence[Any],
         label: str,
     ) -> None:
         self.poll = poll
         self.interval = interval
-        self.quiet = quiet
+        self.termination = termination
         self.elements = list(elements)
         self.label = label
 
@@ -92,7 +79,8 @@ class WatchedGrowthReader(EventTimeReader[Any]):
 
     def offset(self) -> _Growth:
         seen = tuple((key, value, micros) for key, (value, micros) in self._seen.items())
-        return _Growth(self._next, self._quiet, self._is_complete, self._reached, tuple(self._pending), seen)
+        pending = tuple(self._pending)
+        return _Growth(self._next, self._quiet, self._is_complete, self._reached, pending, seen, self._began)
 
     def watermark(self, now: Timestamp) -> int:
         # What is found and not given yet may be of before what comes then.
@@ -119,7 +107,7 @@ class WatchedGrowthReader(EventTimeReader[Any]):
 
     def _go_on_from(self, growth: _Growth) -> None:
         self._next, self._quiet, self._is_complete = growth.next_look, growth.quiet_since, growth.is_complete
-        self._reached = growth.watermark
+        self._reached, self._began = growth.watermark, growth.began
         self._pending = list(growth.pending)
         self._seen = {key: (value, micros) for key, value, micros in growth.seen}
 
@@ -131,19 +119,29 @@ class WatchedGrowthReader(EventTimeReader[Any]):
                     f"{self.source.label}: expected its function to give a PollResult or a list, got {found!r}"
                 )
             found = PollResult(list(found))
+        new = []
         for output in found.outputs:
             value, micros, _windows, _pane = unwrapped(output, now)
             key = value if self._key is None else self._key(value)
             if key not in self._seen:
                 self._seen[key] = value, micros
-                self._pending.append((value, micros))
+                new.append((value, micros))
+        self._pending += new
         self._next = now + self.source.interval
-        if self._pending or self._quiet is None:
+        if new or self._quiet is None:
             self._quiet = now
+        if self._began is None:
+            self._began = now
         if found.watermark is not None:
             self._reached = max(self._reached, found.watermark.micros)
-        is_quiet = self.source.quiet is not None and now - self._quiet >= self.source.quiet
-        self._is_complete = found.is_complete or is_quiet
+        elif found.is_in_order and new:
+            self._reached = max(self._reached, min(micros for _, micros in new))
+        total, quiet = self.source.termination.total, self.source.termination.quiet
+        is_over = (total is not None and now - self._began > total) or (
+            quiet is not None and now - self._quiet >= quiet
+        )
+        is_at_the_end = found.watermark is not None and found.watermark >= MAX_TIMESTAMP
+        self._is_complete = found.is_complete or is_at_the_end or is_over
 
 
 class Watch(PTransform):
@@ -154,13 +152,15 @@ class Watch(PTransform):
     Args:
       poll_fn: given an element, gives all that there is for it now: a list, or a `PollResult`.
       poll_interval: seconds from one look to the next.
+      termination: `after_total_of(seconds)`, to stop looking for an element then; else `never()`.
+      output_coder, output_key_coder: Beam's; accepted.  What was found is kept pickled.
+      output_key_fn: what tells outputs apart; None for themselves, which then need a hash.
       stop_after_quiet: stop looking for an element when for so many seconds nothing new was found; None
         for never.
-      output_key: what tells outputs apart; None for themselves, which then need a hash.
 
     Without timestamps an output happens when it is found.  The watermark is what `PollResult`s
-    say; an element for which nothing is said holds it back until it is complete.  Raises
-    `UnsupportedError` for elements that only turn up in the run.
+    say; an element for which nothing is said holds it back until it is complete.  With `PollResult.incomplete` it
+    is where the earliest of what is new is.  Raises `UnsupportedError` for elements that only turn up in the run.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -174,16 +174,23 @@ class Watch(PTransform):
         self,
         poll_fn: Callable[[Any], Any],
         poll_interval: Any,
+        termination: Termination | None = None,
+        output_coder: Any = None,
+        output_key_fn: Callable[[Any], Hashable] | None = None,
+        output_key_coder: Any = None,
         *,
         stop_after_quiet: Any = None,
-        output_key: Callable[[Any], Hashable] | None = None,
     ) -> None:
         super().__init__()
         if micros_of(poll_interval) <= 0:
             raise ValueError(f"Watch: poll_interval must be more than 0 seconds, got {poll_interval!r}")
-        self.poll = poll_fn, output_key
+        if termination is not None and not isinstance(termination, Termination):
+            raise TypeError(f"Watch: termination must be never() or after_total_of(...), got {termination!r}")
+        self.poll = poll_fn, output_key_fn
         self.interval = micros_of(poll_interval)
-        self.quiet = None if stop_after_quiet is None else micros_of(stop_after_quiet)
+        self.termination = termination or never()
+        if stop_after_quiet is not None:
+            self.termination = attrs.evolve(self.termination, quiet=micros_of(stop_after_quiet))
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         label, producer = pcoll.pipeline.full_label, pcoll.pipeline.producer(pcoll)
@@ -194,6 +201,6 @@ class Watch(PTransform):
                 f"{producer.label}; apply it to Create"
             )
         elements = [unwrapped(value)[0] for value in source.values]
-        growth = WatchedGrowth(Serialized(self.poll, label), self.interval, self.quiet, elements, label)
+        growth = WatchedGrowth(Serialized(self.poll, label), self.interval, self.termination, elements, label)
         found: PCollection[Any] = PBegin(pcoll.pipeline) | Read(growth)
         return found

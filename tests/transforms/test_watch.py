@@ -4,6 +4,7 @@ import pytest
 from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
+from penstock.io.watch import after_total_of
 from penstock.sdk.errors import PipelineError, UnsupportedError
 from penstock.windowing import Timestamp, TimestampedValue
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
@@ -78,6 +79,36 @@ def test_it_ends_when_the_function_says_so_or_nothing_new_was_found_for_so_long(
     assert b.is_finished()
 
 
+def test_it_ends_after_a_time():
+    """Counted from the first look, also by who goes on from a snapshot."""
+    THERE["a"] = [1]
+    made = source("a", termination=after_total_of(15))
+    a = made.open(0, None)
+
+    assert [[("a", 1)], []] == [polled(a, now) for now in (100, 110)]
+    assert not a.is_finished()
+    a = made.open(0, a.offset())
+    assert [] == polled(a, 120)
+    assert a.is_finished()
+    with pytest.raises(TypeError, match=r"termination must be never\(\) or after_total_of\(\.\.\.\), got 15"):
+        beam.Watch(look, 10, 15)
+
+
+def test_results_are_made_as_in_beam():
+    """By what they mean: in order, complete, or with a watermark."""
+    THERE["a"] = beam.PollResult.incomplete([TimestampedValue(1, 7), TimestampedValue(2, 5)])
+    made = source("a")
+    reader = made.open(0, None)
+    assert [("a", 1), ("a", 2)] == polled(reader, 100)
+    assert 5_000_000 == reader.watermark(Timestamp(100))
+    THERE["a"] = beam.PollResult.incomplete([2, 3], timestamp=11).with_watermark(9)
+    assert [(("a", 3), 11_000_000)] == elements(reader.poll(9, Timestamp(110)))
+    assert 9_000_000 == reader.watermark(Timestamp(110))
+    THERE["a"] = beam.PollResult.complete([])
+    assert [] == polled(reader, 120)
+    assert reader.is_finished()
+
+
 def test_the_watermark_is_what_the_function_says_once_its_outputs_are_given():
     """Without a word it stays where it is."""
     THERE["a"] = beam.PollResult([TimestampedValue(1, 5), TimestampedValue(2, 7)], watermark=Timestamp(9))
@@ -94,7 +125,7 @@ def test_outputs_can_be_told_apart_by_a_key():
     """The first of each counts."""
     THERE["a"] = [{"id": 1, "n": 1}, {"id": 1, "n": 2}]
 
-    assert [("a", {"id": 1, "n": 1})] == polled(source("a", output_key=lambda d: d["id"]).open(0, None), 0)
+    assert [("a", {"id": 1, "n": 1})] == polled(source("a", output_key_fn=lambda d: d["id"]).open(0, None), 0)
 
 
 def test_what_is_no_list_and_what_is_no_input_of_its_are_refused():
