@@ -29,6 +29,7 @@ class ReadContinuouslyFromText(PTransform):
     its name used again once that has been noticed, which takes `poll_interval`: what has the name then is
     read from its beginning.  A file that is renamed to another name that matches is another file, and
     read again: where logs are rotated, have the pattern match none of the names that they are rotated to.
+    Each file is open until it is removed, so there may be as many as the system allows (`ulimit -n`).
 
     Args:
       file_pattern: see `FileSource`; it may match nothing yet.

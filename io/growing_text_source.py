@@ -8,6 +8,7 @@ name, is an error.  What is remembered of a file for that is its first kilobyte,
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 from collections.abc import Sequence
@@ -141,9 +142,13 @@ class GrowingTextReader(EventTimeReader[Any]):
         try:
             file = filesystem_for(self.path).open(self.path)
         except OSError as error:
+            found = "no such file" if isinstance(error, FileNotFoundError) else "that it can't be opened"
+            advice = (
+                "" if error.errno != errno.EMFILE else "; each file that is followed is open: allow more (ulimit -n)"
+            )
+            read = f"{self._size} bytes or more, which were read before" if self._size else "a file to follow"
             raise SourceError(
-                f"{self._who}: expected {self._size} bytes or more, which were read before, found no such file "
-                f"({error.strerror or error})"
+                f"{self._who}: expected {read}, found {found} ({error.strerror or error}){advice}"
             ) from error
         try:
             self._identity = _identity(file)

@@ -1,5 +1,6 @@
 """Files that grow: whole lines, once each, and a word where a file isn't what it was."""
 
+import errno
 import gzip
 import os
 
@@ -11,6 +12,7 @@ from unbounded_reading import check_replay, elements, polled
 import penstock as beam
 from penstock.io import ReadContinuouslyFromText
 from penstock.io import growing_text_source as growing
+from penstock.io.filesystem import LocalFileSystem
 from penstock.io.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
 from penstock.sdk.coders import BytesCoder
 from penstock.sdk.errors import SourceError
@@ -225,3 +227,18 @@ def test_the_transform_is_unbounded_and_gives_its_label_to_errors(tmp_path):
     assert ["Clicks", "More"] == labels
     with pytest.raises(ValueError, match="poll_interval must be 0 seconds or more, got -1"):
         ReadContinuouslyFromText(tmp_path, poll_interval=-1)
+
+
+def test_more_files_than_can_be_open_are_an_error_that_says_so(tmp_path, monkeypatch):
+    """It was said that there was no such file."""
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"one\n")
+
+    def refuse(self, path):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    monkeypatch.setattr(LocalFileSystem, "open", refuse)
+    with pytest.raises(
+        SourceError, match=r"expected a file to follow, found that it can't be opened \(Too many .*ulimit"
+    ):
+        source(path).open(str(path), None)
