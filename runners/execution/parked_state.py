@@ -25,8 +25,8 @@ from .stateful import StatefulExecutor
 # So many come and go together.
 PORTION = 1_000
 
-# What a key takes besides itself and its values: its places in dictionaries.
-_PLACES = 500
+# What a key takes besides itself and its values: its places in dictionaries, and those of each of its cells.
+_PLACES = 160
 
 _NO_TIMES: Times = (None, None, None)
 
@@ -130,7 +130,8 @@ class ParkedState:
         return [value for value in found if value is not None]
 
     def _memory_of(self, entry: Entry) -> int:
-        return _PLACES + memory_of(entry[1], self._cells(entry))
+        cells = self._cells(entry)
+        return _PLACES * (1 + len(cells)) + memory_of(entry[1], *cells)
 
     def park(self, share: float) -> None:
         """Park that share of what is in memory, the least recently used first."""

@@ -40,7 +40,7 @@ PORTION = 1_000
 DUE = 10_000
 
 # What a window takes besides itself and what is its own: its places in dictionaries and lists.
-_PLACES = 250
+_PLACES = 170
 
 # What is parked: a window, or a key whose windows merge.
 Entry = Any
