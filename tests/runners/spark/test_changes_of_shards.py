@@ -1,0 +1,74 @@
+"""Shards that are forgotten and read again: what has changed is enough, of whatever they keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from typing import Any
+
+import pytest
+from batches_in_this_process import RunnerInThisProcess
+from recording import recorded
+
+import penstock as beam
+from penstock.testing import TestStream
+from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
+from penstock.windowing import TimestampedValue
+
+EACH = Repeatedly(AfterCount(1))
+ALWAYS, NEVER = (lambda number: True), (lambda number: False)
+
+
+@pytest.mark.parametrize("forgets", [ALWAYS, NEVER, lambda number: number % 3 == 0])
+def test_a_side_input_is_known_in_batches_in_which_nothing_comes_for_it(forgets: Any) -> None:
+    """A shard that keeps nothing else has no changes then; it used to be taken for one that keeps nothing."""
+
+    def build(p: Any) -> Any:
+        stream = TestStream(output_tags=["rates", "prices"])
+        for price, rate in ((10, 2), (20, None), (25, None), (26, 3), (30, None), (31, None)):
+            stream.add_elements([TimestampedValue(price, 0)], "prices")
+            if rate is not None:
+                stream.add_elements([TimestampedValue(rate, 0)], "rates")
+        stream.advance_watermark_to_infinity("rates").advance_watermark_to_infinity("prices")
+        outputs = p | stream
+        windows = beam.WindowInto(
+            beam.window.GlobalWindows(), trigger=EACH, accumulation_mode=AccumulationMode.RETRACTING
+        )
+        rates = outputs["rates"] | beam.WithKeys("rate") | windows | beam.CombinePerKey(max) | beam.Values()
+        return outputs["prices"] | "paid" >> beam.Map(lambda price, rate: price * rate, beam.pvalue.AsSingleton(rates))
+
+    changes = recorded(build, RunnerInThisProcess(1, forgets=forgets)).changes
+    assert [20, 40, 50, 52, 90, 93] == [change.value for change in changes]
+
+
+NUMBERS = count()
+
+
+class Number(beam.DoFn):
+    """Never says the same twice."""
+
+    deterministic = False
+
+    def process(self, element: Any) -> Any:
+        yield element, next(NUMBERS)
+
+
+@pytest.mark.parametrize("forgets", [ALWAYS, NEVER, lambda number: number % 3 == 0])
+def test_what_was_put_out_is_what_is_retracted(forgets: Any) -> None:
+    """By a shard that has read what another one has put out."""
+
+    def build(p: Any) -> Any:
+        stream = TestStream()
+        for n in range(12):
+            stream.add_elements([TimestampedValue(("abc"[n % 3], 1), 0)])
+        windows = beam.WindowInto(
+            beam.window.GlobalWindows(), trigger=EACH, accumulation_mode=AccumulationMode.RETRACTING
+        )
+        return p | stream.advance_watermark_to_infinity() | windows | beam.CombinePerKey(sum) | beam.ParDo(Number())
+
+    changes = recorded(build, RunnerInThisProcess(2, forgets=forgets)).changes
+    left: Counter[Any] = Counter()
+    for change in changes:
+        left[change.value] += change.sign
+    assert [("a", 4), ("b", 4), ("c", 4)] == sorted(element for (element, _), times in left.items() if times)
+    assert {0, 1} == set(left.values())
