@@ -10,11 +10,17 @@ class FoldedBundle(Bundle):
 
     Its timestamps are what the grouping's timestamp combiner keeps.
 
-    >>> type(FoldedBundle([("a", (5, 2)), ("b", (1, 1))]).part(0, 1)).__name__
-    'FoldedBundle'
+    >>> folded = FoldedBundle([("a", (5, 2)), ("b", (1, 1))])
+    >>> len(folded), folded.elements, folded.part(0, 1).elements
+    (2, 3, 2)
     """
 
     __slots__ = ()
+
+    @property
+    def elements(self) -> int:
+        """How many elements were folded into what it has."""
+        return sum(count for _, (_, count) in self.values)
 
     def part(self, start: int, stop: int) -> FoldedBundle:
         part = super().part(start, stop)

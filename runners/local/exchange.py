@@ -8,7 +8,7 @@ here when a snapshot is taken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -40,6 +40,8 @@ class Exchange:
         self.edge = edge
         self.channels = channels
         self.gathers = False
+        # Whether accumulators may travel in the place of elements.
+        self._folds = True
         self._partitioner = Partitioner(len(channels), label)
         self._pre_aggregation = PreAggregation.of(edge.step) if edge.kind is EdgeKind.SHUFFLE else None
         self._watermark: int | None = None
@@ -85,13 +87,16 @@ class Exchange:
         if not self._waiting:
             return
         waiting, self._waiting, self._count = self._waiting, [], 0
+        for channel, part in self._parts(waiting):
+            channel.put(Elements(part))
+
+    def _parts(self, waiting: Sequence[Bundle]) -> Iterator[tuple[Channel, Bundle]]:
+        """What each channel gets of elements that go through a shuffle together."""
         bundle = waiting[0] if len(waiting) == 1 else joined(waiting)
-        if self._pre_aggregation is not None:
+        if self._pre_aggregation is not None and self._folds:
             bundle = self._pre_aggregation.folded(bundle)
         parts = [bundle] if len(self.channels) == 1 else self._partitioner.parts(bundle)
-        for channel, part in zip(self.channels, parts, strict=True):
-            if len(part):
-                channel.put(Elements(part))
+        return ((channel, part) for channel, part in zip(self.channels, parts, strict=True) if len(part))
 
     def move(self, watermark: int | None) -> None:
         """Say how far the watermark is, if that is news; None when this subtask has nothing to say about it."""

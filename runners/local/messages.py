@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from ...sdk.bundle import Bundle
+from ..execution.folded_bundle import FoldedBundle
 
 # The label of a source, and one of its partitions.
 Origin: TypeAlias = tuple[str, Any]
@@ -22,6 +23,11 @@ class Elements(NamedTuple):
     bundle: Bundle
     origin: Origin | None = None
     first: int = 0
+
+    @property
+    def elements(self) -> int:
+        """How many elements they are; of accumulators, how many were folded into them."""
+        return self.bundle.elements if isinstance(self.bundle, FoldedBundle) else len(self.bundle)
 
 
 class Encoded(NamedTuple):

@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 
 from ...sdk.bundle import Bundle
 from ..execution.execution_graph import Edge, EdgeKind
-from ..execution.partitioning import Partitioner
 from .channel import Channel, ChannelId
-from .exchange import Exchange
-from .messages import Elements, Message, Origin, Resumed
+from .exchange import FRAME, Exchange
+from .messages import Barrier, BarrierKind, Elements, Message, Origin, Resumed
 
 # The kind of a snapshot's chunks that numbers are kept in.
 NUMBERS = "numbers"
@@ -30,9 +29,8 @@ class Numbering:
       origin: the source, by its label, and its partition, that what is sent now comes of.
 
     >>> numbering = Numbering()
-    >>> numbering.origin = "Read", 0
     >>> to = ChannelId(0, 0, 1)
-    >>> numbering.next(to, 10), numbering.next(to, 5)
+    >>> numbering.next(to, ("Read", 0), 10), numbering.next(to, ("Read", 0), 5)
     (1, 11)
     >>> numbering.kept("Read")
     {(0, 1): {0: 15}}
@@ -42,12 +40,11 @@ class Numbering:
         self.origin: Origin | None = None
         self._sent: dict[ChannelId, dict[Origin, int]] = {}
 
-    def next(self, channel: ChannelId, count: int) -> int:
+    def next(self, channel: ChannelId, origin: Origin, count: int) -> int:
         """The number of the first of so many elements."""
-        assert self.origin is not None
         sent = self._sent.setdefault(channel, {})
-        before = sent.get(self.origin, 0)
-        sent[self.origin] = before + count
+        before = sent.get(origin, 0)
+        sent[origin] = before + count
         return before + 1
 
     def sent(self, channel: ChannelId) -> dict[Origin, int]:
@@ -73,14 +70,18 @@ class Numbering:
 class NumberedExchange(Exchange):
     """An edge that begins at a source task.
 
-    Each bundle goes by itself: what waited for others, or was put together with them, would depend on when they came.
+    What waits for more waits for more of its partition, and is numbered when it goes: however it is cut, each
+    element has the number that it had before.  But accumulators can't be cut where a receiver's knowledge ends.  So
+    nothing that might be sent for the second time is folded: not before the first barrier of a checkpoint, which
+    doesn't come before all receivers that have stayed know again what they knew.
     """
 
     def __init__(self, edge: Edge, channels: Sequence[Channel], label: str, numbering: Numbering) -> None:
         super().__init__(edge, channels, label)
         assert edge.kind is not EdgeKind.BACK
         self._numbering = numbering
-        self._parts_of = Partitioner(len(channels), label).parts
+        self._folds = False
+        self._by_origin: dict[Origin, list[Bundle]] = {}
 
     def resume(self) -> None:
         """Say to all from where the numbers go on."""
@@ -88,13 +89,30 @@ class NumberedExchange(Exchange):
             channel.put(Resumed(self._numbering.sent(channel.id)))
 
     def send(self, bundle: Bundle) -> None:
-        if self.edge.kind is not EdgeKind.SHUFFLE or len(self.channels) == 1:
+        origin = self._numbering.origin
+        assert origin is not None
+        if self.edge.kind is not EdgeKind.SHUFFLE:
             for channel in self.channels:
-                channel.put(self._numbered(channel.id, bundle))
+                self._put(channel, bundle, origin)
             return
-        for channel, part in zip(self.channels, self._parts_of(bundle), strict=True):
-            if len(part):
-                channel.put(self._numbered(channel.id, part))
+        self._by_origin.setdefault(origin, []).append(bundle)
+        self._count += len(bundle)
+        if not self.gathers or self._count >= FRAME * len(self.channels):
+            self.flush()
 
-    def _numbered(self, channel: ChannelId, bundle: Bundle) -> Message:
-        return Elements(bundle, self._numbering.origin, self._numbering.next(channel, len(bundle)))
+    def flush(self) -> None:
+        if not self._by_origin:
+            return
+        waiting, self._by_origin, self._count = self._by_origin, {}, 0
+        for origin, bundles in waiting.items():
+            for channel, part in self._parts(bundles):
+                self._put(channel, part, origin)
+
+    def _put(self, channel: Channel, bundle: Bundle, origin: Origin) -> None:
+        message = Elements(bundle, origin)
+        channel.put(message._replace(first=self._numbering.next(channel.id, origin, message.elements)))
+
+    def tell(self, message: Message) -> None:
+        super().tell(message)
+        if isinstance(message, Barrier) and message.kind is BarrierKind.CHECKPOINT:
+            self._folds = True

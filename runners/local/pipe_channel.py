@@ -147,7 +147,7 @@ def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:
         for block in blocks:
             yield _NUMBERED, _NUMBER.pack(first, len(origin)) + origin + block
             if len(blocks) > 1:
-                first += len(decode_bundle(block))
+                first += Elements(decode_bundle(block)).elements
 
 
 def arrived(kind: int, payload: bytes) -> Any:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from ...sdk.bundle import Bundle
 from ...sdk.errors import PenstockError
+from ..execution.folded_bundle import FoldedBundle
 from .channel import ChannelId
 from .messages import Elements, Origin
 
@@ -70,7 +71,7 @@ class Repetitions:
         origin, first, bundle = message.origin, message.first, message.bundle
         assert origin is not None
         processed = self._processed.setdefault(channel, {})
-        before, last = processed.get(origin, 0), first + len(bundle) - 1
+        before, last = processed.get(origin, 0), first + message.elements - 1
         if first > before + 1:
             raise self._misplaced(origin, before, first)
         awaited = self._awaited.get(channel)
@@ -83,7 +84,14 @@ class Repetitions:
         if last <= before:
             return None
         processed[origin] = last
-        return bundle if first == before + 1 else bundle.part(before + 1 - first, len(bundle))
+        if first == before + 1:
+            return bundle
+        if isinstance(bundle, FoldedBundle):
+            raise NotRepeatedError(
+                f"{origin[0]}: of partition {origin[1]!r} elements number {first} to {last} came folded after number "
+                f"{before}, where they can't be cut; what may have been sent before has to be sent as elements"
+            )
+        return bundle.part(before + 1 - first, len(bundle))
 
     def ended(self, channel: ChannelId) -> None:
         """A sender has nothing more to send.  Raises `NotRepeatedError` if that is less than it had sent."""

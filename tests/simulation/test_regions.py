@@ -7,8 +7,11 @@ import pytest
 from simulation.six_pipelines import join, script
 
 import penstock as beam
+from penstock.runners.execution import pre_aggregation
+from penstock.runners.execution.pre_aggregation import PreAggregation
 from penstock.runners.local.simulated_world import Misfortunes
 from penstock.runners.local.simulation import Simulation, SimulationError, SimulationSettings
+from penstock.sdk.bundle import Bundle
 
 # Workers die and hang rather than that anything else happens.
 MISFORTUNES = Misfortunes(deaths=10, failures=1, failing=0.005, hangs=2, repeating=0.05, visited=1)
@@ -45,6 +48,25 @@ def test_regions_start_again_and_nothing_is_lost_or_comes_twice() -> None:
     lines = [line for trace in traces for line in trace]
     for what in ("subtasks start again", "not a region starts again"):
         assert any(what in line for line in lines), what
+
+
+def test_folded_elements_are_not_lost_and_do_not_come_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accumulators leave the sources' tasks, too; what is sent again after a region has gone back is elements."""
+    sizes: list[tuple[int, int]] = []
+    folded = PreAggregation.folded
+
+    def watched(self: PreAggregation, bundle: Bundle) -> Bundle:
+        found = folded(self, bundle)
+        sizes.append((len(bundle), len(found)))
+        return found
+
+    monkeypatch.setattr(pre_aggregation, "SMALLEST", 1)
+    monkeypatch.setattr(pre_aggregation, "_WORTH", 1)
+    monkeypatch.setattr(PreAggregation, "folded", watched)
+    lines = [line for seed in range(12) for line in simulation(one_shuffle).run(seed).trace]
+
+    assert any("subtasks start again" in line for line in lines)
+    assert any(after < before for before, after in sizes)
 
 
 def test_if_repetitions_are_not_dropped_results_are_wrong() -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from penstock.runners.local.channel import ChannelId
-from penstock.runners.local.messages import Elements
-from penstock.runners.local.numbering import Numbering
+import pytest
+from subtasks_by_hand import graph_of
+
+import penstock as beam
+from penstock.runners.execution import pre_aggregation
+from penstock.runners.execution.execution_graph import Edge, EdgeKind
+from penstock.runners.execution.folded_bundle import FoldedBundle
+from penstock.runners.local.channel import Channel, ChannelId
+from penstock.runners.local.messages import Barrier, BarrierKind, Elements
+from penstock.runners.local.numbering import NumberedExchange, Numbering
 from penstock.runners.local.pipe_channel import message_of, payloads_of
 from penstock.runners.local.repetitions import NotRepeatedError, Repetitions
 from penstock.sdk.bundle import Bundle
@@ -36,12 +43,10 @@ def test_numbers_travel_with_elements_however_many_frames_they_make(size: int) -
 def test_numbers_go_on_where_a_snapshot_was_taken() -> None:
     """For each channel and partition by itself."""
     before, after = Numbering(), Numbering()
-    before.origin = ORIGIN
-    before.next(CHANNEL, 5)
-    before.next(ChannelId(0, 1, 0), 2)
+    before.next(CHANNEL, ORIGIN, 5)
+    before.next(ChannelId(0, 1, 0), ORIGIN, 2)
     after.restore("Read", 1, before.kept("Read"))
-    after.origin = ORIGIN
-    assert (6, 3) == (after.next(CHANNEL, 1), after.next(ChannelId(0, 1, 0), 1))
+    assert (6, 3) == (after.next(CHANNEL, ORIGIN, 1), after.next(ChannelId(0, 1, 0), ORIGIN, 1))
     assert {} == before.kept("Another")
 
 
@@ -73,3 +78,68 @@ def test_a_sender_that_resumes_ahead_of_what_has_come_is_an_error() -> None:
     repetitions.come_again([CHANNEL])
     with pytest.raises(NotRepeatedError, match="element number 4 came after number 0"):
         repetitions.resumed(CHANNEL, {ORIGIN: 4})
+
+
+# --- Waiting for more, and folding
+
+
+def sums(p: Any) -> None:
+    p | "Read" >> beam.Create([("a", 1)]) | beam.CombinePerKey(sum)
+
+
+def to_sums() -> tuple[NumberedExchange, Numbering, list[Channel]]:
+    """Where the elements of a source leave for a shuffle to two subtasks."""
+    graph = graph_of(sums)
+    (edge,) = [edge for task in graph.tasks for edge in task.outputs if edge.kind is EdgeKind.SHUFFLE]
+    assert isinstance(edge, Edge)
+    numbering, channels = Numbering(), [Channel(ChannelId(edge.id, 0, target)) for target in range(2)]
+    return NumberedExchange(edge, channels, "Sum", numbering), numbering, channels
+
+
+def sent(channels: list[Channel]) -> list[Elements]:
+    """What has been sent, taken."""
+    return [m for c in channels for m in [c.take() for _ in range(len(c.queue))] if isinstance(m, Elements)]
+
+
+def test_small_bundles_wait_for_others_of_their_partition() -> None:
+    """And go when the turn is over, those of each partition as one, numbered as if they had gone one by one."""
+    exchange, numbering, channels = to_sums()
+    exchange.gathers = True
+    for n in range(6):
+        numbering.origin = "Read", n % 2
+        exchange.send(Bundle([("a", n)]))
+    assert [] == sent(channels)
+    exchange.flush()
+    found = {m.origin: (m.first, [n for _, n in m.bundle.values]) for m in sent(channels)}
+    assert {("Read", 0): (1, [0, 2, 4]), ("Read", 1): (1, [1, 3, 5])} == found
+    exchange.send(Bundle([("a", 7)]))
+    exchange.flush()
+    assert [4] == [m.first for m in sent(channels)]
+
+
+def test_only_what_cannot_be_a_repetition_is_folded() -> None:
+    """Not before a checkpoint's barrier, which comes when all have caught up; accumulators count as their elements."""
+    exchange, numbering, channels = to_sums()
+    many = Bundle([("a", 1)] * pre_aggregation.SMALLEST, 0)
+    numbering.origin = ORIGIN
+    found = []
+    for kind in (BarrierKind.SETTLE, BarrierKind.CHECKPOINT, None):
+        exchange.send(many)
+        ((message,),) = [sent(channels)]
+        found.append((type(message.bundle), message.first, message.elements))
+        if kind is not None:
+            exchange.tell(Barrier(1, kind))
+            sent(channels)
+    n = len(many)
+    assert [(Bundle, 1, n), (Bundle, n + 1, n), (FoldedBundle, 2 * n + 1, n)] == found
+
+
+def test_accumulators_are_new_or_known_and_never_cut() -> None:
+    """By the numbers of the elements that are in them."""
+    folded = Elements(FoldedBundle([("a", (5, 2)), ("b", (1, 3))]), ORIGIN, 4)
+    repetitions = Repetitions()
+    repetitions.resumed(CHANNEL, {ORIGIN: 3})
+    assert repetitions.fresh(CHANNEL, folded) is folded.bundle
+    assert repetitions.fresh(CHANNEL, folded) is None
+    with pytest.raises(NotRepeatedError, match="elements number 7 to 11 came folded after number 8"):
+        repetitions.fresh(CHANNEL, folded._replace(first=7))
