@@ -53,7 +53,10 @@ def attributed(error: Exception, attribution: Attribution) -> Exception:
     if isinstance(error, PenstockError):
         if error.transform:
             return error
-        text = f"{attribution.transform}: {error}"
+        text = str(error)
+        # Sources and sinks that were told the label have said it.
+        if not text.startswith(f"{attribution.transform}: "):
+            text = f"{attribution.transform}: {text}"
         if attribution.element not in (None, "None"):
             text += f" (element: {attribution.element})"
         renamed = type(error)(text)

@@ -41,13 +41,13 @@ class SparkBatchRunner(Runner):
             raise UnsupportedError(
                 f"{head.label}: --runner=spark-batch has no loops; --runner=local runs them",
             )
+        refuse_frames(graph, self.name)
         for transform in graph.transforms:
             if any(not graph.pcollections[i].is_bounded for i in transform.outputs.values()):
                 raise UnsupportedError(
                     f"{transform.label}: its output has no end, and --runner=spark-batch runs bounded pipelines only; "
-                    "--runner=local runs it"
+                    "--runner=spark-microbatch or --runner=local runs it"
                 )
-        refuse_frames(graph, self.name)
         if options.view_as(MicroBatchOptions).shard_memory is not None:
             # Its groups may be larger than memory anyway.
             refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")

@@ -22,7 +22,7 @@ from uuid import uuid4
 import attrs
 
 from ...sdk import graph
-from ...sdk.errors import CheckpointMismatchError, RunnerError
+from ...sdk.errors import CheckpointMismatchError, RunnerError, SourceError
 from ...sdk.frames import UnboundedFrame
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.disk import Disk
@@ -216,7 +216,7 @@ class StreamOnDriver:
             writer = writer.trigger(availableNow=True)
         elif settings.interval:
             writer = writer.trigger(processingTime=f"{max(1, settings.interval // 1000)} milliseconds")
-        self._query = guarded(self.label, writer.start)
+        self._query = guarded(self.label, lambda: _started(self.label, writer))
 
     def _bring(self, frame: Any, number: int) -> None:
         """What Spark calls, in a thread of its own, with each of its batches."""
@@ -253,6 +253,18 @@ class StreamOnDriver:
 def _said(text: str) -> str:
     """What matters in a message of Spark's, which has a plan and stacks behind it."""
     return text.split("\n", 1)[0][:500]
+
+
+def _started(label: str, writer: Any) -> Any:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return writer.start()
+    except AnalysisException as error:
+        raise SourceError(
+            f"{label}: Spark can't stream this DataFrame: {_said(str(error))}. It may filter, select, and join with "
+            "tables; what is to be grouped, let the pipeline group"
+        ) from error
 
 
 def _as_url(directory: str) -> str:

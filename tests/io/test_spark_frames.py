@@ -26,7 +26,7 @@ TRANSFORMS = {
 RUNNERS = {
     ("FromSpark", "local"): "it reads a DataFrame, which --runner=local can't; it needs --runner=spark-batch or",
     ("FromSparkStream", "local"): "--runner=local can't; it needs --runner=spark-microbatch",
-    ("FromSparkStream", "spark-batch"): "runs bounded pipelines only",
+    ("FromSparkStream", "spark-batch"): "--runner=spark-batch can't; it needs --runner=spark-microbatch",
     ("ToSpark", "local"): "it makes a DataFrame, which --runner=local can't; it needs --runner=spark-batch",
     ("ToSpark", "spark-microbatch"): "--runner=spark-microbatch can't; it needs --runner=spark-batch",
 }

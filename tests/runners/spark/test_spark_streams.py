@@ -262,6 +262,20 @@ def test_a_stream_whose_package_spark_lacks_is_refused(run: Callable[..., Any]) 
         run(build).wait_until_finish()
 
 
+def test_a_stream_that_spark_has_grouped_is_refused(run: Callable[..., Any], place: Path) -> None:
+    """Its state would be the query's, and not in our checkpoints; the label is said once."""
+
+    def grouped(session: Any) -> Any:
+        stream = session.readStream.schema("n bigint, at bigint").json(str(place / "in"))
+        return stream.groupBy("n").count().selectExpr("n", "n as at")
+
+    def build(p: Any) -> None:
+        _ = p | "counts" >> beam.io.FromSparkStream(grouped, timestamp="at") | beam.io.Write(Recording())
+
+    with pytest.raises(SourceError, match=r"^counts: Spark can't stream this DataFrame: .*let the pipeline group$"):
+        run(build).wait_until_finish()
+
+
 def test_streams_and_scripts_do_not_mix(run: Callable[..., Any], spark: Any) -> None:
     """A script has the clock, and Spark's stream comes when it comes; nor is a stream a bounded DataFrame."""
     rate = spark.readStream.format("rate").load()
