@@ -78,6 +78,8 @@ percentiles.py         percentile watermarks, the least of the inputs'
 partitioning.py        which worker has a key
 pre_aggregation.py     folded where it is sent, if that makes less of it
 bounded_reader.py      a bounded source as partitions with offsets
+source_contract.py     what an unbounded one is held to
+streaming_flags.py     and the flags of a stream
 clock.py               processing time
 background_run.py      a run in a thread beside the one that started it
 

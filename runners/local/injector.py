@@ -18,6 +18,7 @@ from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.bounded_reader import BoundedPartitions, SplitPartition
 from ..execution.fusion import Source
+from ..execution.source_contract import checked_bundle, checked_partitions, checked_watermark
 from ..execution.user_code import Attribution, attributed, reraise
 
 
@@ -92,7 +93,7 @@ class Injector:
     def _discover(self, now: int, is_restored: bool) -> None:
         # The splits of a bounded source are what they were when it was first read.
         if not (is_restored and isinstance(self._source, BoundedPartitions)):
-            for partition in self._guarded(self._source.partitions):
+            for partition in checked_partitions(self._guarded(self._source.partitions), self.label):
                 if self._is_mine(partition) and self._is_news(partition):
                     self._open(PartitionPosition(partition, None, MIN_MICROS, False))
         interval = self._source.discovery_interval
@@ -117,11 +118,11 @@ class Injector:
             reader = partition.reader
             if reader is None or partition.is_finished:
                 continue
-            bundle = self._guarded(partial(reader.poll, max_elements, time))
+            bundle = checked_bundle(self._guarded(partial(reader.poll, max_elements, time)), self.label)
             if bundle is not None and len(bundle):
                 self._next += i + 1
                 self.polled = partition.partition
-                return bundle  # type: ignore[no-any-return]
+                return bundle
             if self._guarded(reader.is_finished):
                 partition.is_finished = True
                 partition.watermark = MAX_MICROS
@@ -138,7 +139,8 @@ class Injector:
                 continue
             reader = partition.reader
             assert reader is not None
-            partition.watermark = max(partition.watermark, self._guarded(partial(reader.watermark, time)))
+            watermark = checked_watermark(self._guarded(partial(reader.watermark, time)), self.label)
+            partition.watermark = max(partition.watermark, watermark)
             if not self._guarded(partial(reader.is_idle, time)):
                 active.append(partition.watermark)
         if not active:

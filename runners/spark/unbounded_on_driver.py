@@ -16,6 +16,7 @@ from ...sdk import graph
 from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.fusion import Source
+from ..execution.source_contract import checked_partitions, checked_watermark
 from ..execution.user_code import guarded
 from .gathered import Gathered
 from .planned_batch import OffsetRange
@@ -102,7 +103,8 @@ class UnboundedOnDriver:
                 partition.is_finished = True
                 partition.watermark = MAX_MICROS
                 continue
-            partition.watermark = max(partition.watermark, self._guarded(partial(reader.watermark, now)))
+            watermark = checked_watermark(self._guarded(partial(reader.watermark, now)), self.label)
+            partition.watermark = max(partition.watermark, watermark)
             if self._guarded(partial(reader.is_idle, now)):
                 continue
             holding.append(partition.watermark)
@@ -120,7 +122,7 @@ class UnboundedOnDriver:
             self._partitions = {}
         elif self._discover_at is None or now < self._discover_at or self.is_drained:
             return
-        for partition in self._guarded(self._source.partitions):
+        for partition in checked_partitions(self._guarded(self._source.partitions), self.label):
             known = self._partitions.get(partition)
             if known is None or (self._source.reopens and known.is_finished):
                 self._open(partition, None, MIN_MICROS, False)
