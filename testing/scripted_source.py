@@ -30,7 +30,12 @@ class _Partition:
 
     @staticmethod
     def of(elements: Iterable[TimestampedValue]) -> _Partition:
+        if not isinstance(elements, Iterable):
+            raise TypeError(f"ScriptedSource: expected lists of TimestampedValues, one a partition, got {elements!r}")
         elements = tuple(elements)
+        for element in elements:
+            if not isinstance(element, TimestampedValue):
+                raise TypeError(f"ScriptedSource: expected TimestampedValues in a partition, got {element!r}")
         timestamps = tuple(element.timestamp.micros for element in elements)
         least = list(accumulate(reversed(timestamps), min, initial=MAX_MICROS))
         return _Partition(tuple(element.value for element in elements), timestamps, tuple(reversed(least)))
@@ -45,6 +50,8 @@ class ScriptedSource(UnboundedSource[T], Generic[T]):
     Args:
       partitions: the elements of each.
       at_a_time: at most so many come at once; how many, the clock decides.
+
+    Raises `TypeError` for what is no list of these.
 
     >>> import penstock as beam
     >>> source = ScriptedSource([[beam.window.TimestampedValue("a", 5), beam.window.TimestampedValue("b", 3)]])
