@@ -64,6 +64,9 @@ class GenerateSequence(PTransform):
         idle_after: Any = None,
     ) -> None:
         super().__init__()
+        for name, number in (("start", start), ("stop", stop), ("elements_per_period", elements_per_period)):
+            if not isinstance(number, int) and (number is not None or name == "start"):
+                raise TypeError(f"GenerateSequence: {name} must be a whole number, got {number!r}")
         if (elements_per_period is None) != (period is None):
             raise ValueError(
                 f"GenerateSequence: a rate is elements_per_period and period, got {elements_per_period!r} and "

@@ -140,6 +140,8 @@ class ReadFromSocket(PTransform):
         connect_timeout: float = 10.0,
     ) -> None:
         super().__init__()
+        if not isinstance(port, int) or not 0 < port < 65536:
+            raise ValueError(f"ReadFromSocket: expected a port between 1 and 65535, got {port!r}")
         if not at_most_once:
             raise ValueError(
                 f"ReadFromSocket: what {host}:{port} sends can't be read again after a failure, so lines may be lost, "

@@ -103,5 +103,9 @@ def test_half_a_rate_is_none():
         GenerateSequence(0, None, 3)
     with pytest.raises(ValueError, match="more than 0, got 0 every 1 seconds"):
         GenerateSequence(0, None, 0, 1)
+    with pytest.raises(TypeError, match="start must be a whole number, got 'a'"):
+        GenerateSequence("a")
+    with pytest.raises(TypeError, match=r"elements_per_period must be a whole number, got 0\.5"):
+        GenerateSequence(0, elements_per_period=0.5, period=1)
     with pytest.raises(ValueError, match="partitions must be 1 or more"):
         GenerateSequence(0, partitions=0)

@@ -115,6 +115,8 @@ def test_nobody_there_is_an_error_with_the_address(server):
 
 def test_that_lines_may_be_lost_has_to_be_said(connected):
     """A socket can't be read twice; so it isn't for micro-batches either."""
+    with pytest.raises(ValueError, match="a port between 1 and 65535, got '80'"):
+        ReadFromSocket("localhost", "80", at_most_once=True)
     with pytest.raises(ValueError, match="at_most_once=True"):
         ReadFromSocket("localhost", 9999)
     read = ReadFromSocket("localhost", 9999, at_most_once=True)
