@@ -40,7 +40,7 @@ class ParkedState:
     Args:
       executor: the ParDo at work, which will ask for it.
       entries: where it is.
-      relieve: has state parked if there is too much in memory.
+      relieve: has some of it parked if there is too much in memory.
     """
 
     def __init__(self, executor: StatefulExecutor, entries: ParkedEntries, relieve: Callable[[], None]) -> None:

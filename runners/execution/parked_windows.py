@@ -53,7 +53,7 @@ class ParkedWindows:
       windows: the grouping's, which will ask for them.
       label: the grouping's.
       entries: where they are.
-      relieve: has windows parked if there are too many in memory.
+      relieve: has some of them parked if there is too much in memory.
     """
 
     def __init__(

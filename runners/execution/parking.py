@@ -12,6 +12,7 @@ and can be too small where a few entries are far larger than all others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from .parked_entries import ParkedEntries, ParkingDatabase
 from .parked_state import ParkedState
@@ -39,19 +40,25 @@ class Parking:
         self._steps: dict[tuple[str, str], ParkedWindows | ParkedState] = {}
         for label, grouping in execution.groupings.items():
             if grouping.windows is not None:
-                self._steps[label, WINDOWS] = ParkedWindows(grouping.windows, label, self._entries(), self.relieve)
+                relieve = partial(self._relieve, [(label, WINDOWS)])
+                self._steps[label, WINDOWS] = ParkedWindows(grouping.windows, label, self._entries(), relieve)
         for label, keyed in execution.keyed.items():
-            self._steps[label, STATE] = ParkedState(keyed.executor, self._entries(), self.relieve)
+            relieve = partial(self._relieve, [(label, STATE)])
+            self._steps[label, STATE] = ParkedState(keyed.executor, self._entries(), relieve)
 
     def _entries(self) -> ParkedEntries:
         return ParkedEntries(self._database, len(self._steps))
 
     def relieve(self) -> None:
         """Park what there is too much of; between bundles."""
+        self._relieve(self._steps)
+
+    def _relieve(self, steps: Iterable[tuple[str, str]]) -> None:
+        """The same of some steps only: others may be at work meanwhile."""
         memory = sum(step.memory() for step in self._steps.values())
         if memory > self._limit:
-            for step in self._steps.values():
-                step.park(1 - _LEFT * self._limit / memory)
+            for name in steps:
+                self._steps[name].park(1 - _LEFT * self._limit / memory)
 
     def settle(self) -> None:
         """Measure anew, and park what there is too much of; at the end of a batch, before its snapshot."""

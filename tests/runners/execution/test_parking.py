@@ -94,10 +94,10 @@ def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> N
 
     restored = Restored(0, 1)
     restored.add([other.parking.taking(chunks_of(file), 0, 1) for file in files], 0, 1)
-    assert KEYS / 2 > other.in_memory()
+    assert 2 * few > other.in_memory()
     restored.into(other.execution)
     other.parking.settle()
-    assert few >= other.in_memory()
+    assert 2 * few > other.in_memory()
 
     def contents(task: Task) -> list[Any]:
         chunks = chunks_of(task.records(True))
