@@ -22,6 +22,7 @@ snapshot_changes    (g) of timers, side inputs and remembered outputs
 Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance.md:
 
 spark_micro_batch   against transformWithState, foreachBatch and the batch runner; state of a million keys
+shard_memory        a shard with a million keys, with memory for a tenth of them
 
 `python benchmarks soak --minutes 60` is a command of its own (see soak.py).
 
@@ -36,7 +37,7 @@ import sys
 BENCHMARKS = (
     *("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup"),
     *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause", "snapshot_changes"),
-    "spark_micro_batch",
+    *("spark_micro_batch", "shard_memory"),
 )
 
 

@@ -1,0 +1,141 @@
+"""A shard with a million keys: the memory of its worker and the time of its batches, with `--shard_memory` and without.
+
+Keys come in 20 batches of 50,000, then 10 batches change 10,000 keys each, then the window of all of them closes,
+and in the end another worker takes over what was there before that.  There is no Spark: each worker is a process of
+its own, which does to the shards of a pipeline what Spark's does, with a store on this machine's disk.
+Times are CPU time of the worker, with RocksDB's threads.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from keeping_sink import KeepingSink
+from processes import output_of, peak_memory
+from timing import Quantity, Ratio
+
+import penstock as beam
+from penstock.runners.execution.disk import disk_of
+from penstock.runners.execution.execution_graph import cut
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.manifest import PartReference
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.spark.level_task import ResidentRun, own_part
+from penstock.runners.spark.parcels import TaskId, TaskResult, addressed
+from penstock.runners.spark.planned_batch import Arriving, PlannedBatch
+from penstock.runners.spark.shard import Program, StatePart
+from penstock.sdk.bundle import BUNDLE_SIZE, Bundle
+from penstock.windowing.timestamp import MAX_MICROS
+
+KEYS, FILLING, CHANGED, CHANGING = 1_000_000, 20, 10_000, 10
+DAY = 24 * 60 * 60
+STRIDE = 7_919
+# About a tenth of what the windows take.
+LIMIT = 40 << 20
+
+
+class Worker:
+    """Runs the batches of sums by key, one shard of each level."""
+
+    def __init__(self, store: SnapshotStore, limit: int | None) -> None:
+        p = beam.Pipeline()
+        stream = p | "Pairs" >> beam.testing.TestStream().add_elements([(0, 0)])
+        sums = stream | beam.WindowInto(beam.window.FixedWindows(DAY)) | beam.CombinePerKey(sum)
+        sums | beam.io.Write(KeepingSink())
+        graph = p.graph()
+        self._pcollection = next(i for t in graph.transforms if t.label == "Pairs" for i in t.outputs.values())
+        self._program = Program(cut(fuse(graph, lambda grouping: False), 1, by_level=True), store, shard_memory=limit)
+        self._store = store
+        self._resident = ResidentRun(self._program)
+        self.parts: dict[TaskId, PartReference] = {}
+
+    def run(self, number: int, keys: Any, watermark: int) -> None:
+        """One batch, which is committed."""
+        bundles = []
+        for start in range(0, len(keys), BUNDLE_SIZE):
+            pairs = [(key, 1) for key in keys[start : start + BUNDLE_SIZE]]
+            bundles.append(Arriving("Pairs", self._pcollection, Bundle(pairs, 0)))
+        batch = PlannedBatch(number, 0, "", tuple(bundles), {self._pcollection: watermark})
+        self._store.begin(number)
+        rows: list[Any] = [pickle.dumps(batch.of_shard(0, 1))]
+        results: list[TaskResult] = []
+        for level in range(self._program.levels):
+            id = TaskId(level, 0)
+            parts = [StatePart(self.parts[id], 0, 1)] if id in self.parts else []
+            shard = self._resident.shard(id, batch, parts)
+            made = [addressed(row) for _, row in shard.run(batch, rows, own_part(parts, id, 1))]
+            rows = [data for to, data in made if to < self._program.levels]
+            results += [pickle.loads(data) for to, data in made if to == self._program.levels]
+            self._resident.shards[id] = shard
+        self.parts = {result.id: result.part for result in results if result.part is not None}
+        self._store.commit(number, list(self.parts.values()))
+
+
+def measured(limit: int | None, directory: str) -> dict[str, Any]:
+    """One run: CPU seconds of batches, and the worker's peak in MB when keys are in memory, and when windows close."""
+    store = SnapshotStore(disk_of(directory), directory, retain=1)
+    store.take_over()
+    worker = Worker(store, limit)
+    seconds: list[float] = []
+    size = KEYS // FILLING
+    for number in range(1, FILLING + CHANGING + 1):
+        before = time.process_time()
+        if number <= FILLING:
+            worker.run(number, range((number - 1) * size, number * size), 0)
+        else:
+            worker.run(number, [(number * CHANGED + n) * STRIDE % KEYS for n in range(CHANGED)], 0)
+        seconds.append(time.process_time() - before)
+    kept = peak_memory()
+    parts = worker.parts
+    with open(f"{directory}/parts", "wb") as file:
+        pickle.dump(parts, file)
+    before = time.process_time()
+    worker.run(FILLING + CHANGING + 1, [], MAX_MICROS)
+    return {
+        "filling": median(seconds[1:FILLING]),
+        "changing": median(seconds[FILLING:]),
+        "closing": time.process_time() - before,
+        "kept": kept,
+        "closed": peak_memory(),
+    }
+
+
+def taken_over(limit: int | None, directory: str) -> dict[str, Any]:
+    """Another worker goes on before the last batch: CPU seconds of its first batch, and its peak."""
+    store = SnapshotStore(disk_of(directory), directory, retain=1)
+    store.take_over()
+    worker = Worker(store, limit)
+    with open(f"{directory}/parts", "rb") as file:
+        worker.parts = pickle.load(file)
+    before = time.process_time()
+    worker.run(FILLING + CHANGING + 2, [1], 0)
+    return {"loading": time.process_time() - before, "loaded": peak_memory()}
+
+
+def run() -> Iterator[Ratio | Quantity]:
+    found: list[dict[str, Any]] = []
+    for limit in (0, LIMIT):
+        with tempfile.TemporaryDirectory() as directory:
+            found.append({})
+            for what in ("measured", "taken over"):
+                found[-1] |= json.loads(output_of(__file__, what, str(limit), directory).splitlines()[-1])
+    without, limited = found
+    megabytes = f"{LIMIT >> 20} MB"
+    for name in ("kept", "closed", "loaded"):
+        yield Quantity(f"peak, {name}, no limit", without[name], 2000, "MB")
+        yield Quantity(f"peak, {name}, {megabytes}", limited[name], 500, "MB")
+    for name in ("filling", "changing", "closing", "loading"):
+        yield Ratio(f"{name}: {megabytes}, no limit", limited[name], without[name], 20)
+
+
+if __name__ == "__main__":
+    what, limit, directory = sys.argv[1:]
+    work = {"measured": measured, "taken over": taken_over}[what]
+    print(json.dumps(work(int(limit) or None, directory)))
