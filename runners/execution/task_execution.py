@@ -352,12 +352,15 @@ class TaskExecution:
         times += [keyed.next_processing_time() for keyed in self.keyed.values()]
         return min((time for time in times if time is not None), default=None)
 
-    def next_event_time(self) -> int | None:
-        """The watermark, in microseconds, at which something may be due; of what waits for side inputs, any."""
+    def next_event_times(self) -> set[int]:
+        """The watermarks, in microseconds, at which something may be due, of each step the next.
+
+        The least of all for what waits for side inputs, to which any change may be news.
+        """
         runs: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
-        times = [run.next_event_time() for run in runs]
-        times += [MIN_MICROS for run in self.dataflow.stages.values() if run.hold() is not None]
-        return min((time for time in times if time is not None), default=None)
+        times = {run.next_event_time() for run in runs}
+        times |= {MIN_MICROS for run in self.dataflow.stages.values() if run.hold() is not None}
+        return {time for time in times if time is not None}
 
     def watermarks(self) -> dict[str, int]:
         """The output watermark of each step, in microseconds, by label."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import attrs
 import cloudpickle
 
+from ...windowing.timestamp import MIN_MICROS
+from ..execution.execution_graph import ExecutionGraph, label_of
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.snapshot_store import SnapshotStore
 from .parcels import TaskId, TaskResult
@@ -25,8 +27,10 @@ class Committed:
     Attributes:
       staged: by sink label, the tokens of what it has staged, pickled.
       watermarks: of sources' PCollections, in microseconds.
-      next_time, next_event_time: when something will be due, in microseconds.
+      next_time: when something will be due by the clock, in microseconds.
+      next_event_times: when by the watermark, of each step the next; the least of all where any change may be news.
       newest: of streaming DataFrames, the greatest event time that was in it, by label.
+      levels: of each level, the labels of its steps.
     """
 
     number: int
@@ -36,13 +40,14 @@ class Committed:
     positions: Any
     watermarks: Mapping[int, int] = attrs.field(factory=dict)
     next_time: int | None = None
-    next_event_time: int | None = None
+    next_event_times: Set[int] = frozenset()
     is_last: bool = False
     is_complete: bool = False
     newest: Mapping[str, int] = attrs.field(factory=dict)
+    levels: Sequence[Sequence[str]] = ()
 
     @classmethod
-    def of(cls, batch: PlannedBatch, results: Sequence[TaskResult]) -> Committed:
+    def of(cls, batch: PlannedBatch, results: Sequence[TaskResult], graph: ExecutionGraph) -> Committed:
         """What there is to know when all tasks of a batch are done."""
         staged: dict[str, list[bytes]] = {}
         newest: dict[str, int] = {}
@@ -58,11 +63,26 @@ class Committed:
             staged,
             batch.positions,
             batch.watermarks,
-            _least(result.next_time for result in results),
-            _least(result.next_event_time for result in results),
+            min((result.next_time for result in results if result.next_time is not None), default=None),
+            {micros for result in results for micros in result.next_event_times},
             batch.is_last,
             all(result.is_complete for result in results),
             newest,
+            levels_of(graph),
+        )
+
+    def is_due(self, watermarks: Mapping[int, int]) -> bool:
+        """Whether anything waits for a source's watermark to be as far as it is now, and not yet as it was.
+
+        A step whose time has not come waits for one of its sources that isn't there yet; that others go on is nothing
+        to it.
+        """
+        if watermarks == self.watermarks:
+            return False
+        return MIN_MICROS in self.next_event_times or any(
+            self.watermarks.get(pcollection, MIN_MICROS) < micros <= moved
+            for pcollection, moved in watermarks.items()
+            for micros in self.next_event_times
         )
 
     @property
@@ -101,24 +121,24 @@ def described(results: Iterable[TaskResult], shards: int) -> Mapping[str, Any]:
     return {"parts": parts}
 
 
-def restored_state(checkpoint: Checkpoint, tasks: Iterable[int], shards: int) -> dict[TaskId, Sequence[StatePart]]:
-    """What the state of each task is in, as a manifest says it; it may have been written for other shards.
+def levels_of(graph: ExecutionGraph) -> Sequence[Sequence[str]]:
+    """The labels of the steps of each level."""
+    return [[label_of(step) for step in task.steps] for task in graph.tasks]
 
-    Args:
-      tasks: all levels that there are.
-    """
+
+def restored_state(
+    checkpoint: Checkpoint, committed: Committed, graph: ExecutionGraph
+) -> dict[TaskId, Sequence[StatePart]]:
+    """What the state of each task is in; it may have been written for other shards, or by steps at other levels."""
+    shards = graph.parallelism
     written = {part.name for part in checkpoint.parts}
     parts = {
         TaskId(d["level"], d["shard"]): StatePart(checkpoint.part(name), d["shard"], d["of"])
         for name, d in checkpoint.metadata["parts"].items()
         if name in written
     }
-    if all(part.of == shards for part in parts.values()):
+    if committed.levels == levels_of(graph) and all(part.of == shards for part in parts.values()):
         return {id: [part] for id, part in parts.items()}
     # Each task finds in all of them what is its own.
     everything = list(parts.values())
-    return {TaskId(task, shard): everything for task in tasks for shard in range(shards)}
-
-
-def _least(times: Iterable[int | None]) -> int | None:
-    return min((time for time in times if time is not None), default=None)
+    return {TaskId(task.id, shard): everything for task in graph.tasks for shard in range(shards)}

@@ -78,11 +78,14 @@ class DriverSources:
         # A worker that hasn't seen the earlier batches has to be told of these, too.
         self._watermarks: dict[int, int] = {}
         self._percentiles: dict[float, int] = {}
+        # In another pipeline the same PCollection may have another number.
+        self._outputs: dict[str, int] = {}
         for step in plan.steps:
             if not isinstance(step, Source):
                 continue
             primitive = step.transform.primitive
             assert isinstance(primitive, graph.Read)
+            self._outputs |= {f"{step.transform.label}[{tag}]": id for tag, id in step.transform.outputs.items()}
             if isinstance(primitive.source, Script):
                 self._sources.append(ScriptOnDriver(step, plan))
             elif isinstance(primitive.source, UnboundedFrame):
@@ -186,17 +189,29 @@ class DriverSources:
         """Where each stands."""
         return {
             "sources": {source.label: source.position() for source in self._sources},
+            "outputs": dict(self._outputs),
             "watermarks": dict(self._watermarks),
             "percentiles": dict(self._percentiles),
         }
 
     def restore(self, positions: Mapping[str, Any]) -> None:
         """Go on from there."""
-        self._watermarks = dict(positions["watermarks"])
+        numbers = {known: self._outputs.get(name) for name, known in positions["outputs"].items()}
+        moved = {numbers.get(known): micros for known, micros in positions["watermarks"].items()}
+        self._watermarks = {id: micros for id, micros in moved.items() if id is not None}
         self._percentiles = dict(positions["percentiles"])
         for source in self._sources:
             if source.label in positions["sources"]:
                 source.restore(positions["sources"][source.label])
+
+    def are_those_of(self, positions: Mapping[str, Any]) -> bool:
+        """Whether they were planned with the same sources, and the same numbers of PCollections."""
+        return bool(positions["outputs"] == self._outputs)
+
+    @property
+    def watermarks(self) -> Mapping[int, int]:
+        """How far each is known to be, in microseconds, by PCollection."""
+        return dict(self._watermarks)
 
     def unknown(self, positions: Mapping[str, Any]) -> set[str]:
         """The labels of unbounded sources that stand somewhere, and aren't in the plan."""

@@ -21,7 +21,6 @@ import attrs
 from ...sdk.errors import RunnerError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
-from ...windowing.timestamp import MIN_MICROS
 from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint
@@ -239,9 +238,7 @@ class MicroBatchQuery:
             return True
         if committed.next_time is not None and committed.next_time <= gathered.now:
             return True
-        if committed.next_event_time is None or gathered.all_watermarks == committed.watermarks:
-            return False
-        return committed.next_event_time <= max(gathered.all_watermarks.values(), default=MIN_MICROS)
+        return committed.is_due(gathered.all_watermarks)
 
     # A batch
 
@@ -254,7 +251,7 @@ class MicroBatchQuery:
         self._publish()
 
     def _commit(self, batch: PlannedBatch, results: Sequence[TaskResult]) -> None:
-        committed, shards = Committed.of(batch, results), self._graph.parallelism
+        committed, shards = Committed.of(batch, results, self._graph), self._graph.parallelism
         references = [result.part for result in results if result.part is not None]
         references.append(committed.write(self._store))
         self._settings.reached("before-manifest", batch.number)
@@ -302,12 +299,14 @@ class MicroBatchQuery:
             return None
         # Nobody knows what of it was staged.
         self._abort(planned.transaction)
+        if not self._sources.are_those_of(planned.positions):
+            # Of what was planned for other sources nothing has been published: it is planned anew.
+            return None
         self._sources.restore(planned.positions)
         return planned
 
     def _restore(self, checkpoint: Checkpoint, committed: Committed) -> None:
-        self._committed = committed
         self._sources.restore_committed(committed.positions)
+        self._committed = attrs.evolve(committed, watermarks=self._sources.watermarks)
         self._sources.heard(committed.newest)
-        levels = [task.id for task in self._graph.tasks]
-        self._parts = restored_state(checkpoint, levels, self._graph.parallelism)
+        self._parts = restored_state(checkpoint, committed, self._graph)

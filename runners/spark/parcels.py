@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple, TypeAlias
 
 import attrs
@@ -98,7 +98,8 @@ class TaskResult:
       part: its state as it is now; None if it keeps none.
       labels: the steps that something is kept of.
       staged: the tokens of its sinks, pickled, by label.
-      next_time, next_event_time: when something will be due, in microseconds: by the clock, by the watermark.
+      next_time: when something will be due by the clock, in microseconds.
+      next_event_times: when by the watermark, of each step the next.
       is_complete: whether nothing more will come out of it.
       loaded: whether it had to read its state.
       seconds: what it has spent its time on.
@@ -114,7 +115,7 @@ class TaskResult:
     metrics: MetricsContainer
     counts: Counts
     next_time: int | None
-    next_event_time: int | None
+    next_event_times: Set[int]
     is_complete: bool
     loaded: bool = False
     seconds: TaskSeconds = attrs.field(factory=TaskSeconds)

@@ -329,7 +329,7 @@ class Shard:
             _taken(self._metrics),
             _counted(self._counts),
             execution.next_processing_time(),
-            execution.next_event_time(),
+            execution.next_event_times(),
             is_complete,
             self.was_loaded,
             seconds,

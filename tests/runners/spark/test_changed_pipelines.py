@@ -1,0 +1,79 @@
+"""Micro-batches that go on with a pipeline that has changed: what they have they find by labels, and lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from batches_in_this_process import RunnerInThisProcess
+from recording import Recording
+
+import penstock as beam
+from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.spark.unbounded_on_driver import Admission
+from penstock.windowing import FixedWindows
+
+NUMBERS = 60
+EXPECTED = [sum(range(start, start + 10)) for start in range(0, NUMBERS, 10)]
+
+
+class Died(Exception):
+    """Stands for the death of the driver."""
+
+
+def sums(p: Any, label: str, *more: beam.PTransform) -> Any:
+    """Of a number a second, in windows of ten seconds; before that something more may be done."""
+    numbers = p | f"{label} numbers" >> beam.io.GenerateSequence(0, NUMBERS, 1, 1, start_time=0)
+    keyed = numbers | f"{label} keyed" >> beam.WithKeys(label)
+    for transform in more:
+        keyed |= f"{label} {transform.default_label()}" >> transform
+    windowed = keyed | f"{label} windows" >> beam.WindowInto(FixedWindows(10))
+    return windowed | f"{label} sum" >> beam.CombinePerKey(sum) | f"{label} alone" >> beam.Values()
+
+
+@pytest.fixture
+def run() -> Callable[..., None]:
+    """`run(build, dies_at)` runs a pipeline with checkpoints always on the same disk; 25 numbers are a batch."""
+    disk = SimulatedDisk(Random(0))
+
+    def run(build: Callable[[Any], Any], dies_at: tuple[str, int] = ("", 0)) -> None:
+        def reached(point: str, batch: int) -> None:
+            if (point, batch) == dies_at:
+                raise Died
+
+        store = SnapshotStore(disk, "checkpoints")
+        p = beam.Pipeline(RunnerInThisProcess(store=store, admission=Admission(25), reached=reached))
+        build(p)
+        p.run()
+
+    return run
+
+
+@pytest.mark.parametrize("point", ["after-plan", "after-manifest"])
+def test_a_source_that_is_built_before_the_others_begins_at_its_beginning(run: Callable[..., None], point: str) -> None:
+    """It has the number that another had, whose watermark it was given: what it read was late."""
+    old, new = Recording(), Recording()
+
+    def with_another(p: Any) -> None:
+        sums(p, "new") | "new out" >> beam.io.Write(new)
+        sums(p, "old") | "old out" >> beam.io.Write(old)
+
+    with pytest.raises(Died):
+        run(lambda p: sums(p, "old") | "old out" >> beam.io.Write(old), (point, 2))
+    run(with_another)
+
+    assert EXPECTED == sorted(change.value for change in old.changes)
+    assert EXPECTED == sorted(change.value for change in new.changes)
+
+
+def test_state_is_found_where_the_step_is_now(run: Callable[..., None]) -> None:
+    """A shuffle before it moves it to the next level, which looked only at what that level had written."""
+    sink = Recording()
+    with pytest.raises(Died):
+        run(lambda p: sums(p, "its") | beam.io.Write(sink), ("after-manifest", 1))
+    run(lambda p: sums(p, "its", beam.Reshuffle()) | beam.io.Write(sink))
+
+    assert EXPECTED == sorted(change.value for change in sink.changes)
