@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import cloudpickle
 
+from ...sdk.errors import SnapshotError
 from ...windowing.timestamp import MIN_MICROS
 from ..execution.execution_graph import ExecutionGraph, label_of
 from ..execution.manifest import Checkpoint, PartReference
@@ -96,9 +97,14 @@ class Committed:
 
     @staticmethod
     def read(store: SnapshotStore, checkpoint: Checkpoint) -> Committed:
-        """What `write` has written."""
+        """What `write` has written.  Raises `SnapshotError` for what was written in another way, formerly."""
         ((_, records),) = store.read_part(checkpoint.part(DRIVER))
         committed: Committed = cloudpickle.loads(b"".join(records))
+        if "outputs" not in committed.positions:
+            raise SnapshotError(
+                f"{store.directory}: batch {checkpoint.epoch} is as an earlier version of penstock wrote it, which "
+                "can't be read any more. Go on with that version, or begin anew with another --checkpoint_dir"
+            )
         return committed
 
 

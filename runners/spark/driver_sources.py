@@ -206,7 +206,7 @@ class DriverSources:
 
     def are_those_of(self, positions: Mapping[str, Any]) -> bool:
         """Whether they were planned with the same sources, and the same numbers of PCollections."""
-        return bool(positions["outputs"] == self._outputs)
+        return bool(positions.get("outputs") == self._outputs)
 
     @property
     def watermarks(self) -> Mapping[int, int]:

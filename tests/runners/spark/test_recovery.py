@@ -18,7 +18,7 @@ from penstock.runners.spark.driver_sources import DriverSources
 from penstock.runners.spark.recovery import Recovery
 from penstock.runners.spark.stream_on_driver import StreamSettings
 from penstock.runners.spark.unbounded_on_driver import Admission
-from penstock.sdk.errors import CheckpointMismatchError
+from penstock.sdk.errors import CheckpointMismatchError, SnapshotError
 
 
 @pytest.fixture
@@ -28,10 +28,13 @@ def store(tmp_path: Path) -> SnapshotStore:
     return store
 
 
-def commit(store: SnapshotStore, number: int, **known: Any) -> None:
+POSITIONS: dict[str, Any] = {"sources": {}, "outputs": {}}
+
+
+def commit(store: SnapshotStore, number: int, positions: Any = POSITIONS, **known: Any) -> None:
     """Commit a batch that has staged something for the sink `Table`."""
     store.begin(number)
-    committed = Committed(number, 0, f"batch-{number}", {"Table": [b"token"]}, {"sources": {}}, **known)
+    committed = Committed(number, 0, f"batch-{number}", {"Table": [b"token"]}, positions, **known)
     store.commit(number, [committed.write(store)], {"parts": {}})
 
 
@@ -60,6 +63,14 @@ def test_what_was_staged_for_a_sink_that_is_gone_is_not_forgotten(store: Snapsho
         recovery(store, "Rows").newest()
     assert 1 == newest(recovery(store, "Rows", allow_dropped_state=True))
     assert 1 == newest(recovery(store))
+
+
+def test_what_an_earlier_version_has_written_is_refused(store: SnapshotStore) -> None:
+    """Its watermarks were by numbers that mean something else in another pipeline."""
+    commit(store, 1, {"sources": {}})
+
+    with pytest.raises(SnapshotError, match="batch 1 is as an earlier version of penstock wrote it"):
+        recovery(store).newest()
 
 
 def test_what_will_come_twice_is_said(store: SnapshotStore, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
