@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ..execution.snapshot_store import SnapshotStore
     from .micro_batch_query import MicroBatchQuery, QuerySettings
 
+# Seconds: how often a run is cancelled that doesn't end.
+_AGAIN = 1.0
+
 
 class SparkMicroBatchRunner(Runner):
     """`--runner=spark-microbatch`.
@@ -156,7 +159,10 @@ class MicroBatchResult(PipelineResult):
     def cancel(self) -> str:
         """Stop at once; what isn't committed is gone, and a next start with that checkpoint_dir does it again."""
         self._query.cancel()
-        return self.wait_until_finish()
+        # What has only begun in that moment wasn't there yet to be cancelled.
+        while not self._run.wait(_AGAIN):
+            self._query.cancel()
+        return self.state
 
     def drain(self) -> str:
         """Have the sources stop; windows and timers fire, sinks publish."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -19,6 +20,7 @@ from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.runners.spark import SparkMicroBatchRunner
+from penstock.runners.spark.commit_points import go_on
 from penstock.runners.spark.micro_batch_query import MicroBatchQuery, QuerySettings
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineState
@@ -70,6 +72,52 @@ def test_a_stream_that_is_cancelled_goes_on_where_it_was_and_ends_when_it_is_dra
     found = numbers(sink)
     assert list(range(len(found))) == found
     assert before < len(found)
+
+
+class Stuck(beam.DoFn):
+    """Takes a minute, and leaves a note if it has come to its end."""
+
+    def __init__(self, note: str) -> None:
+        self.note = note
+
+    def process(self, element: Any) -> Any:
+        time.sleep(60)
+        Path(self.note).touch()
+        yield element
+
+
+def test_a_batch_that_begins_when_it_is_cancelled_is_not_waited_for(spark: Any, tmp_path: Path) -> None:
+    """Its job wasn't there yet when Spark was told to cancel it, and ran to its end."""
+    planned, cancelled = threading.Event(), threading.Event()
+
+    def reached(point: str, batch: int) -> None:
+        # Only the driver has events.
+        if point == "after-plan":
+            planned.set()
+            assert cancelled.wait(60)
+
+    p = beam.Pipeline(SparkMicroBatchRunner(spark, reached=DriverOnly(reached)), options=PipelineOptions([]))
+    _ = endless(p) | beam.ParDo(Stuck(str(tmp_path / "note")))
+    result = p.run()
+    assert planned.wait(60)
+    result._query.cancel()
+    cancelled.set()
+
+    assert PipelineState.CANCELLED == result.cancel()
+    assert not (tmp_path / "note").exists()
+
+
+class DriverOnly:
+    """What is told of the points of a batch on the driver; nothing of it is sent to workers."""
+
+    def __init__(self, function: Callable[[str, int], None]) -> None:
+        self._function = function
+
+    def __call__(self, point: str, batch: int) -> None:
+        self._function(point, batch)
+
+    def __reduce__(self) -> Any:
+        return DriverOnly, (go_on,)
 
 
 def test_a_window_is_put_out_when_the_stream_is_drained(start: Callable[..., Any]) -> None:
