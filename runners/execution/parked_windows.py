@@ -232,9 +232,10 @@ class ParkedWindows:
         else:
             # Others may have come in their place.
             gone = [entry for entry in self._gone if not self._windows.has_any(*entry)]
-            for portion in portions_of(gone, PORTION):
-                for group, (key, window) in zip(key_groups([key for key, _ in portion]), portion):
-                    yield group, [WindowRecord(key, window, ())]
+            by_group: dict[int, list[WindowRecord]] = {}
+            for group, (key, window) in zip(key_groups([key for key, _ in gone]), gone):
+                by_group.setdefault(group, []).append(WindowRecord(key, window, ()))
+            yield from by_group.items()
             portions = portions_of(sorted(self._changed), PORTION)
             found = ((id, data) for ids in portions for id, data in zip(ids, self._entries.get(ids)))
         for group, own in groupby(found, key=lambda entry: entry[0][0]):
