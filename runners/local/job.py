@@ -189,6 +189,7 @@ class Job:
         try:
             self._transactions.recall()
             if self._store is not None:
+                self._look_before_taking_over(self._store)
                 self._store.take_over()
             if self._inbox is not None:
                 self._inbox.clear()
@@ -294,7 +295,7 @@ class Job:
         recovery = self._store.newest_complete()
         checkpoint = recovery.checkpoint
         if checkpoint is not None:
-            self._check_labels(checkpoint)
+            self._check_labels(checkpoint, self._staged_in(checkpoint))
             self._epoch = max(self._epoch, checkpoint.epoch)
             skipped = [skip.epoch for skip in recovery.skipped if skip.was_committed]
             if skipped and self._transactions.has_sinks:
@@ -329,10 +330,15 @@ class Job:
                 return pickle.loads(b"".join(records))  # type: ignore[no-any-return]
         return {}
 
-    def _check_labels(self, checkpoint: Checkpoint) -> None:
+    def _look_before_taking_over(self, store: SnapshotStore) -> None:
+        """Refuse the checkpoints of another pipeline before a job ends that is writing them."""
+        for checkpoint in store.checkpoints()[:1]:
+            self._check_labels(checkpoint, {})
+
+    def _check_labels(self, checkpoint: Checkpoint, staged: Staged) -> None:
         """Raises `CheckpointMismatchError` if it isn't one of this runner's, or has state of steps that are gone."""
+        assert self._store is not None
         if not all("subtask" in part for part in checkpoint.metadata["parts"].values()):
-            assert self._store is not None
             raise CheckpointMismatchError(
                 f"{self._store.directory}: its checkpoints were written by another runner; give another "
                 "--checkpoint_dir"
@@ -341,10 +347,9 @@ class Job:
         known = {label_of(step) for step in plan.steps} | {node.producer for node in plan.graph.pcollections.values()}
         known |= {f"{n.producer}[{n.tag}]" for n in plan.graph.pcollections.values()}
         kept = {label for part in checkpoint.metadata["parts"].values() for label in part["labels"]}
-        kept |= {label for label, tokens in self._staged_in(checkpoint).items() if tokens}
+        kept |= {label for label, tokens in staged.items() if tokens}
         unknown = sorted(kept - known)
         if unknown and not self._settings.allow_dropped_state:
-            assert self._store is not None
             raise CheckpointMismatchError(
                 f"{self._store.directory}: checkpoint {checkpoint.epoch} has state of {', '.join(map(repr, unknown))}, "
                 "which the pipeline doesn't have. Give the transforms the labels that they had, or say "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import queue
 import sys
@@ -43,6 +44,8 @@ from .workers import Workers, WorkersInThisProcess
 if TYPE_CHECKING:
     from .metrics_port import MetricsPort
 
+_logger = logging.getLogger(__name__)
+
 # Seconds: how often a thread that waits looks up, and how long a cancelled job may take to end.
 _SLICE = 0.2
 _LAST_WORDS = 3.0
@@ -71,6 +74,8 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     plan = fuse(committing_often(graph) if often else graph, _never)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
+    if workers is not None and workers > slots:
+        _logger.warning("--workers=%d: only %d of them would have work, with --parallelism=%d", workers, slots, slots)
     if slots > 1:
         refuse_memory(streaming.checkpoint_dir, f"{slots} workers would each have their own")
     runs: Workers = WorkersInThisProcess(time_of_day) if slots == 1 else _processes(slots, streaming)

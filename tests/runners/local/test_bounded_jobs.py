@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from recording import Recording, record
 from side_by_side import IN_THIS_PROCESS, SideBySide
 
 import penstock as beam
+from penstock.sdk.options import PipelineOptions
 from penstock.sdk.userstate import TimerSpec, on_timer
 from penstock.testing import TestPipeline
 from penstock.triggers import AccumulationMode, AfterProcessingTime, Repeatedly
@@ -92,3 +94,11 @@ def test_a_bounded_input_has_one_pane_of_each_window(runner: Any) -> None:
         pairs = p | beam.Create([[("a", i)] for i in range(2000)]) | beam.FlatMap(list)
         found = record(pairs | windows | beam.CombinePerKey(sum))
     assert [("a", sum(range(2000)))] == [change.value for change in found.changes]
+
+
+def test_workers_that_would_have_nothing_to_do_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever asked for them may have forgotten the other flag."""
+    p = beam.Pipeline("local", PipelineOptions(["--workers=3", f"--checkpoint_dir={tmp_path}"]))
+    _ = p | beam.Create([1])
+    p.run()
+    assert "--workers=3: only 1 of them would have work, with --parallelism=1" in caplog.text

@@ -10,6 +10,8 @@ import pytest
 from restartable_streams import Crash, Stream, sums
 
 import penstock as beam
+from penstock.runners.execution.disk import disk_of
+from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.sdk.errors import CheckpointMismatchError
 from penstock.sdk.runner import PipelineState
 from penstock.sdk.source import ValuesSource
@@ -115,6 +117,18 @@ def test_state_of_a_step_that_is_gone_is_refused_by_name(stream: Stream) -> None
     stream.job(pipeline=stream.pipeline("Total"), allow_dropped_state=True).run()
     assert set(stream.rows()) != set(stream.expected())
     assert stream.expected()[-4:] == stream.rows()[-4:]
+
+
+def test_another_pipeline_is_refused_before_it_ends_the_job_that_runs_there(stream: Stream) -> None:
+    """A directory given by mistake costs nobody anything."""
+    stream.crash_after(2)
+    owner = SnapshotStore(disk_of(stream.checkpoints), str(stream.checkpoints))
+    owner.take_over()
+    with pytest.raises(CheckpointMismatchError, match="state of 'Sum'"):
+        stream.job(pipeline=stream.pipeline("Total")).run()
+    epoch = owner.checkpoints()[0].epoch + 1
+    owner.begin(epoch)
+    assert epoch == owner.commit(epoch, ()).epoch
 
 
 def test_what_a_sink_that_is_gone_has_staged_is_refused_by_name(stream: Stream) -> None:
