@@ -70,7 +70,10 @@ class SideBySide(LocalStreamingRunner):
             return super().run_pipeline(graph, given)
         with tempfile.TemporaryDirectory() as directory:
             streaming.checkpoint_dir = directory
-            return super().run_pipeline(graph, given)
+            result = super().run_pipeline(graph, given)
+            # A stream runs on in a thread, and needs its directory.
+            result.wait_until_finish()
+            return result
 
 
 class InSimulation(LocalStreamingRunner):
