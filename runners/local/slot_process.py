@@ -24,7 +24,7 @@ from .pipe_channel import ReceivingEnd, SendingEnd
 from .slot import Slot
 from .start import Start
 from .subtask import SubtaskId
-from .workers import IDLE
+from .workers import IDLE, MOMENT, SOON
 
 # How often it says how it is getting on, in microseconds.
 _NEWS = 250_000
@@ -69,6 +69,8 @@ class SlotProcess:
         self._selector.register(control, selectors.EVENT_READ, None)
         self._watched: dict[int, int] = {}
         self._is_over = False
+        # When there was something to do.
+        self._worked_at = 0
         # The unaligned barrier that is on its way.
         self._expected = -1
         self._slot: Slot | None = None
@@ -138,6 +140,8 @@ class SlotProcess:
         news_at = self._clock() + _NEWS
         while not self._is_over:
             worked = slot.work()
+            if worked:
+                self._worked_at = self._clock()
             self._exchange(0 if worked else self._patience())
             if not worked:
                 slot.tick()
@@ -152,7 +156,7 @@ class SlotProcess:
         if slot.is_writing or any(
             not injector.is_finished for subtask in slot.subtasks.values() for injector in subtask.injectors
         ):
-            return IDLE
+            return SOON if self._clock() - self._worked_at < MOMENT else IDLE
         due = slot.next_time()
         wait = _NEWS if due is None else max(0, min(_NEWS, due - self._clock()))
         return wait / 1_000_000
