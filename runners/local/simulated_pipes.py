@@ -89,4 +89,4 @@ class Pipe:
 
 def _has_id(message: Any) -> bool:
     """Whether it is known again when it comes twice; barriers are between processes that never send twice."""
-    return isinstance(message, Taken) or (isinstance(message, Delivery) and message.sent.number > 0)
+    return isinstance(message, Taken) or (isinstance(message, Delivery) and message.sent[0].number > 0)

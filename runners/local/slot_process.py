@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import signal
 import socket
@@ -170,7 +171,7 @@ class SlotProcess:
         for sending in self._sending:
             self._watch(sending.socket, selectors.EVENT_WRITE, sending.is_waiting, sending)
         is_told = False
-        for key, _ in self._selector.select(seconds):
+        for key, _ in self._select(seconds):
             end = key.data
             if end is None:
                 is_told = True
@@ -182,6 +183,13 @@ class SlotProcess:
         # By what is heard ends may be let go.
         if is_told:
             self._hear()
+
+    def _select(self, seconds: float) -> list[tuple[selectors.SelectorKey, int]]:
+        if 0 < seconds < 0.001:
+            # By itself it would round that up to a millisecond.
+            select.select([self._selector.fileno()], [], [], seconds)
+            seconds = 0
+        return self._selector.select(seconds)
 
     def _watch(self, pipe: socket.socket, event: int, wanted: bool, end: ReceivingEnd | SendingEnd) -> None:
         number = pipe.fileno()

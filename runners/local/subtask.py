@@ -87,7 +87,10 @@ class Subtask:
         self._report = report
         n = self._parallelism = execution_graph.parallelism
         self._numbering = Numbering() if id.task in repeatable else None
-        sources = self._sources = SubtaskSources(self.task, self.execution, id.index, n, tally, self._numbering)
+        is_timed = not execution_graph.plan.graph.is_bounded
+        sources = self._sources = SubtaskSources(
+            self.task, self.execution, id.index, n, tally, self._numbering, is_timed
+        )
         self.injectors, self.scripts = sources.injectors, sources.scripts
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
         self._repetitions = Repetitions(drops_repetitions) if numbered else None
@@ -309,7 +312,9 @@ class Subtask:
 
     def _poll(self) -> bool:
         if self._sources.poll(self._clock.now):
-            self._moved()
+            # Else whoever looks at what time makes due will, a moment later.
+            if self._sources.may_ask(self._clock.now):
+                self._moved()
             return True
         played = self._sources.play()
         if played is None:

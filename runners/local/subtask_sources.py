@@ -17,6 +17,10 @@ from .numbering import Numbering
 from .script_injector import ScriptInjector
 from .tally import Tally
 
+# Busy sources aren't asked for their watermarks more often, in microseconds: one for every record would be as much
+# work, for all that it goes to, as the record.
+_RARELY = 2_000
+
 
 class PlayedEvent(NamedTuple):
     """An event of a script: how far the script is, and what everybody has to be told of it, if anything."""
@@ -31,6 +35,7 @@ class SubtaskSources:
     Args:
       index, parallelism: which of how many subtasks it is.
       numbering: of what it sends, if that is numbered.
+      is_timed: whether time goes by while they are read.
 
     Attributes:
       is_paused: whether they have to wait.
@@ -44,6 +49,7 @@ class SubtaskSources:
         parallelism: int,
         tally: Tally,
         numbering: Numbering | None,
+        is_timed: bool,
     ) -> None:
         self._execution = execution
         self._counts = tally.counts
@@ -57,6 +63,8 @@ class SubtaskSources:
                 self.scripts.append(ScriptInjector(step, index))
             else:
                 self.injectors.append(Injector(step, index, parallelism))
+        self._is_timed = is_timed and not self.scripts
+        self._asked_at = 0
         self.is_paused = False
         self._may_play = False
 
@@ -104,6 +112,13 @@ class SubtaskSources:
             if injector.is_finished:
                 return True
         return False
+
+    def may_ask(self, now: int) -> bool:
+        """Whether it is time, behind elements, to ask how far watermarks are."""
+        if self._is_timed and now - self._asked_at < _RARELY and not self.are_finished:
+            return False
+        self._asked_at = now
+        return True
 
     def may_play(self) -> None:
         """Everything is done that a script's last event has made due."""

@@ -7,7 +7,7 @@
 >>> inbox = Inbox(ChannelId(0, 0, 1), back)
 >>> ((kind, payload),) = payloads_of(ClockMoved(5))
 >>> for _ in range(2):
-...     inbox.deliver(Delivery(Sent(1, kind, payload), least=1))
+...     inbox.deliver(Delivery((Sent(1, kind, payload),), least=1))
 >>> inbox.take(), len(inbox.queue), inbox.duplicates
 (ClockMoved(now=5), 0, 1)
 >>> inbox.commit(inbox.taken()); back.take()
@@ -22,7 +22,7 @@ from ...execution.seen_ids import KeptIds, SeenIds
 from ..channel import Channel, ChannelId
 from ..messages import Message
 from ..pipe_channel import message_of
-from .production import Delivery, Taken, Wire
+from .production import Delivery, Sent, Taken, Wire
 
 
 class Inbox(Channel):
@@ -52,9 +52,13 @@ class Inbox(Channel):
         self.has_taken = 0
 
     def deliver(self, delivery: Delivery) -> None:
-        """A message has come, or has come again."""
-        number, kind, payload = delivery.sent
+        """Messages have come, or have come again."""
         self._seen.collect(delivery.least)
+        for sent in delivery.sent:
+            self._deliver(sent)
+
+    def _deliver(self, sent: Sent) -> None:
+        number, kind, payload = sent
         if number and not self._seen.add(number):
             self.duplicates += 1
             # Its sender hasn't heard that it was taken, if it was.

@@ -7,7 +7,7 @@
 >>> len(wire.queue), [sent.number for sent in outbox.held()]
 (0, [1])
 >>> outbox.release(); outbox.send_again()
->>> [delivery.sent.number for delivery in wire.queue]
+>>> [sent.number for delivery in wire.queue for sent in delivery.sent]
 [1, 1]
 >>> outbox.acknowledge(1), outbox.kept()
 (True, ())
@@ -26,6 +26,9 @@ from .production import Delivery, Sent, Wire
 # So many messages, or bytes, may wait to be acknowledged before whoever makes them has to wait.
 WINDOW = 128
 BYTES = 16 << 20
+
+# So many bytes travel together, of messages that are smaller.
+_FRAME = 1 << 15
 
 
 class Outbox(Channel):
@@ -124,11 +127,21 @@ class Outbox(Channel):
                 self._kept.append(sent)
             else:
                 self._bytes -= len(sent.payload)
-            self._wire.put(Delivery(sent, self._least))
+        self._send(held)
 
-    @property
-    def _least(self) -> int:
-        return self.acknowledged + 1
+    def _send(self, all_sent: Iterable[Sent]) -> None:
+        """Send messages, small ones together."""
+        together: list[Sent] = []
+        size = 0
+        for sent in all_sent:
+            # A barrier isn't sent again, so it is alone.
+            if together and (not sent.number or not together[-1].number or size + len(sent.payload) > _FRAME):
+                self._wire.put(Delivery(tuple(together), self.acknowledged + 1))
+                together, size = [], 0
+            together.append(sent)
+            size += len(sent.payload)
+        if together:
+            self._wire.put(Delivery(tuple(together), self.acknowledged + 1))
 
     def acknowledge(self, number: int) -> bool:
         """The receiver has everything up to this number, durably; whether that is news."""
@@ -141,8 +154,7 @@ class Outbox(Channel):
 
     def send_again(self) -> None:
         """Send all that isn't acknowledged; the receiver drops what it has."""
-        for sent in self._kept:
-            self._wire.put(Delivery(sent, self._least))
+        self._send(self._kept)
 
     def send_on(self, wire: Wire) -> None:
         """Somebody else is the receiver, who drops what the one before has durably taken."""

@@ -44,9 +44,9 @@ class Sent(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What travels: a message, and the least number that its sender may ever send again."""
+    """What travels: messages, in order, and the least number that their sender may ever send again."""
 
-    sent: Sent
+    sent: tuple[Sent, ...]
     least: int
 
 

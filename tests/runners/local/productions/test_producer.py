@@ -17,7 +17,7 @@ from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.messages import Elements
 from penstock.runners.local.pipe_channel import message_of
 from penstock.runners.local.productions.producer import GroupCommit
-from penstock.runners.local.productions.production import Delivery, Production, Taken, back, production_of
+from penstock.runners.local.productions.production import Delivery, Production, Sent, Taken, back, production_of
 from penstock.runners.local.productions.slot import ProductionSlot, ProductionStart, log_directory
 from penstock.runners.local.subtask import SubtaskId
 from penstock.sdk.errors import StaleWriterError
@@ -70,10 +70,11 @@ class World:
         slot.start()
         return slot
 
-    def sent(self) -> list[Delivery]:
-        """What is on the wire from the first task to the second."""
+    def sent(self) -> list[Sent]:
+        """What is on the wire from the first task to the second, message by message."""
         (wire,) = (wire for id, wire in self.wires.items() if id.edge >= 0)
-        return list(wire.queue)  # type: ignore[arg-type]
+        deliveries: list[Any] = list(wire.queue)
+        return [sent for delivery in deliveries for sent in delivery.sent]
 
     def log(self) -> list[Production]:
         """What the next owner would find."""
@@ -82,9 +83,9 @@ class World:
         return [production_of(record) for record in log.take_over(f"{self.owners:02x}")]
 
 
-def elements_of(deliveries: list[Any]) -> list[Any]:
+def elements_of(all_sent: list[Sent]) -> list[Any]:
     """The elements among them."""
-    messages = [message_of(delivery.sent.kind, delivery.sent.payload) for delivery in deliveries]
+    messages = [message_of(sent.kind, sent.payload) for sent in all_sent]
     return [value for message in messages if isinstance(message, Elements) for value in message.bundle.values]
 
 
@@ -96,8 +97,7 @@ def work(slot: ProductionSlot) -> None:
 
 def logged(productions: list[Production]) -> list[Any]:
     """The elements that outputs in a log are of."""
-    sent = [Delivery(each, 0) for p in productions for outputs in p.outputs.values() for each in outputs]
-    return elements_of(sent)
+    return elements_of([each for p in productions for outputs in p.outputs.values() for each in outputs])
 
 
 def test_strong_outputs_are_in_the_log_before_they_are_on_the_wire() -> None:
@@ -119,12 +119,12 @@ def test_what_is_not_acknowledged_is_sent_again_with_the_ids_that_it_had() -> No
     """The same bytes, from the log, by whoever goes on; what is acknowledged isn't."""
     world = World()
     work(world.slot())
-    before = [delivery.sent for delivery in world.sent()]
+    before = world.sent()
 
     slot = world.slot()
     again = world.sent()
-    assert before == [delivery.sent for delivery in again][: len(before)]
-    world.wire(back(ChannelId(0, 0, 0))).put(Taken(again[-1].sent.number))  # type: ignore[arg-type]
+    assert before == again[: len(before)]
+    world.wire(back(ChannelId(0, 0, 0))).put(Taken(again[-1].number))  # type: ignore[arg-type]
     work(slot)
     world.now += 20_000
     slot.producers[FIRST].report("something, so that there is a production")
@@ -141,7 +141,7 @@ def test_a_weak_output_is_sent_first_and_is_not_in_the_log_once_it_is_acknowledg
     work(slot)
     assert [("a", 1), ("b", 2)] == elements_of(world.sent())
 
-    world.wire(back(ChannelId(0, 0, 0))).put(Taken(world.sent()[-1].sent.number))  # type: ignore[arg-type]
+    world.wire(back(ChannelId(0, 0, 0))).put(Taken(world.sent()[-1].number))  # type: ignore[arg-type]
     work(slot)
 
     productions = world.log()
@@ -171,37 +171,35 @@ def test_a_weak_output_that_was_not_written_down_is_made_again_with_another_id()
     """It could be another output; so nobody may take it for the first one."""
     world = World(is_weak=True)
     work(world.slot())
-    first = {delivery.sent.number for delivery in world.sent() if elements_of([delivery])}
+    first = {sent.number for sent in world.sent() if elements_of([sent])}
 
     work(world.slot())
 
     assert [("a", 1), ("b", 2)] == elements_of(world.sent())
-    assert first.isdisjoint(delivery.sent.number for delivery in world.sent())
+    assert first.isdisjoint(sent.number for sent in world.sent())
 
 
 def test_a_receiver_acknowledges_what_is_durable_and_drops_what_comes_again() -> None:
     """Also after it has started again; and says once more what it has."""
     world = World()
     work(world.slot())
-    deliveries = world.sent()
+    all_sent = world.sent()
     slot = world.slot(SECOND)
     wire, answers = world.wire(ChannelId(0, 0, 0)), world.wire(back(ChannelId(0, 0, 0)))
-    for delivery in deliveries:
-        wire.put(delivery)  # type: ignore[arg-type]
+    wire.put(Delivery(tuple(all_sent), 0))  # type: ignore[arg-type]
     slot.step(SECOND)
     assert [] == list(answers.queue)
     while slot.work() or world.now < 20_000:
         world.now += 10_000
-    last = deliveries[-1].sent.number
+    last = all_sent[-1].number
     assert Taken(last) == answers.queue[-1]
 
     slot = world.slot(SECOND)
-    for delivery in deliveries:
-        world.wire(ChannelId(0, 0, 0)).put(delivery)  # type: ignore[arg-type]
+    world.wire(ChannelId(0, 0, 0)).put(Delivery(tuple(all_sent), 0))  # type: ignore[arg-type]
     work(slot)
 
     (inbox,) = slot._ends[SECOND].inboxes.values()
-    assert (len(deliveries), 0) == (inbox.duplicates, inbox.has_taken)
+    assert (len(all_sent), 0) == (inbox.duplicates, inbox.has_taken)
     assert [Taken(last)] == list(world.wire(back(ChannelId(0, 0, 0))).queue)
 
 
