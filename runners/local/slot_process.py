@@ -30,6 +30,9 @@ from .workers import IDLE, MOMENT, SOON
 # How often it says how it is getting on, in microseconds.
 _NEWS = 250_000
 
+# Of the file descriptors that `select` takes, how many there are on Linux.
+_FD_SETSIZE = 1024
+
 
 class SlotProcess:
     """The whole life of a forked process.
@@ -68,6 +71,10 @@ class SlotProcess:
                 exit.close()
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, None)
+        # By itself epoll would round a wait up to a millisecond, and kqueue doesn't.  `select` waits as long as it is
+        # told to, but knows no numbers that are greater.
+        self._epoll = self._selector.fileno() if sys.platform == "linux" else -1
+        self._is_exact = 0 <= self._epoll < _FD_SETSIZE
         self._watched: dict[int, int] = {}
         self._is_over = False
         # When there was something to do.
@@ -185,9 +192,8 @@ class SlotProcess:
             self._hear()
 
     def _select(self, seconds: float) -> list[tuple[selectors.SelectorKey, int]]:
-        if 0 < seconds < 0.001:
-            # By itself it would round that up to a millisecond.
-            select.select([self._selector.fileno()], [], [], seconds)
+        if 0 < seconds < 0.001 and self._is_exact:
+            select.select([self._epoll], [], [], seconds)
             seconds = 0
         return self._selector.select(seconds)
 
