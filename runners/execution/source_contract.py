@@ -9,7 +9,7 @@ penstock.sdk.errors.SourceError: Ticks: expected watermark() to give microsecond
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...sdk.bundle import Bundle
@@ -53,12 +53,39 @@ def checked_bundle(bundle: Any, label: str) -> Bundle | None:
 
 def checked_watermark(watermark: Any, label: str) -> int:
     """What `watermark` gave.  Raises `SourceError` for what is no number of microseconds."""
-    if isinstance(watermark, int):
-        return watermark
-    try:
-        return operator.index(watermark)
-    except TypeError:
-        advice = "; give its .micros" if isinstance(watermark, Timestamp) else ""
+    return _micros(watermark, label, "watermark() to give")
+
+
+def checked_watermarks(watermarks: Any, label: str) -> Mapping[float, int]:
+    """What `watermarks` gave.  Raises `SourceError` for what is no number of microseconds for each share."""
+    if not isinstance(watermarks, Mapping):
         raise SourceError(
-            f"{label}: expected watermark() to give microseconds since 1970, an int, got {watermark!r}{advice}"
+            f"{label}: expected watermarks() to give microseconds since 1970 by share, such as {{0.5: 0}}, got "
+            f"{shortened(watermarks, 100)}"
+        )
+    return {share: _micros(micros, label, f"watermarks()[{share!r}] to be") for share, micros in watermarks.items()}
+
+
+def checked_backlog(backlog: Any, label: str) -> int | None:
+    """What `backlog` gave.  Raises `SourceError` for what is no number."""
+    if backlog is None or isinstance(backlog, int):
+        return backlog
+    try:
+        return int(backlog)
+    except (TypeError, ValueError, OverflowError):
+        raise SourceError(
+            f"{label}: expected backlog() to give about how many elements wait, an int, or None, got "
+            f"{shortened(backlog, 100)}"
+        ) from None
+
+
+def _micros(micros: Any, label: str, what: str) -> int:
+    if isinstance(micros, int):
+        return micros
+    try:
+        return operator.index(micros)
+    except TypeError:
+        advice = "; give its .micros" if isinstance(micros, Timestamp) else ""
+        raise SourceError(
+            f"{label}: expected {what} microseconds since 1970, an int, got {shortened(micros, 100)}{advice}"
         ) from None

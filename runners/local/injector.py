@@ -18,7 +18,13 @@ from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.bounded_reader import BoundedPartitions, SplitPartition
 from ..execution.fusion import Source
-from ..execution.source_contract import checked_bundle, checked_partitions, checked_watermark
+from ..execution.source_contract import (
+    checked_backlog,
+    checked_bundle,
+    checked_partitions,
+    checked_watermark,
+    checked_watermarks,
+)
 from ..execution.user_code import Attribution, attributed, reraise
 
 
@@ -153,9 +159,11 @@ class Injector:
         time = Timestamp.of_micros(now)
         found: dict[float, int] = {}
         for partition in self._partitions.values():
-            if partition.reader is None or partition.is_finished or partition.reader.is_idle(time):
+            reader = partition.reader
+            if reader is None or partition.is_finished or self._guarded(partial(reader.is_idle, time)):
                 continue
-            for share, micros in partition.reader.watermarks(time).items():
+            watermarks = checked_watermarks(self._guarded(partial(reader.watermarks, time)), self.label)
+            for share, micros in watermarks.items():
                 found[share] = min(found.get(share, micros), micros)
         return found
 
@@ -168,8 +176,10 @@ class Injector:
 
     def backlog(self) -> int | None:
         """About how much waits to be read, as far as that is known."""
-        known = [p.reader.backlog() for p in self._partitions.values() if p.reader is not None and not p.is_finished]
-        return sum(n for n in known if n is not None) if any(n is not None for n in known) else None
+        readers = [p.reader for p in self._partitions.values() if p.reader is not None and not p.is_finished]
+        found = [checked_backlog(self._guarded(reader.backlog), self.label) for reader in readers]
+        known = [n for n in found if n is not None]
+        return sum(known) if known else None
 
     # Snapshots
 
@@ -200,8 +210,8 @@ class Injector:
 
     def _close(self, partition: _Partition | None) -> None:
         if partition is not None and partition.reader is not None:
-            partition.reader.close()
-            partition.reader = None
+            reader, partition.reader = partition.reader, None
+            self._guarded(reader.close)
 
     def _guarded(self, read: Callable[[], Any]) -> Any:
         try:

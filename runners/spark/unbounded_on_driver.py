@@ -16,7 +16,7 @@ from ...sdk import graph
 from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.fusion import Source
-from ..execution.source_contract import checked_partitions, checked_watermark
+from ..execution.source_contract import checked_partitions, checked_watermark, checked_watermarks
 from ..execution.user_code import guarded
 from .gathered import Gathered
 from .planned_batch import OffsetRange
@@ -108,7 +108,8 @@ class UnboundedOnDriver:
             if self._guarded(partial(reader.is_idle, now)):
                 continue
             holding.append(partition.watermark)
-            for share, micros in self._guarded(partial(reader.watermarks, now)).items():
+            watermarks = checked_watermarks(self._guarded(partial(reader.watermarks, now)), self.label)
+            for share, micros in watermarks.items():
                 known = into.percentiles.get(share)
                 into.percentiles[share] = micros if known is None else min(known, micros)
         if self.is_finished:

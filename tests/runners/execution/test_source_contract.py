@@ -9,7 +9,7 @@ import pytest
 
 import penstock as beam
 from penstock.io import UnboundedReader, UnboundedSource
-from penstock.runners.execution.source_contract import checked_watermark
+from penstock.runners.execution.source_contract import checked_backlog, checked_watermark, checked_watermarks
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import SourceError
 from penstock.windowing import Timestamp
@@ -70,3 +70,23 @@ def test_what_a_source_gives_that_is_none_is_named(source: Once, expected: str) 
 def test_numbers_of_other_kinds_are_watermarks_too() -> None:
     """Such as NumPy's."""
     assert [7, 8] == [checked_watermark(np.int64(7), "Mine"), checked_watermark(8, "Mine")]
+
+
+def test_percentile_watermarks_and_backlogs_are_numbers() -> None:
+    """What isn't came out as Python's errors, with no transform named, in whoever sums or compares them."""
+    expected = (
+        r"^Mine: expected watermarks\(\)\[0\.5\] to be microseconds since 1970, an int, got Timestamp\(1\); give its"
+    )
+    with pytest.raises(SourceError, match=expected):
+        checked_watermarks({0.5: Timestamp(1)}, "Mine")
+    with pytest.raises(
+        SourceError, match=r"^Mine: expected watermarks\(\) to give microseconds .* by share, .* got 5$"
+    ):
+        checked_watermarks(5, "Mine")
+    with pytest.raises(SourceError, match=r"^Mine: expected backlog\(\) to give .*, an int, or None, got 'many'$"):
+        checked_backlog("many", "Mine")
+    assert ({0.5: 7}, None, 8) == (
+        checked_watermarks({0.5: np.int64(7)}, "Mine"),
+        checked_backlog(None, "Mine"),
+        checked_backlog(8.5, "Mine"),
+    )

@@ -14,6 +14,7 @@ import penstock as beam
 from penstock.io.growing_text_source import GrowingTextSource
 from penstock.runners.local.injector import Injector, number_of
 from penstock.sdk.bundle import Bundle
+from penstock.sdk.errors import UserCodeError
 from penstock.sdk.event_time_reader import EventTimes
 from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
 from penstock.windowing import GLOBAL_WINDOW, FixedWindows, Timestamp
@@ -212,3 +213,39 @@ def test_what_is_over_is_closed_when_a_checkpoint_knows_of_it(tmp_path: Path) ->
     assert file.closed
     assert [] == lines_of(injector, 4)
     assert [(str(path), None, MAX_MICROS, True)] == injector.positions()
+
+
+class Unwell(Scripted):
+    """Its readers fail in one method."""
+
+    def __init__(self, fails: str) -> None:
+        super().__init__(all={})
+        self.fails = fails
+
+    def open(self, partition: str, offset: int | None) -> UnboundedReader[Any]:
+        reader = super().open(partition, offset)
+
+        def fail(*_: Any) -> None:
+            raise ConnectionError("gone")
+
+        setattr(reader, self.fails, fail)
+        return reader
+
+
+@pytest.mark.parametrize(
+    ("method", "ask"),
+    [
+        ("poll", lambda injector: injector.poll(1, 0)),
+        ("watermark", lambda injector: injector.watermark(0)),
+        ("is_idle", lambda injector: injector.percentiles(0)),
+        ("watermarks", lambda injector: injector.percentiles(0)),
+        ("backlog", lambda injector: injector.backlog()),
+        ("offset", lambda injector: injector.positions()),
+        ("close", lambda injector: injector.close()),
+    ],
+)
+def test_a_source_that_fails_is_named_with_the_users_line(method: str, ask: Any) -> None:
+    """Whatever it was asked: of percentiles, backlogs and closing only the bare error was left."""
+    injector = injector_of(Unwell(method))
+    with pytest.raises(UserCodeError, match=r"^ConnectionError: gone \[while running '.*Read.*' at .*test_injector"):
+        ask(injector)
