@@ -5,7 +5,11 @@ A plan, and a fused stage:
 fusion.py              the graph as stages, groupings and sinks
 dataflow.py            steps wired together
 stage.py               a fused stage at work
+stage_operations.py    its ParDos and AssignWindows, and the fold behind them
 stage_source.py        the function that is generated for it
+source_lines.py        its lines, while they are written
+window_source.py       those that assign windows
+fold_source.py         those that fold, where a grouping follows
 plain_results.py       which results need no second look
 side_input_contents.py what has come of a side input, by window
 side_input_views.py    the views of it that a stage sees

@@ -11,7 +11,7 @@ from typing import Any
 from ...sdk import graph
 from ...sdk.combine_fn import CombineFn
 from ...sdk.windowing_strategy import WindowingStrategy
-from .stage_source import FoldOperation
+from .stage_operations import FoldOperation
 from .user_code import guarded
 
 # Stands for "no accumulator yet", which no accumulator is equal to.

@@ -11,11 +11,11 @@ from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ...sdk.metrics import STEPS_OF_LINES, at_step
-from ...sdk.process_signature import bind, user_function
+from ...sdk.process_signature import user_function
 from ...sdk.retracted import Retracted
 from ...sdk.tagged_output import TaggedOutput
 from ...sdk.windowed_value import SPECIAL_TYPES, WindowedValue, unwrapped
-from ...windowing import GlobalWindows, TimestampedValue, WindowFn, checked_windows
+from ...windowing import TimestampedValue, WindowFn, checked_windows
 from ...windowing.timestamp import Timestamp, micros_of
 from ...windowing.timestamp_combiner import TimestampCombiner, for_element
 from . import fusion
@@ -25,7 +25,8 @@ from .garbage import rarely_collected
 from .key_check import not_a_pair, pair_type, unhashable
 from .output_memory import OutputMemory
 from .side_input_views import SideInputViews
-from .stage_source import Generated, Operation, ParDoOperation, Shape, WindowOperation, generate
+from .stage_operations import Operation, ParDoOperation, WindowOperation, operation_of
+from .stage_source import Generated, Shape, generate
 from .user_code import Attribution, attributed, reraise, shortened
 
 Emit = Callable[[graph.Tag, Bundle], None]
@@ -59,12 +60,11 @@ class StageExecutor:
         self.cells = cells
         self._emit = emit
         self._views = views or SideInputViews()
-        self._operations = tuple(_operation(t) for t in stage.operations)
+        self._operations = tuple(operation_of(t) for t in stage.operations)
         self._fold = fold
         outputs = stage.operations[-1].outputs if stage.operations else {None: -1}
         self._chain = Chain(self, 0, self._operations, tuple(outputs))
         self._finalizer = BundleFinalizer()
-        self._dofns = [op.fn for op in self._operations if isinstance(op, ParDoOperation)]
         self._contexts: dict[str, Any] = {}
         self._memories: dict[int, OutputMemory] = {}
         self._is_set_up = False
@@ -373,20 +373,6 @@ _ELEMENT_WISE = {
     DoFn.KeyParam,
     DoFn.SignParam,
 }
-
-
-def _operation(transform: graph.Transform) -> Operation:
-    primitive = transform.primitive
-    if isinstance(primitive, graph.AssignWindows):
-        return WindowOperation(transform.label, primitive.windowing.window_fn)
-    assert isinstance(primitive, graph.ParDo)
-    assert primitive.fn is not None
-    fn, args, kwargs = primitive.fn.load()
-    windowed = frozenset(
-        i for i, s in enumerate(primitive.side_inputs) if not isinstance(s.windowing.window_fn, GlobalWindows)
-    )
-    remembers = primitive.retracted and not fn.deterministic
-    return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed, remembers)
 
 
 def _overriding(operations: tuple[Operation, ...], method: str) -> list[tuple[int, ParDoOperation]]:

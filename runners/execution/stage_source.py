@@ -22,9 +22,7 @@ stage ends in a grouping, the fold into the grouping's cells is part of the loop
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator
-from contextlib import contextmanager
-from typing import TypeAlias
+from collections.abc import Container
 
 import attrs
 
@@ -39,23 +37,12 @@ from ...sdk.dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
-from ...sdk.process_signature import Argument
-from ...windowing import (
-    CalendarDays,
-    CalendarMonths,
-    CalendarYears,
-    FixedWindows,
-    GlobalWindows,
-    Sessions,
-    SlidingWindows,
-    WindowFn,
-)
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ...windowing.timestamp_combiner import TimestampCombiner
+from .fold_source import fold_pair
 from .plain_results import returns_pair, returns_plain
-
-# Window functions that assign every timestamp exactly one window.
-_ONE_WINDOW = (FixedWindows, GlobalWindows, Sessions, CalendarDays, CalendarMonths, CalendarYears)
+from .source_lines import Columns, Lines
+from .stage_operations import FoldOperation, Operation, ParDoOperation, WindowOperation
+from .window_source import assign_windows, explode
 
 
 @attrs.frozen
@@ -76,84 +63,6 @@ ANY_SHAPE = Shape(True, True, True, True, False)
 
 
 @attrs.frozen
-class ParDoOperation:
-    """A ParDo, ready to be called.
-
-    Attributes:
-      label: its full label.
-      fn: the worker's own copy of the DoFn.
-      arguments: what its function is called with.
-      windowed_views: indices of the side inputs whose view depends on the element's window.
-      remembers: whether its outputs are kept, to be retracted as they were.
-    """
-
-    label: str
-    fn: DoFn
-    arguments: tuple[Argument, ...]
-    windowed_views: frozenset[int] = frozenset()
-    remembers: bool = False
-
-    @property
-    def decides_signs(self) -> bool:
-        """Whether it sees the sign, and its outputs are no retractions unless it says so."""
-        return any(argument.marker is DoFn.SignParam for argument in self.arguments)
-
-    @property
-    def observes_window(self) -> bool:
-        """Whether an element in several windows has to be processed in each of them."""
-        for argument in self.arguments:
-            if argument.marker is DoFn.WindowParam:
-                return True
-            if isinstance(argument.value, graph.SideInputArgument) and argument.value.index in self.windowed_views:
-                return True
-        return False
-
-
-@attrs.frozen
-class WindowOperation:
-    """An AssignWindows."""
-
-    label: str
-    window_fn: WindowFn
-
-
-Operation: TypeAlias = ParDoOperation | WindowOperation
-
-
-@attrs.frozen
-class FoldOperation:
-    """The fold of a grouping, at the end of a stage.
-
-    Attributes:
-      label: the grouping's full label.
-      first, step: expressions over `acc` and `x`; both None to collect values in lists.
-      combiner: which timestamps it keeps.
-      window_fn: the grouping's window function.
-    """
-
-    label: str
-    first: str | None
-    step: str | None
-    combiner: TimestampCombiner
-    window_fn: WindowFn
-
-    @property
-    def merging(self) -> bool:
-        """Whether elements are kept as they are until their windows have merged."""
-        return self.window_fn.is_merging
-
-    @property
-    def stamped(self) -> bool:
-        """Whether the timestamps of elements matter."""
-        return self.combiner is not TimestampCombiner.OUTPUT_AT_EOW
-
-    @property
-    def pending_width(self) -> int:
-        """How many entries of `Cells.pending` an element is, where windows merge by overlap."""
-        return 4 if self.stamped else 3
-
-
-@attrs.frozen
 class Generated:
     """The source, and what each of its lines is about.
 
@@ -164,57 +73,6 @@ class Generated:
 
     source: str
     lines: tuple[tuple[int, str], ...]
-
-
-class _Source:
-    """Lines under construction."""
-
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.about: list[tuple[int, str]] = []
-        self.depth = 0
-        self.operation = -1
-        self.input = "v0"
-
-    def line(self, code: str) -> None:
-        self.text.append("    " * self.depth + code)
-        self.about.append((self.operation, self.input))
-
-    # Errors on lines that hand bundles on are those of whoever takes them.
-    @contextmanager
-    def about_nothing(self) -> Iterator[None]:
-        operation, self.operation = self.operation, -1
-        yield
-        self.operation = operation
-
-    @contextmanager
-    def block(self, header: str) -> Iterator[None]:
-        self.line(header)
-        self.depth += 1
-        yield
-        self.depth -= 1
-
-
-@attrs.define
-class _Columns:
-    """The variables that hold an element's columns at one point of the stage."""
-
-    t: str
-    w: str
-    p: str
-    s: str
-    # Which of them vary from element to element.
-    varying: set[str]
-    # Whether `w` is known to be a single window.
-    one_window: bool
-    # The bucket that decides the window, and the operation that assigned it.
-    bucket: tuple[str, int] | None = None
-    # Set by Sessions: windows are [t, t + gap).
-    gap: int | None = None
-
-    @property
-    def all(self) -> str:
-        return f"{self.t}, {self.w}, {self.p}, {self.s}"
 
 
 def generate(
@@ -233,18 +91,17 @@ def generate(
     arguments; `B`, a dict of what changes from bundle to bundle; and the names that
     `stage.py` lists.
     """
-    source = _Source()
-    with source.block("def run(values, t, w, p, s):"):
-        generator = _Generator(source, operations, fold, shape, limit, first, timestamped)
-        generator.write()
-    source.text[0] = f"def run({', '.join(['values, t, w, p, s', *generator.bound])}):"
-    return Generated("\n".join(source.text), tuple(source.about))
+    lines = Lines()
+    with lines.block("def run(values, t, w, p, s):"):
+        _Generator(lines, operations, fold, shape, limit, first, timestamped).write()
+    lines.text[0] = f"def run({', '.join(['values, t, w, p, s', *lines.bound])}):"
+    return Generated("\n".join(lines.text), tuple(lines.about))
 
 
 class _Generator:
     def __init__(
         self,
-        source: _Source,
+        lines: Lines,
         operations: tuple[Operation, ...],
         fold: FoldOperation | None,
         shape: Shape,
@@ -252,7 +109,7 @@ class _Generator:
         first: int,
         timestamped: Container[int],
     ) -> None:
-        self.out = source
+        self.out = lines
         self.timestamped = timestamped
         self.first = first
         self.operations = operations
@@ -263,12 +120,8 @@ class _Generator:
         current = {name: f"{name}0" if varies else name for name, varies in names.items()}
         varying = {current[name] for name in self.inputs}
         t, w, p, s = current.values()
-        self.columns = _Columns(t, w, p, s, varying, shape.one_window)
+        self.columns = Columns(t, w, p, s, varying, shape.one_window)
         self.pends: list[int] = []
-        # What the loop calls: parameters with a default, since a local variable is read faster.
-        self.bound: dict[str, None] = {}
-        # Lines that come before the loop are inserted here.
-        self.before: list[tuple[str, tuple[int, str]]] = []
         self.pair: tuple[str, str] | None = None
         self.certain_pair = False
         self.flat = False
@@ -284,12 +137,13 @@ class _Generator:
                 out.operation, out.input = i, value
                 last = i == len(self.operations) - 1
                 if isinstance(operation, WindowOperation):
-                    self._assign_windows(i, operation, value, last)
+                    assign_windows(out, self.columns, i, operation, value, self.fold if last else None)
                 else:
                     value = self._pardo(i, operation, value, last)
             out.operation, out.input = len(self.operations), value
             if self.fold is not None:
-                self._fold(self.fold, value)
+                self._unpack(value)
+                fold_pair(out, self.columns, self.fold)
             else:
                 self._append(value)
             out.depth = depth
@@ -301,7 +155,7 @@ class _Generator:
             with out.block(f"if P{i}:"):
                 out.line(f"specials({i}, P{i})")
         head = [(f"P{i} = []; pend{i} = P{i}.append; k{i} = None", (-1, "v0")) for i in self.pends]
-        for code, about in reversed([*head, *self.before]):
+        for code, about in reversed([*head, *out.before]):
             out.text.insert(start, "    " + code)
             out.about.insert(start, about)
 
@@ -311,11 +165,11 @@ class _Generator:
         out, fn = self.out, operation.fn
         self.pair, self.certain_pair = None, False
         if operation.observes_window:
-            self._explode(i)
+            explode(out, self.columns, i)
         if isinstance(fn, ExpressionDoFn):
             return self._expression(i, fn, value, last)
         star = "*" if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else ""
-        call = f"{self._bind(f'f{i}')}({self._arguments(i, operation, value, star)})"
+        call = f"{out.bind(f'f{i}')}({self._arguments(i, operation, value, star)})"
         if isinstance(fn, FilterDoFn) and not operation.remembers:
             out.line(f"if not {call}: continue")
             return value
@@ -336,7 +190,7 @@ class _Generator:
         self.flat = True
         out.line(f"r{i} = {call}")
         out.line(f"if type(r{i}) is not q{i}: q{i} = iterable_type(r{i})")
-        self._before(f"q{i} = None")
+        out.before_loop(f"q{i} = None")
         out.line(f"if r{i} is None: continue")
         out.line(f"for {result} in r{i}:")
         out.depth += 1
@@ -374,24 +228,21 @@ class _Generator:
         return result
 
     def _timestamp(self, i: int, call: str) -> None:
-        out, columns = self.out, self.columns
+        out = self.out
         t = f"t{i + 1}"
         out.line(f"x = {call}")
         out.line(f"{t} = x * 1000000 if type(x) is int else micros_of(x)")
         out.line(f"if not {MIN_MICROS} <= {t} <= {MAX_MICROS}: out_of_range(x)")
-        columns.t = t
-        columns.varying.add(t)
-        columns.bucket = columns.gap = None
+        self.columns.timestamp_in(t)
 
     def _look_at(self, i: int, result: str) -> None:
         out, columns = self.out, self.columns
         if i not in self.timestamped:
             self._set_special_aside(i, result)
             return
-        before, columns.t = columns.t, f"t{i + 1}"
-        columns.varying.add(columns.t)
-        columns.bucket = columns.gap = None
-        with out.block(f"if type({result}) is {self._bind('TIMESTAMPED')}:"):
+        before = columns.t
+        columns.timestamp_in(f"t{i + 1}")
+        with out.block(f"if type({result}) is {out.bind('TIMESTAMPED')}:"):
             out.line(f"{columns.t} = {result}.micros; {result} = {result}.value")
         with out.block("else:"):
             out.line(f"{columns.t} = {before}")
@@ -407,18 +258,6 @@ class _Generator:
                     out.line(f"if len(P{i}) >= {self.limit}: specials({i}, P{i})")
                 out.line("continue")
             out.line(f"k{i} = type({result})")
-
-    def _explode(self, i: int) -> None:
-        columns = self.columns
-        columns.bucket = columns.gap = None
-        if columns.one_window:
-            return
-        w = f"u{i + 1}"
-        self.out.line(f"for win in {columns.w}:")
-        self.out.depth += 1
-        self.out.line(f"{w} = (win,)")
-        columns.w, columns.one_window = w, True
-        columns.varying.add(w)
 
     def _arguments(self, i: int, operation: ParDoOperation, value: str, star: str) -> str:
         c = self.columns
@@ -437,60 +276,23 @@ class _Generator:
             if argument.marker is not None and argument.marker.name in by_marker:
                 code = by_marker[argument.marker.name]
             elif argument.marker is not None:
-                self._before(f"{name} = B['{name}']")
+                self.out.before_loop(f"{name} = B['{name}']")
                 code = name
             elif isinstance(argument.value, graph.SideInputArgument):
-                self._before(f"{name} = B['{name}']")
+                self.out.before_loop(f"{name} = B['{name}']")
                 code = f"{name}({c.w}[0])" if argument.value.index in operation.windowed_views else name
             else:
                 code = name
             arguments.append(f"{argument.keyword}={code}" if argument.keyword else code)
         return ", ".join(arguments)
 
-    # AssignWindows
-
-    def _assign_windows(self, i: int, operation: WindowOperation, value: str, last: bool) -> None:
-        out, columns, fn = self.out, self.columns, operation.window_fn
-        w = f"w{i + 1}"
-        folds_next = last and self.fold is not None
-        before_t_varies = columns.t not in columns.varying
-        # An element of several windows counts as one in each of them (Dataflow Model, figure 3).
-        self._explode(i)
-        if not fn.depends_only_on_timestamp:
-            out.line(f"{w} = assign{i}({value}, {columns.t}, {columns.w})")
-            columns.varying.add(w)
-        elif before_t_varies or type(fn) is GlobalWindows:
-            self._before(f"{w} = assign{i}({columns.t if before_t_varies else 0})")
-        elif folds_next and type(fn) is Sessions:
-            columns.gap = fn.gap_micros
-            columns.varying.add(w)
-        else:
-            bucket = fn.bucket_expression(columns.t)
-            columns.varying.add(w)
-            if bucket is None:
-                out.line(f"{w} = assign{i}({columns.t})")
-            elif folds_next and type(fn) in _ONE_WINDOW and not self._needs_window():
-                # The fold finds its cells by the bucket.
-                columns.bucket = (bucket, i)
-            else:
-                out.line(f"b = {bucket}")
-                out.line(f"{w} = cache{i}.get(b)")
-                out.line(f"if {w} is None: {w} = remember{i}(b, {columns.t})")
-        columns.w = w
-        columns.one_window = type(fn) in _ONE_WINDOW
-        if not columns.one_window and not (type(fn) is SlidingWindows and fn.period <= fn.size):
-            out.line(f"if not {w}: continue")
-
-    def _needs_window(self) -> bool:
-        return self.fold is not None and self.fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED
-
     # The end of the stage
 
     def _append(self, value: str) -> None:
         out, columns = self.out, self.columns
-        self._before("o = []")
+        out.before_loop("o = []")
         self.varying = [n for n in ("t", "w", "p", "s") if getattr(columns, n) in columns.varying]
-        self._before(*(f"o{n} = []" for n in self.varying))
+        out.before_loop(*(f"o{n} = []" for n in self.varying))
         out.line(f"o.append({value})")
         for n in self.varying:
             out.line(f"o{n}.append({getattr(columns, n)})")
@@ -506,93 +308,13 @@ class _Generator:
         parts = [f"o{n}" if n in self.varying else getattr(columns, n) for n in ("t", "w", "p", "s")]
         return f"emit(o, {', '.join(parts)})"
 
-    def _fold(self, fold: FoldOperation, value: str) -> None:
+    def _unpack(self, value: str) -> None:
+        """Have the key in `k` and the value in `x`."""
         out = self.out
         if self.pair is not None:
             out.line(f"k = {self.pair[0]}; x = {self.pair[1]}")
-        else:
-            if not self.certain_pair:
-                self._before("kp = None")
-                out.line(f"if type({value}) is not kp: kp = pair_type({value})")
-            out.line(f"k, x = {value}")
-        if fold.merging:
-            self._fold_pending(fold)
-        else:
-            self._fold_cells(fold)
-
-    def _fold_pending(self, fold: FoldOperation) -> None:
-        out, columns = self.out, self.columns
-        t = columns.t
-        self._before("pending = cells.pending; pending_get = pending.get")
-        if columns.gap is not None:
-            window = f"{t}, {columns.gap}"
-        else:
-            out.line(f"for win in {columns.w}:")
-            out.depth += 1
-            window = "win[0], win[1] - win[0]"
-        out.line("acc = pending_get(k)")
-        out.line("if acc is None: acc = pending[k] = []")
-        if not fold.window_fn.merges_by_overlap:
-            out.line(f"acc.append((win, win, {t}, x))")
-        else:
-            out.line(f"acc += {window}, x, {t}" if fold.stamped else f"acc += {window}, x")
-
-    def _fold_cells(self, fold: FoldOperation) -> None:
-        out, columns = self.out, self.columns
-        stamped = fold.stamped
-        get = "d.get"
-        if columns.bucket is not None:
-            bucket, i = columns.bucket
-            self._before("near = {}")
-            out.line(f"b = {bucket}")
-            out.line("try: c = near[b]")
-            out.line(f"except KeyError: c = near[b] = cells.open(assign{i}({columns.t})[0])")
-        elif columns.w not in columns.varying and columns.one_window:
-            self._before(f"c = cells.open({columns.w}[0])", "d = c.accumulators; get = d.get")
-            self._before(*(["st = c.stamps"] if stamped else []), f"win = {columns.w}[0]")
-            get = "get"
-        elif columns.w not in columns.varying:
-            self._before(f"cs = [cells.open(win) for win in {columns.w}]")
-            out.line("for c in cs:")
-            out.depth += 1
-        else:
-            self._before("near = {}")
-            if columns.one_window:
-                out.line(f"win = {columns.w}[0]")
-            else:
-                out.line(f"for win in {columns.w}:")
-                out.depth += 1
-            out.line("try: c = near[win]")
-            out.line("except KeyError: c = near[win] = cells.open(win)")
-        if get != "get":
-            out.line("d = c.accumulators")
-            if stamped:
-                out.line("st = c.stamps; win = c.window")
-        self._fold_one(fold, get)
-        if stamped:
-            t = columns.t
-            if fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
-                out.line(f"tt = transformed(win, {t})")
-                t = "tt"
-            sign = "<" if fold.combiner is TimestampCombiner.OUTPUT_AT_LATEST else ">"
-            out.line("held = st.get(k)")
-            out.line(f"if held is None or held {sign} {t}: st[k] = {t}")
-
-    def _fold_one(self, fold: FoldOperation, get: str) -> None:
-        out = self.out
-        if fold.first is None:
-            out.line(f"acc = {get}(k)")
-            out.line("if acc is None: d[k] = [x]")
-            out.line("else: acc.append(x)")
-        else:
-            out.line(f"acc = {get}(k, {self._bind('MISSING')})")
-            out.line(f"d[k] = {fold.first} if acc is MISSING else {fold.step}")
-
-    def _bind(self, name: str) -> str:
-        self.bound[f"{name}={name}"] = None
-        return name
-
-    def _before(self, *codes: str) -> None:
-        for code in codes:
-            if all(code != known for known, _ in self.before):
-                self.before.append((code, (self.out.operation, self.out.input)))
+            return
+        if not self.certain_pair:
+            out.before_loop("kp = None")
+            out.line(f"if type({value}) is not kp: kp = pair_type({value})")
+        out.line(f"k, x = {value}")

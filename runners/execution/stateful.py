@@ -40,7 +40,7 @@ from .keyed_timers import KeyedTimers
 from .output_rows import OutputRows
 from .side_input_views import SideInputViews
 from .stage import Emit, StageExecutor, _iterable_type
-from .stage_source import ParDoOperation
+from .stage_operations import ParDoOperation
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 from .user_code import Attribution, attributed, reraise, shortened
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from stages import GroupingAlone, Row, StageAlone, bundle, row, window
 
 import penstock as beam
-from penstock.runners.execution import stage, stage_source
-from penstock.runners.execution.stage_source import ANY_SHAPE, ParDoOperation, Shape, WindowOperation, generate
+from penstock.runners.execution import stage, window_source
+from penstock.runners.execution.stage_operations import ParDoOperation, WindowOperation
+from penstock.runners.execution.stage_source import ANY_SHAPE, Shape, generate
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.dofn import ExpressionDoFn, FilterDoFn, FlatMapDoFn, MapDoFn
 from penstock.sdk.process_signature import Argument
@@ -493,6 +494,6 @@ def test_a_fused_stage_gives_what_its_operations_give_one_by_one(
 
 def test_every_window_function_that_assigns_one_window_is_known_to() -> None:
     """A list by hand could go stale; sliding windows are not among them."""
-    listed = set(stage_source._ONE_WINDOW)
+    listed = set(window_source.ONE_WINDOW)
     assert {type(fn) for fn in WINDOW_FNS} - {SlidingWindows, ByValue} <= listed
     assert SlidingWindows not in listed
