@@ -74,14 +74,10 @@ def test_numbers_of_other_kinds_are_watermarks_too() -> None:
 
 def test_percentile_watermarks_and_backlogs_are_numbers() -> None:
     """What isn't came out as Python's errors, with no transform named, in whoever sums or compares them."""
-    expected = (
-        r"^Mine: expected watermarks\(\)\[0\.5\] to be microseconds since 1970, an int, got Timestamp\(1\); give its"
-    )
+    expected = r"^Mine: expected watermarks\(\)\[0\.5\] to be microseconds since 1970, an int, got Timestamp\(1\)"
     with pytest.raises(SourceError, match=expected):
         checked_watermarks({0.5: Timestamp(1)}, "Mine")
-    with pytest.raises(
-        SourceError, match=r"^Mine: expected watermarks\(\) to give microseconds .* by share, .* got 5$"
-    ):
+    with pytest.raises(SourceError, match=r"^Mine: expected watermarks\(\) to give microseconds .* by share, .*5$"):
         checked_watermarks(5, "Mine")
     with pytest.raises(SourceError, match=r"^Mine: expected backlog\(\) to give .*, an int, or None, got 'many'$"):
         checked_backlog("many", "Mine")
