@@ -18,6 +18,7 @@ from .commands import Command, Counted, Report, Rewind, Stopped
 from .conversation import Conversation
 from .handing_over import hand_over
 from .heartbeats import SILENCE, Heartbeats
+from .orphans import end_with_parent
 from .slot_process import SlotProcess
 from .start import Start
 from .subtask import SubtaskId
@@ -146,8 +147,10 @@ class ForkedWorkers(Workers):
 
     def _launch(self, launch: Launch) -> Any:
         """Start a process."""
+        job = os.getpid()
 
         def run() -> None:
+            end_with_parent(job)
             number = launch.number
             launch.ours.close()
             for end in launch.foreign:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
 import signal
 import sys
@@ -12,15 +11,17 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent() -> None:
-    """Have the kernel kill this process as soon as its parent has ended, or the parent's thread that forked it.
+def end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process as soon as its parent has ended, or the parent's thread that started it.
 
     Only Linux can.  Elsewhere a worker notices that nobody hears it when it is done with what it is doing.
+
+    Args:
+      parent: its process id, as it was before this process was started.
     """
-    parent = multiprocessing.parent_process()
-    if parent is None or sys.platform != "linux":
+    if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # It may have ended before that.
-    if os.getppid() != parent.pid:
+    if os.getppid() != parent:
         os._exit(0)

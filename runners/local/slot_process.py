@@ -20,7 +20,6 @@ from .commands import Failed, Inject, Pause, Report, Rewind, Stop
 from .conversation import Conversation
 from .handing_over import take_over
 from .messages import BarrierKind
-from .orphans import end_with_parent
 from .pipe_channel import ReceivingEnd, SendingEnd
 from .slot import Slot
 from .start import Start
@@ -120,7 +119,6 @@ class SlotProcess:
 
     def run(self) -> None:
         """Run until it is told to stop, or nobody is there any more who could."""
-        end_with_parent()
         # Ctrl-C is for the process that the user started, and so is SIGTERM, which may be sent to all of a group.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

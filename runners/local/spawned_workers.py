@@ -22,6 +22,7 @@ from ...sdk.source import ValuesSource
 from .channel import ChannelId
 from .forked_workers import ForkedWorkers, Launch
 from .heartbeats import Heartbeats
+from .orphans import end_with_parent
 from .slot_process import SlotProcess
 
 _PROGRAM = """
@@ -60,7 +61,7 @@ class SpawnedWorkers(ForkedWorkers):
         files = [theirs.fileno(), beats, *(end for pair in own.values() for end in pair if end >= 0)]
         path = json.dumps([os.path.abspath(entry) for entry in sys.path])
         process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, path, str(theirs.fileno()), str(beats)],
+            [sys.executable, "-c", _PROGRAM, path, str(os.getpid()), str(theirs.fileno()), str(beats)],
             stdin=subprocess.DEVNULL,
             pass_fds=files,
         )
@@ -111,12 +112,14 @@ class _Process:
         """Nothing is kept."""
 
 
-def main(control: int, beats: int) -> None:
+def main(job: int, control: int, beats: int) -> None:
     """The life of a worker.
 
     Args:
+      job: the process id of whoever has started it.
       control, beats: descriptors of the pipe to the job, and of the heartbeats.
     """
+    end_with_parent(job)
     connection = Connection(control)
     execution_graph, ids, start, ends, clock, number, slots = cloudpickle.loads(connection.recv_bytes())
     Heartbeats(slots, os.fdopen(beats, "r+b")).beat_on(number)

@@ -21,15 +21,17 @@ from typing import Any
 
 import attrs
 from kills.killed_pipeline import COORDINATOR_POINTS, FIRST, KEYS, SECOND, WORKER_POINTS
+from running_program import wait_until
 
 from penstock.runners.execution.disk import LocalDisk
 from penstock.runners.execution.snapshot_store import SnapshotStore
 
 PROGRAM = pathlib.Path(__file__).with_name("killed_pipeline.py")
 
-# Seconds, on a machine that has other things to do: for a whole run, and for a worker to notice that it is alone.
+# Seconds: for a whole run, on a machine that has other things to do, and for a worker to notice that it is alone, which
+# takes some milliseconds anywhere.
 PATIENCE = 300.0
-ORPHANS_PATIENCE = 30.0
+ORPHANS_PATIENCE = 1.0
 
 
 @attrs.frozen
@@ -163,10 +165,7 @@ class KilledRun:
 
     def _coordinator_is_gone(self, workers: list[int]) -> None:
         self.process.wait()
-        deadline = time.monotonic() + ORPHANS_PATIENCE
-        while left := [pid for pid in workers if is_running(pid)]:
-            assert time.monotonic() < deadline, f"workers {left} outlive the process that started them"
-            time.sleep(0.005)
+        wait_for_orphans(workers)
 
     def finish(self) -> None:
         """Have it end well, starting it again if it was killed."""
@@ -270,6 +269,27 @@ def is_running(pid: int) -> bool:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def is_dying(pid: int) -> bool:
+    """Whether a process is gone, or at least can do nothing any more: SIGKILL waits for it, as it may for a disk."""
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    status = dict(line.split(":\t", 1) for line in lines)
+    # One that is on its way out has no memory left.
+    waiting = int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)
+    return "VmSize" not in status or bool(waiting & 1 << signal.SIGKILL - 1)
+
+
+def wait_for_orphans(workers: list[int]) -> None:
+    """Wait until these are gone, whose parent has just ended: that they must have noticed within a second."""
+    deadline = time.monotonic() + ORPHANS_PATIENCE
+    while left := [pid for pid in workers if not is_dying(pid)]:
+        assert time.monotonic() < deadline, f"workers {left} outlive the process that started them"
+        time.sleep(0.002)
+    wait_until(lambda: not any(map(is_running, workers)), "the end of the workers")
 
 
 def random_kill(whom: str, choose: random.Random, seconds: float) -> Kill:

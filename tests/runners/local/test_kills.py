@@ -10,8 +10,8 @@ import secrets
 import signal
 
 import pytest
-from kills.killing import is_running, killed_often, killed_once
-from running_program import RunningProgram, wait_until
+from kills.killing import killed_often, killed_once, wait_for_orphans
+from running_program import RunningProgram
 
 
 @pytest.fixture
@@ -54,11 +54,12 @@ if __name__ == "__main__":
 """
 
 
-def test_a_worker_that_is_busy_does_not_outlive_whoever_started_it(tmp_path: pathlib.Path) -> None:
-    """It was in a function of the user's, and used to go on until that returned."""
-    with RunningProgram(tmp_path, STUCK, "--parallelism=2") as program:
+@pytest.mark.parametrize("begin", ["fork", "spawn"])
+def test_a_worker_that_is_busy_does_not_outlive_whoever_started_it(tmp_path: pathlib.Path, begin: str) -> None:
+    """It was in a function of the user's, and used to go on until that returned: forked, or an interpreter of its own."""
+    with RunningProgram(tmp_path, STUCK, "--parallelism=2", f"--worker_start={begin}") as program:
         program.wait_until(lambda: program.log.count("stuck") == 2, "two workers")
         workers = [int(line.split()[1]) for line in program.log.splitlines() if line.startswith("stuck")]
         program.signal(signal.SIGKILL)
         program.ended()
-        wait_until(lambda: not any(map(is_running, workers)), "the end of the workers")
+        wait_for_orphans(workers)
