@@ -56,7 +56,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("begin", ["fork", "spawn"])
 def test_a_worker_that_is_busy_does_not_outlive_whoever_started_it(tmp_path: pathlib.Path, begin: str) -> None:
-    """It was in a function of the user's, and used to go on until that returned: forked, or an interpreter of its own."""
+    """In a function of the user's, it used to go on until that returned: forked, or an interpreter of its own."""
     with RunningProgram(tmp_path, STUCK, "--parallelism=2", f"--worker_start={begin}") as program:
         program.wait_until(lambda: program.log.count("stuck") == 2, "two workers")
         workers = [int(line.split()[1]) for line in program.log.splitlines() if line.startswith("stuck")]
