@@ -16,7 +16,7 @@ from ...sdk.errors import CorruptSnapshotError, SnapshotError, UntrustedSnapshot
 from .disk import Disk
 from .generations import not_void
 from .manifest import Checkpoint, CheckpointKind, ManifestName, decode_checkpoint, origin_of
-from .snapshot_files import FileReference, read_snapshot_file, verify_snapshot_file
+from .snapshot_files import FileReference, SnapshotKind, read_snapshot_file, verify_snapshot_file
 
 _logger = logging.getLogger(__name__)
 
@@ -148,6 +148,13 @@ def newest_complete(disk: Disk, directory: str) -> Recovery:
     if whole is None and skipped:
         reasons = "; ".join(f"epoch {skip.epoch}: {skip.reason}" for skip in skipped)
         raise CorruptSnapshotError(directory, f"no checkpoint that is whole ({reasons})", "one that can be restored")
+    if whole is None and (deltas := _deltas(disk, directory)):
+        raise CorruptSnapshotError(
+            f"{directory}/{FILES}/{deltas[-1]}",
+            "a delta, and no manifest of any checkpoint",
+            "that of the one it stands on, which was committed once; bring it back, or give another directory to begin "
+            "anew",
+        )
     skipped[:0] = [
         Skipped(epoch, "no manifest: it was never committed, or its manifest was removed", was_committed=False)
         for epoch in _without_manifest(disk, directory, found, whole)
@@ -164,6 +171,12 @@ def _without_manifest(disk: Disk, directory: str, found: list[Found], whole: Fou
     origins = filter(None, map(origin_of, disk.list(f"{directory}/{FILES}")))
     missing = {(generation, epoch) for epoch, generation in origins} - have
     return sorted({epoch for generation, epoch in missing if (generation, epoch) > after}, reverse=True)
+
+
+def _deltas(disk: Disk, directory: str) -> list[str]:
+    """The deltas that are there: each stands on a checkpoint that was committed."""
+    names = disk.list(f"{directory}/{FILES}")
+    return [name for name in names if origin_of(name) is not None and name.endswith(f".{SnapshotKind.DELTA.value}")]
 
 
 def path_of(directory: str, file: FileReference) -> str:

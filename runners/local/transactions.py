@@ -8,25 +8,29 @@ anybody writes in them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import attrs
-import msgspec
 
-from ...sdk.errors import SnapshotError
+from ...sdk.errors import CorruptSnapshotError, SnapshotError
 from ...sdk.graph import Graph, ParDo, Transform
 from ...sdk.sink import Sink
 from ..execution.disk import Disk
 from ..execution.fusion import Output, Plan
+from ..execution.manifest import sealed, unsealed
 from ..execution.user_code import Attribution, attributed, reraise
 
 # By sink label, pairs of a transaction and a token.
 Staged = Mapping[str, Sequence[tuple[str, Any]]]
 
-# What the names of open transactions are kept in, among the checkpoints.
+# What the names of open transactions are kept in, among the checkpoints; and what is in it.
 OPEN = "transactions"
+_FORMAT = "penstock open transactions"
+
+_logger = logging.getLogger(__name__)
 
 
 class Transactions:
@@ -69,8 +73,15 @@ class Transactions:
 
     def recall(self) -> None:
         """Find the transactions that an earlier run has left open."""
-        if self._disk is not None and self._disk.exists(self._path):
-            self._open = msgspec.json.decode(self._disk.read(self._path), type=list[str])
+        if self._disk is None or not self._disk.exists(self._path):
+            return
+        try:
+            self._open = unsealed(self._path, self._disk.read(self._path), _FORMAT, list[str])
+        except CorruptSnapshotError as error:
+            # What a checkpoint knows of is committed all the same.
+            _logger.warning(
+                "%s; going on without the names in it: what was staged, and never committed, stays at the sinks", error
+            )
 
     def begin(self, transaction: str) -> None:
         """Begin a transaction, before anybody writes in it.
@@ -117,7 +128,7 @@ class Transactions:
     def _write(self) -> None:
         if self._disk is not None:
             try:
-                self._disk.write_atomically(self._path, msgspec.json.encode(self._open))
+                self._disk.write_atomically(self._path, sealed(_FORMAT, self._open))
             except OSError as error:
                 raise SnapshotError(f"{self._path} can't be written: {error}") from error
 

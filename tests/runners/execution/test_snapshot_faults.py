@@ -222,6 +222,35 @@ def test_if_nothing_is_whole_the_job_does_not_silently_begin_anew() -> None:
         store.newest_complete()
 
 
+def test_if_no_manifest_is_left_a_delta_tells_that_there_was_one() -> None:
+    """The run began anew, and all that sinks had published came a second time."""
+    disk = SimulatedDisk(Random(0))
+    store = owned(disk)
+    first = commit(store, 1)
+    store.begin(2)
+    store.commit(2, [store.write_part(2, "part", [b"of 2"], base=first.part("part"))])
+    for epoch in (1, 2):
+        disk.lose(manifest_of(store, epoch))
+
+    for _ in range(2):
+        with pytest.raises(
+            CorruptSnapshotError, match=r"^dir/files/0.*2-.*\.delta: found a delta, and no manifest of any"
+        ):
+            owned(disk).newest_complete()
+
+
+def test_files_of_a_first_checkpoint_that_was_never_committed_are_no_damage() -> None:
+    """Whoever died while it was written begins anew."""
+    disk = SimulatedDisk(Random(0))
+    store = owned(disk)
+    store.begin(1)
+    store.write_part(1, "part", [b"of 1"])
+
+    recovery = owned(disk).newest_complete()
+
+    assert (None, [1]) == (recovery.checkpoint, [each.epoch for each in recovery.skipped])
+
+
 def test_a_sector_that_cannot_be_read_is_damage_and_a_disk_that_cannot_be_reached_is_not() -> None:
     """One falls back after the first and not after the second, which may be over in a minute."""
 

@@ -91,3 +91,26 @@ def test_a_transaction_that_can_not_be_written_down_does_not_begin() -> None:
 
     with pytest.raises(SnapshotError, match="dir/transactions can't be written: .*No space left"):
         Transactions(plan_with(RecordingSink()), disk, "dir").begin("run-1")
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "flipped"])
+def test_damaged_names_of_open_transactions_are_named_and_gone_on_without(
+    damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing of them counted; and a run that can't even be started again was the end of all checkpoints."""
+    disk = SimulatedDisk(Random(0))
+    Transactions(plan_with(RecordingSink()), disk, "dir").begin("run-1")
+    content = disk.read("dir/transactions")
+    flipped = bytes([*content[:-6], content[-6] ^ 1, *content[-5:]])
+    disk.write_atomically("dir/transactions", {"empty": b"", "half": content[:-4], "flipped": flipped}[damage])
+
+    later = Transactions(plan_with(RecordingSink()), disk, "dir")
+    later.recall()
+
+    (message,) = caplog.messages
+    assert message.startswith("dir/transactions: found ")
+    assert () == later.open
+    later.begin("run-2")
+    again = Transactions(plan_with(RecordingSink()), disk, "dir")
+    again.recall()
+    assert ("run-2",) == again.open
