@@ -26,6 +26,7 @@ from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore, fresh_token
+from .attempt import Attempt
 from .checkpointed_attempt import CheckpointedAttempt
 from .coordinator import CheckpointSettings
 from .region_recovery import RegionRecovery
@@ -215,7 +216,7 @@ class Job:
                 _logger.warning("--recovery=region: whoever listens to a task starts again with it, where %s", why)
 
     def _run_attempts(self) -> None:
-        restarts = self.restarts = self._settings.restarts.fresh()
+        self.restarts = self._settings.restarts.fresh()
         has_begun = False
         while True:
             attempt = None
@@ -238,13 +239,13 @@ class Job:
                 if isinstance(error, WorkerDied) and self._store is None:
                     raise PenstockError(f"{error}; without --checkpoint_dir there is nothing to go on from") from error
                 self._is_in_doubt |= isinstance(error, UncertainCommitError)
-                progressed = attempt is not None and attempt.progressed
-                wait = None if self._store is None else restarts.after_failure(progressed)
+                wait = None if self._store is None else self.after_failure(attempt)
                 if wait is None:
                     if isinstance(error, WorkerDied):
                         raise PenstockError(str(error)) from error
                     raise
-                _logger.warning("the pipeline failed, and starts again in %.1f seconds: %s", wait, error)
+                if Wish.CANCEL not in self._wishes:
+                    _logger.warning("the pipeline failed, and starts again in %.1f seconds: %s", wait, error)
                 self._observations.restarted(str(error))
             finally:
                 self._workers.end()
@@ -278,6 +279,11 @@ class Job:
             self._sleep(min(left / 1_000_000, 0.1))
             self.look_at_requests()
         return Wish.CANCEL in self._wishes
+
+    def after_failure(self, attempt: Attempt | None) -> float | None:
+        """How many seconds to wait before another start, or that of a part; None if there is to be none."""
+        progressed = attempt is not None and attempt.progressed
+        return self.restarts.after_failure(progressed, is_ending=bool(self._wishes))
 
     def wait_for_restart(self, seconds: float) -> None:
         """Wait before some start again; somebody who wants the job to end doesn't have to."""

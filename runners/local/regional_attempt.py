@@ -97,7 +97,7 @@ class RegionalAttempt(CheckpointedAttempt):
             _logger.warning("not a region starts again, but the whole graph: %s", why)
             raise error
         assert self._newest is not None
-        wait = job.restarts.after_failure(self.progressed)
+        wait = job.after_failure(self)
         self.progressed = False
         if wait is None:
             raise error

@@ -122,7 +122,7 @@ class ProductionAttempt(Attempt):
         gone = [id for id in job._subtasks if id.index % workers.slots in lost]
         if not gone or len(gone) == len(job._subtasks) or self._is_final or job._has_script or job._has_loops:
             raise death
-        wait = job.restarts.after_failure(self.progressed)
+        wait = job.after_failure(self)
         self.progressed = False
         if wait is None:
             raise death

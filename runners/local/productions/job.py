@@ -26,7 +26,7 @@ from ...execution.production_logs import OWNER as OWNER
 from ...execution.snapshot_store import fresh_token
 from ...execution.stored_checkpoints import trusted
 from ..job import Job, JobSettings
-from ..requests import Answer, Inbox
+from ..requests import Answer, Inbox, Wish
 from ..transactions import Staged
 from ..workers import WorkerDied, Workers, ids_of
 from .attempt import ProductionAttempt, RestWanted
@@ -107,7 +107,7 @@ class ProductionJob(Job):
         self._check_directory()
         self._transactions.take_over(self._token())
         self._go_on_with_layout()
-        restarts = self.restarts = self._settings.restarts.fresh()
+        self.restarts = self._settings.restarts.fresh()
         while True:
             attempt = None
             try:
@@ -125,12 +125,13 @@ class ProductionJob(Job):
             except StaleWriterError:
                 raise
             except (PenstockError, WorkerDied) as error:
-                wait = restarts.after_failure(attempt is not None and attempt.progressed)
+                wait = self.after_failure(attempt)
                 if wait is None:
                     if isinstance(error, WorkerDied):
                         raise PenstockError(str(error)) from error
                     raise
-                _logger.warning("the pipeline failed, and goes on in %.1f seconds: %s", wait, error)
+                if Wish.CANCEL not in self._wishes:
+                    _logger.warning("the pipeline failed, and goes on in %.1f seconds: %s", wait, error)
                 self._observations.restarted(str(error))
             finally:
                 self._workers.end()

@@ -142,6 +142,29 @@ def test_a_checkpoint_that_can_not_be_written_fails_alone(scene: Scene, name: st
     scene.check()
 
 
+@pytest.mark.parametrize("ends", ["savepoint", "drain"])
+def test_a_job_that_fails_each_time_ends_when_somebody_wants_it_to(scene: Scene, ends: str) -> None:
+    """It may start again as often as it likes, but not for ever, and without a pause, once it is to end."""
+    failures = 0
+
+    def fail(what: str) -> None:
+        nonlocal failures
+        if what == "prepare" and scene.starts:
+            failures += 1
+            if failures == 2:
+                getattr(job, ends)()
+            raise SinkError("each time")
+
+    scene.sink.before = fail
+    job = scene.job(restarts=1_000)
+
+    with pytest.raises(SinkError):
+        job.run()
+
+    # The second one, and three more that it could have ended with.
+    assert 5 == failures
+
+
 def test_a_job_that_another_has_taken_over_from_leaves_the_sinks_alone(scene: Scene) -> None:
     """It neither restarts nor aborts what the other one may have found staged, and will commit."""
     calls: list[str] = []

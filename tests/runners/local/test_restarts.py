@@ -28,3 +28,16 @@ def test_another_run_begins_without_failures() -> None:
     restarts = Restarts(limit=1, first_delay=3)
     restarts.after_failure(False)
     assert [3, None] == [fresh.after_failure(False) for fresh in [restarts.fresh()] for _ in range(2)]
+
+
+def test_a_job_that_is_to_end_tries_it_at_once_but_few_times() -> None:
+    """However many are allowed: else what fails each time would go on, without a pause, and never end."""
+    restarts = Restarts(limit=1_000_000, first_delay=1)
+    assert [1, 0, 0, 0, None] == [restarts.after_failure(False, is_ending) for is_ending in [False] + 4 * [True]]
+
+
+def test_what_becomes_durable_on_the_way_to_the_end_gives_a_job_more_tries() -> None:
+    """It comes nearer each time."""
+    restarts = Restarts(limit=10, first_delay=1)
+    progressed = [False, False, True, False, False, False]
+    assert [0, 0, 0, 0, 0, None] == [restarts.after_failure(each, is_ending=True) for each in progressed]
