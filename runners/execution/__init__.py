@@ -5,6 +5,8 @@ A plan, and a fused stage:
 fusion.py              the graph as stages, groupings and sinks
 dataflow.py            steps wired together
 stage.py               a fused stage at work
+stage_chain.py         its function, compiled for each shape of bundle, and run
+stage_names.py         what it finds in its globals
 stage_operations.py    its ParDos and AssignWindows, and the fold behind them
 stage_source.py        the function that is generated for it
 source_lines.py        its lines, while they are written

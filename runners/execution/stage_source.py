@@ -88,8 +88,8 @@ def generate(
     The operations in `timestamped` are those whose `TimestampedValue`s stay in the loop.
     It hands on bundles of about `limit` elements where they grow larger than that.  It
     expects in its globals: `f<i>`, each operation's function; `a<i>_<j>`, its constant
-    arguments; `B`, a dict of what changes from bundle to bundle; and the names that
-    `stage.py` lists.
+    arguments; `B`, a dict of what changes from bundle to bundle; and what else
+    `stage_names.py` and `stage_chain.py` put there.
     """
     lines = Lines()
     with lines.block("def run(values, t, w, p, s):"):

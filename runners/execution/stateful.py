@@ -39,7 +39,8 @@ from .keyed_state import Change, KeyedState
 from .keyed_timers import KeyedTimers
 from .output_rows import OutputRows
 from .side_input_views import SideInputViews
-from .stage import Emit, StageExecutor, _iterable_type
+from .stage import Emit, StageExecutor
+from .stage_names import iterable_type
 from .stage_operations import ParDoOperation
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 from .user_code import Attribution, attributed, reraise, shortened
@@ -331,7 +332,7 @@ class StatefulExecutor(StageExecutor):
 
     def _put_out(self, outputs: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
         if type(outputs) is not self._iterable:
-            self._iterable = _iterable_type(outputs)
+            self._iterable = iterable_type(outputs)
         add = self._rows.add
         for output in outputs:
             if type(output) not in SPECIAL_TYPES:

@@ -14,9 +14,10 @@ import pytest
 from stages import GroupingAlone, StageAlone, bundle, only, plan_of, row, window
 
 import penstock as beam
-from penstock.runners.execution import garbage, stage
+from penstock.runners.execution import garbage, stage_chain
 from penstock.runners.execution.fusion import Stage
 from penstock.runners.execution.side_input_views import SideInputViews
+from penstock.runners.execution.stage import StageExecutor
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError, PipelineError, SideInputError, UserCodeError
 from penstock.sdk.side_inputs import AsDict, AsList, AsSingleton
@@ -199,14 +200,14 @@ def test_bundle_finalizers_are_called_after_the_bundle(noted: Noted) -> None:
 )
 def test_a_bundle_that_grows_is_handed_on_in_parts(transform: Any, expected: list[list[int]]) -> None:
     """As soon as a part is large enough; what can't grow is one."""
-    with patch.object(stage, "BUNDLE_SIZE", 3):
+    with patch.object(stage_chain, "BUNDLE_SIZE", 3):
         alone = StageAlone(transform).process(Bundle([7, 3]))
     assert expected == [made.values for _, made in alone.emitted]
 
 
 def test_the_parts_have_timestamps_of_their_own() -> None:
     """Where timestamps vary."""
-    with patch.object(stage, "BUNDLE_SIZE", 2):
+    with patch.object(stage_chain, "BUNDLE_SIZE", 2):
         alone = StageAlone(beam.FlatMap(lambda x: range(x))).process(bundle(row(2, 5), row(3, 6)))
     assert [row(0, 5), row(1, 5), row(0, 6), row(1, 6), row(2, 6)] == alone.rows()
     assert [2, 2, 1] == [len(made) for _, made in alone.emitted]
@@ -457,7 +458,7 @@ def test_an_error_of_whoever_takes_the_output_is_not_attributed_here() -> None:
 
     stage_of_one = only(plan_of(lambda p: p | beam.Create([]) | beam.Map(lambda x: x)).steps, Stage)
     with pytest.raises(ValueError, match="^refused$") as e:
-        stage.StageExecutor(stage_of_one, refuse).process(Bundle([1]))
+        StageExecutor(stage_of_one, refuse).process(Bundle([1]))
     assert refused is e.value
 
 

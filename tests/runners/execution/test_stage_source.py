@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stages import GroupingAlone, Row, StageAlone, bundle, row, window
 
 import penstock as beam
-from penstock.runners.execution import stage, window_source
+from penstock.runners.execution import stage_chain, stage_names, window_source
 from penstock.runners.execution.stage_operations import ParDoOperation, WindowOperation
 from penstock.runners.execution.stage_source import ANY_SHAPE, Shape, generate
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
@@ -285,7 +285,7 @@ def test_windows_of_one_timestamp_for_all_are_assigned_once() -> None:
 
 def test_many_windows_are_remembered_no_longer_than_memory_allows() -> None:
     """What has been forgotten is assigned again."""
-    with patch.object(stage, "_REMEMBERED_BUCKETS", 2):
+    with patch.object(stage_names, "_REMEMBERED_BUCKETS", 2):
         alone = StageAlone(beam.WindowInto(FixedWindows(1)), beam.Map(lambda x: x))
         alone.process(bundle(*(row(i, i % 5) for i in range(10))))
     assert [(window(i % 5, i % 5 + 1),) for i in range(10)] == [r[2] for r in alone.rows()]
@@ -484,7 +484,7 @@ def test_a_fused_stage_gives_what_its_operations_give_one_by_one(
     given_bundle, expected = shaped(rows, varying)
     for kind in kinds:
         expected = [made for given_row in expected for made in kind.outputs(given_row)]
-    with patch.object(stage, "BUNDLE_SIZE", limit):
+    with patch.object(stage_chain, "BUNDLE_SIZE", limit):
         alone = StageAlone(*(t for kind in kinds for t in kind.make()))
         for _ in range(2):
             actual = alone.process(given_bundle).rows()
