@@ -53,6 +53,7 @@ keyed_calls.py         how its methods are called
 keyed_state.py         values by key, window and tag
 keyed_timers.py        the timers that it is given
 timers.py              timers by key and window, in both domains
+fresh_and_gone.py      what has come and gone since the last snapshot
 
 Checkpoints, as they are stored:
 

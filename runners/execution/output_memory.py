@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ...sdk.errors import PenstockError
 from .column_codec import encode_column
 from .equal_values import find_alike
+from .fresh_and_gone import FreshAndGone
 from .user_code import shortened
 
 
@@ -45,9 +46,8 @@ class OutputMemory:
         self._numbers: dict[Any, list[int]] = {}
         self._kept: dict[int, tuple[Any, list[Any]]] = {}
         self._next = 0
-        # Since the last snapshot; None before there is one.
-        self._fresh: dict[int, None] | None = None
-        self._gone: dict[int, None] = {}
+        # Numbers; None before there is a snapshot.
+        self._since: FreshAndGone[int] | None = None
 
     def __len__(self) -> int:
         """Of how many elements the outputs are kept."""
@@ -78,11 +78,8 @@ class OutputMemory:
         number = numbers.pop()
         if not numbers:
             del self._numbers[key]
-        if self._fresh is not None:
-            if number in self._fresh:
-                del self._fresh[number]
-            else:
-                self._gone[number] = None
+        if self._since is not None:
+            self._since.go(number)
         return self._kept.pop(number)[1]
 
     def _keep(self, key: Any, outputs: list[Any]) -> None:
@@ -90,8 +87,8 @@ class OutputMemory:
         self._next += 1
         self._numbers.setdefault(key, []).append(number)
         self._kept[number] = key, outputs
-        if self._fresh is not None:
-            self._fresh[number] = None
+        if self._since is not None:
+            self._since.come(number)
 
     # Snapshots
 
@@ -102,22 +99,21 @@ class OutputMemory:
 
     def changes(self) -> MemoryChanges:
         """What has changed since the last snapshot, or the last changes."""
-        if self._fresh is None:
+        since = self._since
+        if since is None:
             return self.snapshot()
-        changes = MemoryChanges(False, list(self._gone), {number: self._kept[number] for number in self._fresh})
         self.forget_changes()
-        return changes
+        return MemoryChanges(False, list(since.gone), {number: self._kept[number] for number in since.fresh})
 
     @property
     def number_changed(self) -> int:
         """Of how many elements there is something in the next changes."""
-        return len(self) if self._fresh is None else len(self._fresh) + len(self._gone)
+        return len(self) if self._since is None else len(self._since)
 
     def forget_changes(self) -> list[dict[Any, None]]:
         """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
-        forgotten: list[dict[Any, None]] = [self._fresh or {}, self._gone]
-        self._fresh, self._gone = {}, {}
-        return forgotten
+        since, self._since = self._since, FreshAndGone()
+        return [] if since is None else [since.fresh, since.gone]
 
     def restore(self, parts: Sequence[Iterable[MemoryChanges]]) -> None:
         """Take over snapshots of one memory or more, each with the changes that came after it.

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 from ...sdk.userstate.timer_spec import TimeDomain
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
+from .fresh_and_gone import FreshAndGone
 
 EVENT_TIME, PROCESSING_TIME = TimeDomain.WATERMARK, TimeDomain.REAL_TIME
 
@@ -134,10 +135,8 @@ class Timers:
         self._heaps = {EVENT_TIME: _Heap(), PROCESSING_TIME: _Heap()}
         self._holds = _Heap()
         self._count = 0
-        # Those that were set since the last snapshot and still are, in that order; None before there is a snapshot.
-        self._fresh: dict[_Entry, None] | None = None
-        # Those that were set in the last snapshot and aren't any more, or to something else.
-        self._gone: dict[_Entry, None] = {}
+        # None before there is a snapshot.  Of a timer that is moved one entry goes, and another comes.
+        self._since: FreshAndGone[_Entry] | None = None
 
     def __len__(self) -> int:
         """How many are set."""
@@ -157,8 +156,8 @@ class Timers:
                 del own[name]
                 self._unset(before)
         entry = own[name] = _Entry(timer, domain)
-        if self._fresh is not None:
-            self._fresh[entry] = None
+        if self._since is not None:
+            self._since.come(entry)
         self._count += 1
         heappush(self._heaps[domain].items, (timer.fire, self._count, entry))
         heappush(self._holds.items, (timer.output, self._count, entry))
@@ -178,12 +177,8 @@ class Timers:
         entry.is_set = False
         self._heaps[entry.domain].unset()
         self._holds.unset()
-        fresh = self._fresh
-        if fresh is not None:
-            if entry in fresh:
-                del fresh[entry]
-            else:
-                self._gone[entry] = None
+        if self._since is not None:
+            self._since.go(entry)
 
     def next(self, domain: TimeDomain) -> int | None:
         """When the first one fires; None if none is set."""
@@ -238,23 +233,23 @@ class Timers:
 
     def changes(self) -> list[TimerChange]:
         """What has changed since the last snapshot, or the last changes: first those that are no longer set."""
-        if self._fresh is None:
+        since = self._since
+        if since is None:
             return self.snapshot()
-        gone = [TimerChange(*name) for name in map(_name, self._gone) if not self._is_set(*name)]
-        fresh = [_set_to(entry) for entry in self._fresh]
+        gone = [TimerChange(*name) for name in map(_name, since.gone) if not self._is_set(*name)]
+        fresh = [_set_to(entry) for entry in since.fresh]
         self.forget_changes()
         return gone + fresh
 
     @property
     def number_changed(self) -> int:
         """About how many have changed since the last snapshot."""
-        return len(self) if self._fresh is None else len(self._fresh) + len(self._gone)
+        return len(self) if self._since is None else len(self._since)
 
     def forget_changes(self) -> list[dict[Any, None]]:
         """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
-        forgotten: list[dict[Any, None]] = [self._fresh or {}, self._gone]
-        self._fresh, self._gone = {}, {}
-        return forgotten
+        since, self._since = self._since, FreshAndGone()
+        return [] if since is None else [since.fresh, since.gone]
 
     def restore(self, changes: Iterable[TimerChange]) -> None:
         """Set those of a snapshot, with the changes that came after it; what changes from here on is the next ones."""
