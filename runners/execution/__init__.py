@@ -27,6 +27,9 @@ cells.py               what a grouping holds for each window and key
 fold.py                how elements become accumulators, and those results
 window_operator.py     MergeWindows, GroupAlsoByWindow, ExpandToElements, of a bounded input
 triggered_windows.py   the same with triggers, panes and lateness
+window_table.py        the windows that there are, of all keys
+joined_windows.py      what becomes of those that merge, and part
+due_windows.py         what becomes of those whose time has come
 panes.py               what a window emits, and what it takes back
 window_times.py        when windows are looked at again, and how they hold the watermark
 window_state.py        what is kept of one key's window

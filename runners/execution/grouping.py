@@ -68,8 +68,9 @@ class GroupingRun:
         """Take in a bundle, and send on what it makes fire."""
         assert self.windows is not None
         self._tick()
-        if self.windows.parked is not None:
-            self._guarded(partial(self.windows.parked.come_back, bundle))
+        parked = self.windows.table.parked
+        if parked is not None:
+            self._guarded(partial(parked.come_back, bundle))
         work = self.windows.merge if type(bundle) is FoldedBundle else self.windows.process
         self._guarded(partial(work, bundle))
         self._flush()
@@ -111,8 +112,8 @@ class GroupingRun:
         """What is due is put out portion by portion, where it has no room in memory together."""
         assert self.windows is not None
         while self.windows.is_behind:
-            assert self.windows.parked is not None
-            self.windows.parked.relieve()
+            assert self.windows.table.parked is not None
+            self.windows.table.parked.relieve()
             self._guarded(self.windows.catch_up)
             self._flush()
 

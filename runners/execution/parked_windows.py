@@ -21,7 +21,6 @@ from ...windowing import BoundedWindow
 from .memory_size import average, memory_of
 from .numbered_windows import NumberedWindows
 from .parked_entries import ParkedEntries, Times, pickled, portions_of
-from .triggered_windows import TriggeredWindows
 from .window_snapshots import (
     PANE_WINDOWS_AT,
     WINDOWS_AT,
@@ -33,6 +32,7 @@ from .window_snapshots import (
     state_of,
 )
 from .window_state import WindowState
+from .window_table import WindowTable
 
 # So many come and go together.
 PORTION = 1_000
@@ -50,14 +50,14 @@ class ParkedWindows:
     """The parked ones of a grouping's windows.
 
     Args:
-      windows: the grouping's, which will ask for them.
+      windows: the grouping's, by which they will be asked for.
       label: the grouping's.
       entries: where they are.
       relieve: has some of them parked if there is too much in memory.
     """
 
     def __init__(
-        self, windows: TriggeredWindows, label: str, entries: ParkedEntries, relieve: Callable[[], None]
+        self, windows: WindowTable, label: str, entries: ParkedEntries, relieve: Callable[[], None]
     ) -> None:
         self.relieve = relieve
         self._label = label

@@ -41,7 +41,7 @@ class Parking:
         for label, grouping in execution.groupings.items():
             if grouping.windows is not None:
                 relieve = partial(self._relieve, [(label, WINDOWS)])
-                self._steps[label, WINDOWS] = ParkedWindows(grouping.windows, label, self._entries(), relieve)
+                self._steps[label, WINDOWS] = ParkedWindows(grouping.windows.table, label, self._entries(), relieve)
         for label, keyed in execution.keyed.items():
             relieve = partial(self._relieve, [(label, STATE)])
             self._steps[label, STATE] = ParkedState(keyed.executor, self._entries(), relieve)

@@ -67,7 +67,7 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
         windows = grouping.windows
         assert windows is not None
         chunks.append(Chunk(label, CLOCKS, None, windows.clocks()))
-        chunks += [Chunk(label, WINDOWS, *of_group) for of_group in window_snapshots.by_group(windows, is_whole)]
+        chunks += [Chunk(label, WINDOWS, *of_group) for of_group in window_snapshots.by_group(windows.table, is_whole)]
     for label, keyed in execution.keyed.items():
         executor = keyed.executor
         state, timers = executor.snapshot() if is_whole else executor.changes()
@@ -100,7 +100,7 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
 def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
     """Of what is kept of other steps than these, nothing: whoever looks for labels finds theirs, in changes too."""
     kept: list[tuple[str, str, int]] = []
-    kept += ((label, WINDOWS, len(run.windows or ())) for label, run in execution.groupings.items())
+    kept += ((label, WINDOWS, len(run.windows.table)) for label, run in execution.groupings.items() if run.windows)
     for label, keyed in execution.keyed.items():
         kept.append((label, STATE, len(keyed.executor.state) + len(keyed.executor.timers)))
     for step in execution.task.steps:
@@ -117,7 +117,8 @@ def weight(execution: TaskExecution, is_whole: bool) -> int:
     entries = 0
     for grouping in execution.groupings.values():
         if grouping.windows is not None:
-            entries += len(grouping.windows) if is_whole else len(grouping.windows.changed or ())
+            table = grouping.windows.table
+            entries += len(table) if is_whole else len(table.changed or ())
     for keyed in execution.keyed.values():
         executor = keyed.executor
         entries += len(executor.state) + len(executor.timers) if is_whole else executor.number_changed
@@ -143,8 +144,9 @@ def forget_changes(execution: TaskExecution) -> list[dict[Any, None]]:
     forgotten: list[dict[Any, None]] = []
     for grouping in execution.groupings.values():
         if grouping.windows is not None:
-            forgotten.append(cast(dict[Any, None], grouping.windows.changed or {}))
-            grouping.windows.changed = {}
+            table = grouping.windows.table
+            forgotten.append(cast(dict[Any, None], table.changed or {}))
+            table.changed = {}
     for keyed in execution.keyed.values():
         forgotten += keyed.executor.forget_changes()
     for kept in _kept_besides(execution):
@@ -270,7 +272,7 @@ class Restored:
             if clocks:
                 # Behind one barrier all subtasks have heard of the same times.
                 windows.set_clocks(min(clocks, key=lambda known: known[0]))
-            window_snapshots.restore(windows, self.chained(label, WINDOWS))
+            window_snapshots.restore(windows.table, self.chained(label, WINDOWS))
         for label, keyed in execution.keyed.items():
             executor = keyed.executor
             clocks = self.newest(label, CLOCKS)

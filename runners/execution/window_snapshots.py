@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from ...sdk.coders.key_encoding import key_groups
 from ...windowing import BoundedWindow
 from .trigger_decisions import Decision
-from .triggered_windows import TriggeredWindows
 from .window_state import WindowState
+from .window_table import WindowTable
 
 # The slots of a window's state that are plain data as they are.
 _PLAIN = (
@@ -113,12 +113,12 @@ _OF_USERS = {"state": _is_one, "accumulator": _varies, "pair": _is_one, "replace
 _UNIFORM = [_OF_USERS.get(name, _is_equal) for name in (*_DECIDED, *_PLAIN)]
 
 
-def snapshot(windows: TriggeredWindows) -> list[WindowRecord]:
+def snapshot(windows: WindowTable) -> list[WindowRecord]:
     """Everything that there is; what changes from here on is the next `changes`."""
     return [record for records in by_group(windows, True) for record in records[1]]
 
 
-def changes(windows: TriggeredWindows) -> list[WindowRecord]:
+def changes(windows: WindowTable) -> list[WindowRecord]:
     """What has changed since the last snapshot, or the last changes.
 
     Raises `RuntimeError` if there has been no snapshot.
@@ -126,7 +126,7 @@ def changes(windows: TriggeredWindows) -> list[WindowRecord]:
     return [record for records in by_group(windows, False) for record in records[1]]
 
 
-def by_group(windows: TriggeredWindows, is_whole: bool) -> list[tuple[int, Records]]:
+def by_group(windows: WindowTable, is_whole: bool) -> list[tuple[int, Records]]:
     """The records of a snapshot, or of what has changed, by key group; of one group there may be several entries.
 
     Raises `RuntimeError` if there has been no snapshot that anything could have changed since.
@@ -165,7 +165,7 @@ def _grouped(keyed: Sequence[_Keyed]) -> Iterable[tuple[int, list[_Keyed]]]:
     return groups.items()
 
 
-def restore(windows: TriggeredWindows, records: Iterable[WindowRecord]) -> None:
+def restore(windows: WindowTable, records: Iterable[WindowRecord]) -> None:
     """Take over what the records say; of records of one key and window the last counts.
 
     What changes from here on is the next `changes`.

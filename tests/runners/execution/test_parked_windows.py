@@ -41,7 +41,7 @@ class ParkedPlayer(OperatorPlayer):
         entries = ParkedEntries(self._database, 0)
         # Of the one before.
         self._database.rocksdb.delete_range(b"\x00", b"\x01")
-        return ParkedWindows(self.operator, "Transcript", entries, lambda: None)
+        return ParkedWindows(self.operator.table, "Transcript", entries, lambda: None)
 
     @property
     def dropped(self) -> int:
@@ -62,11 +62,11 @@ class ParkedPlayer(OperatorPlayer):
         self._steps += 1
         whole = self._whole or self._steps == 1
         self._parked.park(0.5 if self._steps % 3 else 1)
-        found = [r for _, records in window_snapshots.by_group(self.operator, whole) for r in records]
+        found = [r for _, records in window_snapshots.by_group(self.operator.table, whole) for r in records]
         found += [r for _, records in self._parked.records(whole) for r in records]
         self._records = found if whole else [*self._records, *found]
         self._parked.park(1)
-        assert 0 == len(self.operator)
+        assert 0 == len(self.operator.table)
         if self._steps % 2 == 0:
             self._dropped += self.operator.dropped
             clocks = self.operator.clocks()

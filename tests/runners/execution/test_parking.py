@@ -60,7 +60,7 @@ class Task:
         """How many windows and cells."""
         (grouping,), (keyed,) = self.execution.groupings.values(), self.execution.keyed.values()
         assert grouping.windows is not None
-        return len(grouping.windows) + len(keyed.executor.state)
+        return len(grouping.windows.table) + len(keyed.executor.state)
 
     def records(self, is_whole: bool) -> Iterator[bytes]:
         self.parking.settle()
@@ -113,6 +113,6 @@ def test_the_least_recently_used_are_parked_first(tasks: list[Task]) -> None:
     task.take(range(5))
     (grouping,) = task.execution.groupings.values()
     assert grouping.windows is not None
-    here = {state.key for state in grouping.windows.all()}
+    here = {state.key for state in grouping.windows.table.all()}
     assert {f"key {n}" for n in range(5)} <= here
     assert "key 1000" not in here

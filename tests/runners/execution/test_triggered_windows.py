@@ -207,7 +207,7 @@ def test_nothing_is_kept_of_windows_that_have_expired() -> None:
         windows.advance_watermark(MAX_MICROS)
         windows.taken()
         assert ([], None, MAX_MICROS) == (
-            windows.all(),
+            windows.table.all(),
             windows.next_processing_time(),
             windows.output_watermark(),
         )
@@ -304,6 +304,6 @@ def test_a_session_that_parts_in_three_leaves_them_in_order() -> None:
     come(2, 5, 9, sign=-1)
     come(32, 6, 8)
     come(64, 15, 20)
-    standing = {state.window: state.pair[1] for state in windows.all() if state.pane}
+    standing = {state.window: state.pair[1] for state in windows.table.all() if state.pane}
     spans = [IntervalWindow(0, 4), IntervalWindow(6, 8), IntervalWindow(10, 20)]
     assert dict(zip(spans, (1, 32, 4 + 8 + 64), strict=True)) == standing

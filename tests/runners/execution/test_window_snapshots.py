@@ -25,7 +25,7 @@ class RestoredPlayer(OperatorPlayer):
         super().__init__(transcript)
         self._fold = self.operator._fold
         self._whole = whole
-        self._records = window_snapshots.snapshot(self.operator)
+        self._records = window_snapshots.snapshot(self.operator.table)
         self._dropped = 0
 
     @property
@@ -35,15 +35,15 @@ class RestoredPlayer(OperatorPlayer):
     def taken(self) -> list[Pane]:
         panes = super().taken()
         if self._whole:
-            self._records = window_snapshots.snapshot(self.operator)
+            self._records = window_snapshots.snapshot(self.operator.table)
         else:
-            self._records = [*self._records, *window_snapshots.changes(self.operator)]
+            self._records = [*self._records, *window_snapshots.changes(self.operator.table)]
         self._records, clocks = pickle.loads(pickle.dumps((self._records, self.operator.clocks())))
         self._dropped += self.operator.dropped
         self.operator = TriggeredWindows(self._fold)
         self.operator.set_clocks(clocks)
-        window_snapshots.restore(self.operator, self._records)
-        self.operator.changed = {}
+        window_snapshots.restore(self.operator.table, self._records)
+        self.operator.table.changed = {}
         return panes
 
 
@@ -66,39 +66,39 @@ def test_only_what_has_changed_is_in_the_changes() -> None:
     """Keys that nothing has come for aren't written again."""
     operator = windows()
     operator.process(bundle(("a", 1), ("b", 1)))
-    assert {"a", "b"} == {record.key for record in window_snapshots.snapshot(operator)}
+    assert {"a", "b"} == {record.key for record in window_snapshots.snapshot(operator.table)}
     operator.process(bundle(("b", 1)))
-    assert ["b"] == [record.key for record in window_snapshots.changes(operator)]
-    assert [] == window_snapshots.changes(operator)
+    assert ["b"] == [record.key for record in window_snapshots.changes(operator.table)]
+    assert [] == window_snapshots.changes(operator.table)
 
 
 def test_what_has_expired_is_said_to_be_gone() -> None:
     """So that a chain of changes doesn't bring it back."""
     operator = windows()
     operator.process(bundle(("a", 1)))
-    records = window_snapshots.snapshot(operator)
+    records = window_snapshots.snapshot(operator.table)
     operator.advance_watermark(20_000_000)
-    changes = window_snapshots.changes(operator)
+    changes = window_snapshots.changes(operator.table)
     assert [WindowRecord("a", IntervalWindow(0, 10), ())] == changes
     restored = windows()
-    window_snapshots.restore(restored, [*records, *changes])
-    assert [] == restored.all()
+    window_snapshots.restore(restored.table, [*records, *changes])
+    assert [] == restored.table.all()
 
 
 def test_changes_come_after_a_snapshot() -> None:
     """Before one there is nothing that they could be changes of."""
     with pytest.raises(RuntimeError, match="no snapshot"):
-        window_snapshots.changes(windows())
+        window_snapshots.changes(windows().table)
 
 
 def test_columns_keep_what_is_equal_apart() -> None:
     """A key whose maximum is `True` beside those with `1` and `1.0`: through a pickle each is what it was."""
     operator = TriggeredWindows(fold_of(beam.CombinePerKey(max), FixedWindows(10)))
     operator.process(bundle(("a", 1), ("b", True), ("c", 1.0)))
-    states = operator.all()
+    states = operator.table.all()
     found = WindowColumns([state.key for state in states], map(row_of, states))
     columns = pickle.loads(pickle.dumps(found))
-    window_snapshots.restore(operator, columns)
+    window_snapshots.restore(operator.table, columns)
 
-    found = {state.key: repr(state.accumulator) for state in operator.all()}
+    found = {state.key: repr(state.accumulator) for state in operator.table.all()}
     assert {"a": "1", "b": "True", "c": "1.0"} == found
