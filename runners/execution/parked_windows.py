@@ -56,9 +56,7 @@ class ParkedWindows:
       relieve: has some of them parked if there is too much in memory.
     """
 
-    def __init__(
-        self, windows: WindowTable, label: str, entries: ParkedEntries, relieve: Callable[[], None]
-    ) -> None:
+    def __init__(self, windows: WindowTable, label: str, entries: ParkedEntries, relieve: Callable[[], None]) -> None:
         self.relieve = relieve
         self._label = label
         self._windows = windows
