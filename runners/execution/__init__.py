@@ -60,7 +60,8 @@ fresh_and_gone.py      what has come and gone since the last snapshot
 
 Checkpoints, as they are stored:
 
-snapshot_store.py      written in parts by many, committed by one, restored whole
+snapshot_store.py      written in parts by many, committed by one
+snapshot_reader.py     found by anybody, and restored whole or not at all
 stored_checkpoints.py  what a directory holds, and which of it is whole
 generations.py         who may commit
 retention.py           what is kept, and what is removed

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ...sdk.errors import CorruptSnapshotError, SnapshotError, StaleWriterError, UncertainCommitError
+from ...sdk.errors import SnapshotError, StaleWriterError, UncertainCommitError
 from .disk import Disk
 from .generations import claim, newest_claim
 from .manifest import (
@@ -46,18 +46,8 @@ from .manifest import (
 )
 from .retention import collect, kept_by_retention
 from .snapshot_files import SnapshotKind, write_snapshot_file
-from .stored_checkpoints import (
-    FILES,
-    Found,
-    Recovery,
-    damage_of,
-    found_checkpoints,
-    newest_complete,
-    path_of,
-    reading,
-    records_of,
-    trusted,
-)
+from .snapshot_reader import SnapshotReader
+from .stored_checkpoints import FILES, Found, found_checkpoints, reading
 
 _logger = logging.getLogger(__name__)
 
@@ -67,13 +57,12 @@ def fresh_token() -> str:
     return secrets.token_hex(8)
 
 
-class SnapshotStore:
-    """A directory of checkpoints.
+class SnapshotStore(SnapshotReader):
+    """A directory of checkpoints that is written, too.
 
     One process at a time owns the store: it has called `take_over`, and calls `begin`, `commit`, `abort` and
     `sweep`, from one thread.  Copies of that object, forked or pickled, may call `write_part` in any number of
-    processes at the same time.  What only reads (`checkpoints`, `found`, `open`, `newest_complete`, `damage_of`,
-    `read_part`) may be called by any process at any time.
+    processes at the same time.  What a `SnapshotReader` does may be called by any process at any time.
 
     Args:
       disk: where the directory is; see `disk_of`.
@@ -102,10 +91,8 @@ class SnapshotStore:
     ) -> None:
         if retain < 1:
             raise SnapshotError(f"{directory}: {retain} checkpoints to retain, expected at least 1")
-        self.disk = disk
-        self.directory = directory
+        super().__init__(disk, directory, allow_untrusted=allow_untrusted)
         self._retain = retain
-        self.allow_untrusted = allow_untrusted
         self._token = token
         self._now = now
         self._generation: Generation | None = None
@@ -119,73 +106,6 @@ class SnapshotStore:
     def __getstate__(self) -> dict[str, Any]:
         # What only the owner needs stays with it: a copy writes parts.
         return {**self.__dict__, "_known": {}, "_open": dict.fromkeys(self._open, ())}
-
-    # --- Reading
-
-    def found(self) -> list[Found]:
-        """Every manifest, the newest first, damaged ones and replaced savepoints too."""
-        with reading(self.directory):
-            return found_checkpoints(self.disk, self.directory, self.disk.list(self.directory))
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """The checkpoints and savepoints whose manifests are whole, the newest first; their files aren't read."""
-        return [each.checkpoint for each in self.found() if each.checkpoint is not None and not each.replaced]
-
-    def open(self, epoch: int) -> Checkpoint:
-        """A checkpoint, or a savepoint, all of whose files have been read and are as they were written.
-
-        Raises `CorruptSnapshotError` for the first that isn't, and `SnapshotError` if there is no such epoch.
-        """
-        found = self.found()
-        # An epoch that was committed again comes before a savepoint that it replaced.
-        for each in sorted(found, key=lambda f: f.replaced):
-            if each.name.epoch == epoch:
-                if damage := self.damage_of(each):
-                    raise damage
-                assert each.checkpoint is not None
-                self._require_trusted(each.checkpoint)
-                return each.checkpoint
-        have = ", ".join(str(each.name.epoch) for each in found) or "none"
-        raise SnapshotError(f"{self.directory}: no checkpoint of epoch {epoch}; there are: {have}")
-
-    def newest_complete(self) -> Recovery:
-        """The newest checkpoint or savepoint that can be restored, after every file of it has been read.
-
-        What had to be skipped for it is returned with the reasons, and logged as warnings.  Nothing of a
-        damaged checkpoint is given out.  Raises `CorruptSnapshotError` if something was committed and nothing of
-        that is whole: to begin anew is for the user to decide.
-        """
-        with reading(self.directory):
-            recovery = newest_complete(self.disk, self.directory)
-        if recovery.checkpoint is not None:
-            self._require_trusted(recovery.checkpoint)
-        return recovery
-
-    def damage_of(self, found: Found) -> CorruptSnapshotError | None:
-        """What is wrong with a checkpoint, after every file of it has been read; None if nothing is."""
-        return damage_of(self.disk, self.directory, found)
-
-    def read_part(self, part: PartReference) -> Iterator[tuple[SnapshotKind, Iterator[bytes]]]:
-        """The files of a part, the full one first: of each its kind, and its records, which are to be read in order.
-
-        Every record is verified before it is given out; `CorruptSnapshotError` may be raised after some of them, if
-        the file has changed since `open` or `newest_complete` read it.
-        """
-        for file in part.files:
-            path = path_of(self.directory, file)
-            if not self.allow_untrusted and self.disk.exists(path):
-                trusted(self.disk, path)
-            yield file.kind, records_of(self.disk, self.directory, file)
-
-    def _require_trusted(self, checkpoint: Checkpoint | None = None) -> None:
-        if self.allow_untrusted:
-            return
-        paths = [self.directory, f"{self.directory}/{FILES}"]
-        if checkpoint is not None:
-            paths.append(f"{self.directory}/{checkpoint.name()}")
-            paths += [path_of(self.directory, file) for file in checkpoint.files()]
-        with reading(self.directory):
-            trusted(self.disk, *paths)
 
     # --- Writing
 
