@@ -38,13 +38,15 @@ class PartitionPosition(NamedTuple):
 
 
 class _Partition:
-    __slots__ = ("is_finished", "partition", "reader", "watermark")
+    __slots__ = ("is_finished", "is_heard", "partition", "reader", "watermark")
 
     def __init__(self, partition: Any, reader: UnboundedReader[Any] | None, watermark: int) -> None:
         self.partition = partition
         self.reader = reader
         self.watermark = watermark
         self.is_finished = reader is None
+        # Whether it was asked for its watermark behind the elements that it gave last.
+        self.is_heard = True
 
 
 class Injector:
@@ -81,7 +83,9 @@ class Injector:
     def start(self, now: int, positions: Sequence[PartitionPosition] | None) -> None:
         """Open the partitions: at the beginning, or where a snapshot of the whole source says."""
         if positions is not None:
-            self._watermark = min((p.watermark for p in positions), default=MIN_MICROS)
+            # What is finished says nothing of partitions that are yet to be found.
+            known = [p.watermark for p in positions if not p.is_finished and p.watermark < MAX_MICROS]
+            self._watermark = min(known, default=MIN_MICROS)
             for position in positions:
                 if self._is_mine(position.partition):
                     self._open(position)
@@ -127,9 +131,11 @@ class Injector:
             bundle = checked_bundle(self._guarded(partial(reader.poll, max_elements, time)), self.label)
             if bundle is not None and len(bundle):
                 self._next += i + 1
+                partition.is_heard = False
                 self.polled = partition.partition
                 return bundle
-            if self._guarded(reader.is_finished):
+            # What is over says nothing more, and where others may come nobody says it instead.
+            if partition.is_heard and self._guarded(reader.is_finished):
                 partition.is_finished = True
                 partition.watermark = MAX_MICROS
         return None
@@ -147,7 +153,10 @@ class Injector:
             assert reader is not None
             watermark = checked_watermark(self._guarded(partial(reader.watermark, time)), self.label)
             partition.watermark = max(partition.watermark, watermark)
-            if not self._guarded(partial(reader.is_idle, time)):
+            partition.is_heard = True
+            # Of partitions that are yet to be found nobody knows, also if this one is at the end of time.
+            is_over = partition.watermark >= MAX_MICROS and self._source.discovery_interval is not None
+            if not is_over and not self._guarded(partial(reader.is_idle, time)):
                 active.append(partition.watermark)
         if not active:
             return None

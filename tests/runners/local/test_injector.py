@@ -159,10 +159,12 @@ def following(pattern: Any) -> Injector:
 
 
 def lines_of(injector: Injector, now: int) -> list[Any]:
-    """What it gives in a second."""
+    """What it gives in a second; behind that it is asked for its watermark, and once more for elements."""
     values: list[Any] = []
     while bundle := injector.poll(10, now * 1_000_000):
         values += bundle.values
+    injector.watermark(now * 1_000_000)
+    assert injector.poll(10, now * 1_000_000) is None
     return values
 
 
@@ -213,6 +215,44 @@ def test_what_is_over_is_closed_when_a_checkpoint_knows_of_it(tmp_path: Path) ->
     assert file.closed
     assert [] == lines_of(injector, 4)
     assert [(str(path), None, MAX_MICROS, True)] == injector.positions()
+
+
+def test_what_is_over_says_its_last_watermark_first() -> None:
+    """Where busy sources aren't asked behind each element: the last windows were complete, and nobody heard of it."""
+    source = Scripted(a={"values": [1], "watermark": 7, "over": True})
+    source.discovery_interval = 1.0
+    injector = injector_of(source)
+
+    assert [[1], None] == [injector.poll(1, 0).values, injector.poll(1, 0)]  # type: ignore[union-attr]
+    assert 7 == injector.watermark(0)
+    assert (None, None) == (injector.poll(1, 0), injector.watermark(0))
+
+
+def test_a_partition_at_the_end_of_time_doesnt_say_it_of_those_that_are_yet_to_be_found() -> None:
+    """A reader says so of itself in the moment in which its end hasn't been noticed yet."""
+    source = Scripted(a={"watermark": MAX_MICROS})
+    source.discovery_interval = 1.0
+    injector = injector_of(source)
+    assert injector.watermark(0) is None
+    source.state["b"] = {"watermark": 5}
+    injector.poll(1, 1_000_000)
+    assert 5 == injector.watermark(1_000_000)
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_partitions_that_are_over_dont_say_after_a_restore_that_all_is(parallelism: int) -> None:
+    """Of a source that finds others later; all that those had was taken for late, and dropped."""
+    source = Scripted(a={"values": [1], "watermark": 7, "over": True}, b={"values": [1], "watermark": 9, "over": True})
+    source.discovery_interval = 1.0
+    injector = injector_of(source)
+    lines_of(injector, 0)
+    positions = injector.positions()
+    source.state["c"] = {"values": [2], "watermark": 8}
+
+    again = [injector_of(source, index, parallelism, positions) for index in range(parallelism)]
+
+    assert [2] == [value for injector in again for value in drained(injector)]
+    assert {8} == {watermark for injector in again if (watermark := injector.watermark(0)) is not None}
 
 
 class Unwell(Scripted):
