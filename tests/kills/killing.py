@@ -331,13 +331,15 @@ def killed_once(directory: pathlib.Path, whom: str, seed: str, report: Callable[
 def killed_often(directory: pathlib.Path, whom: str, seed: str, kills: int, flags: tuple[str, ...] = ()) -> int:
     """One run in which so many are killed, one after the other, sometimes before all has recovered; how many were."""
     choose = random.Random(seed)
-    run = KilledRun(directory, seconds=0.5 + 0.5 * kills, flags=flags)
+    shortest, longest = (0.4, 1.0) if whom == "coordinator" else (0.1, 0.7)
+    # Longer than until the last of them: the first numbers may be a second old.
+    run = KilledRun(directory, seconds=1.0 + longest * kills, flags=flags)
     try:
         run.start()
         after = 0.0
         for _ in range(kills):
             # A coordinator that was killed starts again, and the clock with it.
-            after = choose.uniform(0.4, 1.0) if whom == "coordinator" else after + choose.uniform(0.1, 0.7)
+            after = choose.uniform(shortest, longest) + (0.0 if whom == "coordinator" else after)
             run.kill(Kill(whom, after=after), choose)
             run.check_so_far()
             if run.process.poll() is not None:

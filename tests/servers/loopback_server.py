@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-SHUTDOWN_SECONDS = 10.0
+SHUTDOWN_SECONDS = 30.0
 
 
 def free_port() -> int:

@@ -11,8 +11,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-STARTUP_SECONDS = 90.0
-SHUTDOWN_SECONDS = 10.0
+STARTUP_SECONDS = 180.0
+SHUTDOWN_SECONDS = 30.0
 # One for each worker.  They are two to Spark, or it would not speculate: not on a host where the slow attempt is.
 HOSTS = ["127.0.0.1", "localhost"]
 

@@ -10,10 +10,10 @@ import re
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from rich.console import Console
+from running_program import wait_until
 from spark_programs import environment
 
 from penstock.runners.execution import progress
@@ -110,14 +110,17 @@ def test_the_table_follows_the_counts() -> None:
     counts, console = Counts(), terminal()
     count = counts.of("Read")
 
-    with Progress(counts, wanted=True, console=console):
-        for _ in range(8):
-            count.read += 1
-            time.sleep(0.1)
+    def is_shown(number: int) -> bool:
+        assert isinstance(console.file, io.StringIO)
+        return re.search(rf"Read +{number}\b", console.file.getvalue()) is not None
 
-    assert isinstance(console.file, io.StringIO)
-    assert len(set(re.findall(r"Read +(\d)", console.file.getvalue()))) >= 2
-    assert ["Read 8"] == last_table(console)
+    with Progress(counts, wanted=True, console=console):
+        for number in (1, 2):
+            count.read = number
+            wait_until(lambda: is_shown(number), f"{number} on the terminal")
+        count.read = 3
+
+    assert ["Read 3"] == last_table(console)
 
 
 def test_long_labels_leave_room_for_the_numbers() -> None:

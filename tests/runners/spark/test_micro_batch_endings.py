@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from recording import Recording
-from running_program import wait_until
+from running_program import PATIENCE, wait_until
 
 import penstock as beam
 from penstock.runners.execution.disk import disk_of
@@ -94,12 +94,12 @@ def test_a_batch_that_begins_when_it_is_cancelled_is_not_waited_for(spark: Any, 
         # Only the driver has events.
         if point == "after-plan":
             planned.set()
-            assert cancelled.wait(60)
+            assert cancelled.wait(PATIENCE)
 
     p = beam.Pipeline(SparkMicroBatchRunner(spark, reached=DriverOnly(reached)), options=PipelineOptions([]))
     _ = endless(p) | beam.ParDo(Stuck(str(tmp_path / "note")))
     result = p.run()
-    assert planned.wait(60)
+    assert planned.wait(PATIENCE)
     result._query.cancel()
     cancelled.set()
 
