@@ -44,6 +44,7 @@ conversation.py          and that each thing is heard once
 A subtask, whose work is done by `runners/execution/task_execution.py`:
 
 subtask.py               messages in, messages out, one at a time
+subtask_channels.py      where its messages come from, and go to
 subtask_sources.py       what it reads
 subtask_watermarks.py    how far it is
 subtask_reports.py       what it has to say

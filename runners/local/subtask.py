@@ -15,13 +15,12 @@ from typing import Any
 from ...sdk.bundle import Bundle
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
-from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task
+from ..execution.execution_graph import ExecutionGraph, Task
 from ..execution.in_flight import restored_on, restored_within
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import NEWS, Chunk, Restored, forget_changes
 from .barriers import Barriers
 from .channel import Channel, ChannelId
-from .exchange import Exchange
 from .messages import (
     Barrier,
     ClockMoved,
@@ -35,6 +34,7 @@ from .messages import (
 from .numbering import NUMBERS, NumberedExchange, Numbering
 from .repetitions import Repetitions
 from .script_injector import time_of_scripts
+from .subtask_channels import exchanges_of, inputs_of
 from .subtask_reports import CaughtUp, Completed, Heard, Played, Report, Settled, Snapshot, SubtaskId
 from .subtask_snapshots import SubtaskSnapshots
 from .subtask_sources import SubtaskSources
@@ -42,9 +42,6 @@ from .subtask_watermarks import SubtaskWatermarks, percentiles_of
 from .tally import Tally
 
 __all__ = ["CaughtUp", "Completed", "Heard", "Played", "Report", "Settled", "Snapshot", "Subtask", "SubtaskId"]
-
-# Edges from each subtask to the one with the same number.
-_ONE_TO_ONE = (EdgeKind.FORWARD, EdgeKind.BACK)
 
 
 class Subtask:
@@ -95,7 +92,8 @@ class Subtask:
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
         self._repetitions = Repetitions(drops_repetitions) if numbered else None
         self._generation = 0
-        self._connect(n, channels)
+        self.inputs = inputs_of(self.execution, id.index, n, channels)
+        self.exchanges = exchanges_of(self.execution, id.index, n, channels, self._numbering)
         self._edges = {edge.id: edge for edge in self.task.inputs}
         self._snapshots = SubtaskSnapshots(
             self.execution, id, n, self.injectors, self.scripts, tally, transaction, self._numbering
@@ -119,28 +117,6 @@ class Subtask:
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
         self._has_completed = False
-
-    def _connect(self, n: int, channels: Callable[[ChannelId], Channel]) -> None:
-        index = self.id.index
-        self.inputs: dict[ChannelId, Channel] = {}
-        self.exchanges: list[Exchange] = []
-        for edge in self.task.inputs:
-            sources = [index] if edge.kind in _ONE_TO_ONE else range(n)
-            for source in sources:
-                channel = channels(ChannelId(edge.id, source, index))
-                self.inputs[channel.id] = channel
-        for edge in self.task.outputs:
-            targets = [index] if edge.kind in _ONE_TO_ONE else range(n)
-            own = [channels(ChannelId(edge.id, index, target)) for target in targets]
-            producer = self.execution.plan.graph.pcollections[edge.pcollection].producer
-            label = edge.step.transform.label if edge.kind is EdgeKind.SHUFFLE else producer  # type: ignore[union-attr]
-            exchange = (
-                Exchange(edge, own, label)
-                if self._numbering is None
-                else NumberedExchange(edge, own, label, self._numbering)
-            )
-            self.exchanges.append(exchange)
-            self.execution.dataflow.attach(edge.pcollection, exchange.send)
 
     def heard(self) -> Heard:
         """What its inputs have said that isn't in any of its steps."""
