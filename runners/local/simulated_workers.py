@@ -256,7 +256,10 @@ class SimulatedWorkers(Workers):
         return type(command).__name__
 
     def _step(self, slot: _SimulatedSlot, id: SubtaskId) -> str | None:
-        return "" if slot.slot is not None and slot.slot.step(id) else None
+        if slot.slot is None or not slot.slot.step(id):
+            return None
+        self._world.worked()
+        return ""
 
     def _tick(self, slot: _SimulatedSlot) -> str | None:
         if slot.slot is not None:

@@ -86,13 +86,27 @@ class SimulatedWorld:
         self.trace: list[str] = []
         self.misfortunes = Misfortunes.drawn(self.random) if misfortunes is None else misfortunes
         self._limit = limit
-        self._fuse = 0
+        self._fuse = self._calm = 0
         self._light()
 
     def _light(self) -> None:
-        """Draw after how many steps the next death is: often soon, so that recovery is hit too."""
+        """Draw after how many steps the next death is: often soon, so that recovery is hit too.
+
+        But at times not before some work has been done: to start takes so many steps that most misfortunes would be
+        there.
+        """
         longest = self.random.choice([30, 300, 3000])
         self._fuse = self.random.randint(1, longest)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Draw for how many steps of subtasks nothing happens, if anything may."""
+        if self.misfortunes.deaths or self.misfortunes.failures:
+            self._calm = self.random.choice([0, 0, 0, 10, 40])
+
+    def worked(self) -> None:
+        """A subtask has made a step."""
+        self._calm = max(0, self._calm - 1)
 
     def clock(self) -> int:
         """Microseconds."""
@@ -122,9 +136,10 @@ class SimulatedWorld:
             # Its end comes in another way.
             self.note(what)
             return
-        self._fuse -= 1
-        if self._fuse <= 0 and self.misfortunes.deaths:
-            self._die(what)
+        if not self._calm:
+            self._fuse -= 1
+            if self._fuse <= 0 and self.misfortunes.deaths:
+                self._die(what)
         self.note(what)
 
     def _die(self, what: str) -> None:
@@ -141,10 +156,11 @@ class SimulatedWorld:
     def fails(self, what: str) -> bool:
         """Whether what is being done fails."""
         misfortunes = self.misfortunes
-        if not misfortunes.failures or self.random.random() >= misfortunes.failing:
+        if self._calm or not misfortunes.failures or self.random.random() >= misfortunes.failing:
             return False
         misfortunes.failures -= 1
         self._harmed("failures")
+        self._rest()
         self.note(f"it fails: {what}")
         return True
 

@@ -6,9 +6,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from simulation.six_pipelines import PIPELINES, script
 
 import penstock as beam
+from penstock.runners.local.productions.producer import Producer
 from penstock.runners.local.simulation import Simulation, SimulationError, SimulationSettings
 from penstock.windowing import FixedWindows
 
@@ -102,6 +104,34 @@ def test_without_dropping_duplicates_results_are_wrong() -> None:
     (error,) = errors_of(simulation, range(200))
 
     assert "in the end" in error or "too much" in error
+
+
+def _sends(producer: Producer, pending: Any) -> None:
+    for outbox in producer._outboxes.values():
+        if outbox.holds:
+            outbox.release()
+
+
+def _reports(producer: Producer, pending: Any) -> None:
+    for report in pending.reports:
+        producer._release(report)
+
+
+@pytest.mark.parametrize("does", [_sends, _reports])
+def test_if_anything_is_heard_of_a_production_before_it_is_durable_results_are_wrong(
+    does: Callable[[Producer, Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A negative control: what somebody does then is forgotten, and others have heard of it."""
+    cut = Producer._cut
+
+    def cut_and_told(producer: Producer, is_whole: bool, now: int) -> Any:
+        pending = cut(producer, is_whole, now)
+        does(producer, pending)
+        return pending
+
+    monkeypatch.setattr(Producer, "_cut", cut_and_told)
+
+    assert [] != errors_of(simulation_of(read_by_all, delivery="strong", parallelism=3), range(200))
 
 
 def test_weak_productions_lose_nothing_and_do_where_twice_is_as_good_as_once() -> None:
