@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import sqlite3
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka.broker import KafkaBroker, Record
 from kafka.packages import READER, jars
-from kills.sessions import kill_session, session_of
+from kills.killed_batches import KilledBatches
 from spark_programs import environment
 
 PROGRAM = Path(__file__).with_name("killed_reader.py")
@@ -27,20 +21,18 @@ KILLS = PROGRAM.parents[1] / "kills"
 DEATHS = ["after-plan", None, "after-state", "before-manifest", None, "after-manifest", "before-publication", None]
 
 PARTITIONS, KEYS, WINDOW = 3, 7, 20
-# Seconds since 1970, and for anything that is waited for.
+# Seconds since 1970.
 BEGIN = 1_700_000_000
-PATIENCE = 300.0
 
 
-class KilledReader:
+class KilledReader(KilledBatches):
     """The program, started again and again in a directory, and the topic that it reads."""
 
     def __init__(self, directory: Path, broker: KafkaBroker, topic: str) -> None:
-        self.directory = directory
+        super().__init__(directory)
         self.written = 0
         self._broker = broker
         self._topic = topic
-        self._process: subprocess.Popen[bytes] | None = None
 
     def write(self, count: int) -> None:
         """So many more numbers, each a tenth of a second later than the last."""
@@ -58,80 +50,12 @@ class KilledReader:
             f"--spark_conf=spark.jars={','.join(map(str, jars(READER)))}",
             *([] if die is None else [f"--die={die}"]),
         ]
-        with open(self.directory / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), *options],
-                cwd=self.directory,
-                env=environment(PYTHONPATH=os.pathsep.join([str(KILLS), os.environ.get("PYTHONPATH", "")])),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def kill_soon(self, choose: random.Random) -> None:
-        """Kill it at a moment when it has planned a batch or some."""
-        plans, enough = {self._planned()}, choose.randint(2, 6)
-
-        def is_time() -> bool:
-            plans.add(self._planned())
-            return len(plans) >= enough
-
-        self.wait_until(is_time)
-        time.sleep(choose.uniform(0, 0.5))
-        kill_session(self.process.pid)
-
-    def wait_for_death(self) -> None:
-        """Wait until nothing of it is left."""
-        assert -signal.SIGKILL == self.process.wait(PATIENCE), self.log
-        deadline = time.monotonic() + PATIENCE
-        while session_of(self.process.pid):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-    def wait_until(self, holds: Callable[[], object]) -> None:
-        """Wait for a condition while it runs."""
-        deadline = time.monotonic() + PATIENCE
-        while not holds():
-            assert self.process.poll() is None, self.log
-            assert time.monotonic() < deadline, self.log
-            time.sleep(0.01)
-
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None
-        return self._process
-
-    @property
-    def log(self) -> str:
-        return (self.directory / "log").read_text()
-
-    def rows(self, sql: str) -> list[Any]:
-        """What can be read from the database."""
-        # Not for reading only: whoever reads first after a crash takes back what was half-way.
-        connection = sqlite3.connect(self.directory / "out.db", timeout=60)
-        try:
-            return sorted(connection.execute(sql).fetchall())
-        except sqlite3.OperationalError as error:
-            if "no such table" in str(error):
-                return []
-            raise
-        finally:
-            connection.close()
+        path = os.pathsep.join([str(KILLS), os.environ.get("PYTHONPATH", "")])
+        self.launch(PROGRAM, *options, environment=environment(PYTHONPATH=path))
 
     def records(self) -> list[tuple[int, int, int]]:
         """The partition and the offset of each record, and how often it is in the table."""
         return self.rows("SELECT part, place, times FROM records")
-
-    def clean_up(self) -> None:
-        """Let nothing of it go on."""
-        if self._process is not None:
-            kill_session(self._process.pid)
-            self._process.wait()
-
-    def _planned(self) -> int:
-        """What changes whenever a batch is planned."""
-        path = self.directory / "kept" / "planned"
-        return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def record(n: int) -> Record:
@@ -169,15 +93,16 @@ def test_whoever_dies_reads_each_record_once(reader: KilledReader) -> None:
         reader.start(death)
         reader.write(200)
         if death is None:
-            reader.kill_soon(choose)
-        reader.wait_for_death()
+            assert reader.kill_soon(choose), reader.log
+        else:
+            reader.all_gone()
         assert set(reader.records()) <= set(places(range(reader.written)))
     reader.start()
     reader.write(200)
-    reader.wait_until(lambda: len(reader.records()) == reader.written)
+    assert reader.wait_for(lambda: len(reader.records()) == reader.written), reader.log
     (reader.directory / "drain").touch()
 
-    assert 0 == reader.process.wait(PATIENCE), reader.log
+    assert 0 == reader.ended(), reader.log
     assert "ended: DRAINED" in reader.log
     assert places(range(reader.written)) == reader.records()
     assert sums(range(reader.written)) == reader.rows("SELECT window_start, key, sum FROM sums")

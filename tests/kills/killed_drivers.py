@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import random
-import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
+from kills.killed_batches import KilledBatches
 from kills.killing import KilledRun
-from kills.sessions import kill_session, session_of
 from spark_programs import environment
 
 from penstock.runners.spark.commit_points import DRIVER_POINTS, TASK_POINTS
@@ -18,14 +16,8 @@ from penstock.runners.spark.commit_points import DRIVER_POINTS, TASK_POINTS
 PROGRAM = pathlib.Path(__file__).with_name("killed_micro_batches.py")
 POINTS = (*DRIVER_POINTS[:2], *TASK_POINTS, *DRIVER_POINTS[2:])
 
-# Seconds: for anything that is waited for.
-PATIENCE = 600.0
 
-# A random moment is within a second of one of so many plans of a start.
-PLANS = 5
-
-
-class KilledDriver(KilledRun):
+class KilledDriver(KilledBatches, KilledRun):
     """One run, from its first start to its end.
 
     Args:
@@ -40,61 +32,21 @@ class KilledDriver(KilledRun):
     def start(self, die: str | None = None) -> None:
         """Start the program, or start it again, to die at a point."""
         options = ["--checkpoint_dir=kept", "--max_records_per_batch=100", "--spark_master=local[2]"]
-        self._planned_before = self._planned()
-        self._launch(PROGRAM, options, die, env=environment(), start_new_session=True)
-
-    def kill_soon(self, choose: random.Random) -> bool:
-        """Kill it at a random moment when it has planned a batch or some; whether it came in time."""
-        plans, left = {self._planned_before}, choose.randint(1, PLANS)
-
-        def is_time() -> bool:
-            plans.add(self._planned())
-            return len(plans) > left or self.process.poll() is not None
-
-        self._wait_until(is_time)
-        time.sleep(choose.uniform(0, 1))
-        if self.process.poll() is not None:
-            return False
-        kill_session(self.process.pid)
-        self._is_gone()
-        return True
+        self._launch(PROGRAM, options, die, environment())
 
     def wait_for_death(self) -> str | None:
         """Wait until it has killed itself at its point; where that was, None if it has ended before."""
-        self._wait_until(lambda: self.process.poll() is not None)
+        self.ended()
         died = self.directory / "died"
         if not died.exists():
             return None
-        self._is_gone()
+        self.all_gone()
         return died.read_text()
 
     def finish(self) -> None:
         """Have it run to its end."""
         self.start()
-        self._wait_until(lambda: self.process.poll() is not None)
-        assert self.process.returncode == 0, self.log
-
-    def clean_up(self) -> None:
-        """Let nothing of it go on."""
-        if self._process is not None:
-            kill_session(self._process.pid)
-            self._process.wait()
-
-    def _planned(self) -> int:
-        """What changes whenever a batch is planned."""
-        path = self.directory / "kept" / "planned"
-        return path.stat().st_mtime_ns if path.exists() else 0
-
-    def _is_gone(self) -> None:
-        assert self.process.wait(PATIENCE) == -signal.SIGKILL, self.log
-        self._wait_until(lambda: not session_of(self.process.pid))
-        self.kills += 1
-
-    def _wait_until(self, holds: Callable[[], Any]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not holds():
-            assert time.monotonic() < deadline, self.log
-            time.sleep(0.01)
+        assert self.ended() == 0, self.log
 
 
 def drivers_killed(

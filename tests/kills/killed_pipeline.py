@@ -57,9 +57,11 @@ class Death:
         if self._left > 0:
             return
         try:
-            os.close(os.open("died", os.O_CREAT | os.O_EXCL))
+            died = os.open("died", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except FileExistsError:
             return
+        # For those who wonder who it was.
+        os.write(died, str(os.getpid()).encode())
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -10,9 +10,6 @@ import os
 import pathlib
 import random
 import signal
-import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,17 +18,13 @@ from typing import Any
 
 import attrs
 from kills.killed_pipeline import COORDINATOR_POINTS, FIRST, KEYS, SECOND, WORKER_POINTS
-from running_program import wait_until
+from kills.killed_program import KilledProgram
+from kills.orphans import is_running, wait_for_orphans
 
 from penstock.runners.execution.disk import LocalDisk
 from penstock.runners.execution.snapshot_store import SnapshotStore
 
 PROGRAM = pathlib.Path(__file__).with_name("killed_pipeline.py")
-
-# Seconds: for a whole run, on a machine that has other things to do, and for a worker to notice that it is alone, which
-# takes some milliseconds anywhere.
-PATIENCE = 300.0
-ORPHANS_PATIENCE = 1.0
 
 
 @attrs.frozen
@@ -52,7 +45,7 @@ class Kill:
         return f"the {self.whom} " + (f"at {self.point}" if self.after is None else f"after {self.after:.3f} s")
 
 
-class KilledRun:
+class KilledRun(KilledProgram):
     """One run, from its first start to its end, however many starts that takes.
 
     Args:
@@ -61,14 +54,12 @@ class KilledRun:
     """
 
     def __init__(self, directory: pathlib.Path, seconds: float = 1.0, rate: int = 1000, flags: tuple[str, ...] = ()):
-        self.directory = directory
+        super().__init__(directory)
         self.numbers = round(seconds * rate)
         self.rate = rate
         self.seconds = seconds
         self.flags = flags
         self.start_time = int(time.time())
-        self.kills = 0
-        self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
 
     # Processes
@@ -86,27 +77,14 @@ class KilledRun:
         self._launch(PROGRAM, options, die)
         self._started = time.monotonic()
 
-    def _launch(self, program: pathlib.Path, options: list[str], die: str | None, **process: Any) -> None:
+    def _launch(
+        self, program: pathlib.Path, options: list[str], die: str | None, environment: dict[str, str] | None = None
+    ) -> None:
         """Start a program that has the numbers to read, and dies at a point."""
         numbers = [f"--start_time={self.start_time}", f"--numbers={self.numbers}", f"--rate={self.rate}"]
-        command = [sys.executable, str(program), *numbers, *options, *([] if die is None else [f"--die={die}"])]
         (self.directory / "died").unlink(missing_ok=True)
-        with open(self.directory / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self.directory, stdout=log, stderr=subprocess.STDOUT, **process
-            )
-
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The process that runs the pipeline."""
-        assert self._process is not None
-        return self._process
-
-    @property
-    def log(self) -> str:
-        """What all starts have written."""
-        log = self.directory / "log"
-        return log.read_text() if log.exists() else ""
+        death = [] if die is None else [f"--die={die}"]
+        self.launch(program, *numbers, *options, *death, environment=environment)
 
     def workers(self) -> list[int]:
         """The process ids of the workers that are there now."""
@@ -149,17 +127,18 @@ class KilledRun:
         return True
 
     def _wait_for_death(self) -> bool:
-        deadline = time.monotonic() + PATIENCE
         workers: list[int] = []
-        while not (self.directory / "died").exists():
+
+        def who_died() -> str:
+            nonlocal workers
             workers = self.workers() or workers
-            if self.process.poll() is not None:
-                return False
-            assert time.monotonic() < deadline, self.log
-            time.sleep(0.002)
-        # It may have been a worker, and then all go on.
-        time.sleep(0.05)
-        if self.process.poll() is not None:
+            died = self.directory / "died"
+            return died.read_text() if died.exists() else ""
+
+        if not self.wait_for(who_died):
+            return False
+        # If it was a worker, all go on.
+        if int(who_died()) == self.process.pid:
             self._coordinator_is_gone(workers)
         return True
 
@@ -169,40 +148,11 @@ class KilledRun:
 
     def finish(self) -> None:
         """Have it end well, starting it again if it was killed."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                code = self.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                raise AssertionError(f"it doesn't end:\n{self.log}") from None
-            if code == 0:
-                return
+        while (code := self.ended()) != 0:
             assert code == -signal.SIGKILL, f"it ended with {code}:\n{self.log}"
             self.start()
 
-    def clean_up(self) -> None:
-        """Let nothing of it go on."""
-        if self._process is not None and self._process.poll() is None:
-            for pid in (*self.workers(), self._process.pid):
-                os.kill(pid, signal.SIGKILL)
-            self._process.wait()
-
     # Results
-
-    def rows(self, sql: str) -> list[Any]:
-        """What can be read from the database."""
-        if not (self.directory / "out.db").exists():
-            return []
-        # Not for reading only: whoever reads first after a crash takes back what was half-way.
-        connection = sqlite3.connect(self.directory / "out.db", timeout=60)
-        try:
-            return sorted(connection.execute(sql).fetchall())
-        except sqlite3.OperationalError as error:
-            if "no such table" in str(error):
-                return []
-            raise
-        finally:
-            connection.close()
 
     def found(self) -> dict[str, list[Any]]:
         """What can be read now, in tables and files."""
@@ -261,35 +211,6 @@ def window(micros: int, seconds: float) -> int:
 def some(rows: Counter[Any]) -> str:
     """How many, and some of them."""
     return f"{sum(rows.values())} ({', '.join(map(str, list(rows)[:5]))})" if rows else "nothing"
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process is there, and not only its exit code."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def is_dying(pid: int) -> bool:
-    """Whether a process is gone, or at least can do nothing any more: SIGKILL waits for it, as it may for a disk."""
-    try:
-        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    status = dict(line.split(":\t", 1) for line in lines)
-    # One that is on its way out has no memory left.
-    waiting = int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)
-    return "VmSize" not in status or bool(waiting & 1 << signal.SIGKILL - 1)
-
-
-def wait_for_orphans(workers: list[int]) -> None:
-    """Wait until these are gone, whose parent has just ended: that they must have noticed within a second."""
-    deadline = time.monotonic() + ORPHANS_PATIENCE
-    while left := [pid for pid in workers if not is_dying(pid)]:
-        assert time.monotonic() < deadline, f"workers {left} outlive the process that started them"
-        time.sleep(0.002)
-    wait_until(lambda: not any(map(is_running, workers)), "the end of the workers")
 
 
 def random_kill(whom: str, choose: random.Random, seconds: float) -> Kill:

@@ -10,7 +10,8 @@ import secrets
 import signal
 
 import pytest
-from kills.killing import killed_often, killed_once, wait_for_orphans
+from kills.killing import killed_often, killed_once
+from kills.orphans import wait_for_orphans
 from running_program import RunningProgram
 
 

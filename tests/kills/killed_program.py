@@ -1,0 +1,108 @@
+"""A program that is killed with all that it has started, and started again in the same directory."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kills.sessions import kill_session, session_of
+
+# Seconds, on a machine that has other things to do: for anything that is waited for.
+PATIENCE = 600.0
+
+
+class KilledProgram:
+    """Its processes, and what they leave.
+
+    Args:
+      directory: of its log and its database; empty.
+
+    Attributes:
+      kills: how often somebody was killed.
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.kills = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    # Processes
+
+    def launch(self, program: pathlib.Path, *options: str, environment: dict[str, str] | None = None) -> None:
+        """Start it, or start it again, in a session of its own."""
+        with open(self.directory / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(program), *options],
+                cwd=self.directory,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process that was started last."""
+        assert self._process is not None
+        return self._process
+
+    @property
+    def log(self) -> str:
+        """What all starts have written."""
+        log = self.directory / "log"
+        return log.read_text() if log.exists() else ""
+
+    def ended(self) -> int:
+        """Its exit code, when it has ended."""
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it doesn't end:\n{self.log}") from None
+
+    def wait_for(self, holds: Callable[[], object]) -> bool:
+        """Wait for a condition, or else for the program's end; whether it holds."""
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            if self.process.poll() is not None:
+                return bool(holds())
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.005)
+        return True
+
+    def all_gone(self) -> None:
+        """Wait until nothing of its session is left, all of which was killed."""
+        assert -signal.SIGKILL == self.ended(), self.log
+        deadline = time.monotonic() + PATIENCE
+        while left := session_of(self.process.pid):
+            assert time.monotonic() < deadline, f"processes {left} don't end:\n{self.log}"
+            time.sleep(0.01)
+        self.kills += 1
+
+    def clean_up(self) -> None:
+        """Let nothing of it go on."""
+        if self._process is not None:
+            kill_session(self._process.pid)
+            self._process.wait()
+
+    # Results
+
+    def rows(self, sql: str) -> list[Any]:
+        """What can be read from the database."""
+        if not (self.directory / "out.db").exists():
+            return []
+        # Not for reading only: whoever reads first after a crash takes back what was half-way.
+        connection = sqlite3.connect(self.directory / "out.db", timeout=60)
+        try:
+            return sorted(connection.execute(sql).fetchall())
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return []
+            raise
+        finally:
+            connection.close()
