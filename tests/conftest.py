@@ -17,7 +17,7 @@ import pytest
 import spark_beside
 import spark_programs
 from capabilities import Capabilities
-from servers.postgresql import PostgreSQL, running_postgresql, why_there_is_no_postgresql
+from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
 from servers.spark_standalone import running_cluster
 from side_by_side import runner_of
 
@@ -149,7 +149,7 @@ def postgresql() -> Iterator[PostgreSQL]:
     """A real PostgreSQL, started for the first test that asks."""
     if reason := why_there_is_no_postgresql():
         pytest.skip(reason)
-    with running_postgresql() as server:
+    with PostgreSQL.running() as server:
         yield server
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
-from servers.redis_server import RedisServer, running_redis, why_there_is_no_redis
+from servers.redis_server import RedisServer, why_there_is_no_redis
 
 from penstock.io.sql_database import SqlConnector, SqlDatabase, SqliteFile
 from penstock.io.table_sink import TableSink
@@ -21,7 +21,7 @@ def redis_server() -> Iterator[RedisServer]:
     """A real Redis, started for the first test that asks."""
     if reason := why_there_is_no_redis():
         pytest.skip(reason)
-    with running_redis() as server:
+    with RedisServer.running() as server:
         yield server
 
 

@@ -1,4 +1,4 @@
-"""A real Kafka broker on the loopback interface, one process, and what is written to its topics."""
+"""A real Kafka broker on the loopback interface, and what is written to its topics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import os
 import pathlib
 import subprocess
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -120,15 +119,3 @@ class KafkaBroker(LoopbackServer):
 
         # It would say on the test's standard error that nobody answers yet.
         return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-
-
-@contextlib.contextmanager
-def running_broker() -> Iterator[KafkaBroker]:
-    """A broker that lives as long as the block."""
-    with tempfile.TemporaryDirectory(prefix="penstock-kafka-") as directory:
-        broker = KafkaBroker(pathlib.Path(directory))
-        try:
-            broker.start()
-            yield broker
-        finally:
-            broker.stop()

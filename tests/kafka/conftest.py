@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.broker import KafkaBroker, running_broker
+from kafka.broker import KafkaBroker
 from kafka.packages import READER, are_here, jars
 
 # Where they can't be run they aren't there: nothing would be skipped, and nothing else be said of Kafka.
@@ -18,7 +18,7 @@ collect_ignore_glob = [] if are_here() else ["test_*.py"]
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
     """A real broker."""
-    with running_broker() as started:
+    with KafkaBroker.running() as started:
         yield started
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
 
 SHUTDOWN_SECONDS = 30.0
 
@@ -42,6 +45,21 @@ class LoopbackServer(ABC):
     @abstractmethod
     def answers(self) -> bool:
         """Whether it lets somebody in yet."""
+
+    @classmethod
+    @contextlib.contextmanager
+    def running(cls) -> Iterator[Self]:
+        """One that lives as long as the block.
+
+        Its directory is not one of pytest's, which nobody but their owner may enter.
+        """
+        with tempfile.TemporaryDirectory(prefix=f"penstock-{cls.name.lower()}-") as directory:
+            server = cls(pathlib.Path(directory))
+            try:
+                server.start()
+                yield server
+            finally:
+                server.stop()
 
     def start(self) -> None:
         """Start it on a free port; another, if somebody else was quicker."""

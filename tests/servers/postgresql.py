@@ -1,4 +1,4 @@
-"""A real PostgreSQL server on the loopback interface, which lives as long as it is used."""
+"""A real PostgreSQL server on the loopback interface."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pwd
 import shutil
 import signal
 import subprocess
-import tempfile
-from collections.abc import Iterator
 
 from servers.loopback_server import LoopbackServer
 
@@ -104,18 +102,3 @@ class PostgreSQL(LoopbackServer):
         )
         if ran.returncode:
             raise RuntimeError(f"PostgreSQL's {name} failed:\n{ran.stdout}{ran.stderr}")
-
-
-@contextlib.contextmanager
-def running_postgresql() -> Iterator[PostgreSQL]:
-    """A server that lives as long as the block.
-
-    Its directory is not one of pytest's, which nobody but their owner may enter.
-    """
-    with tempfile.TemporaryDirectory(prefix="penstock-postgresql-") as directory:
-        server = PostgreSQL(pathlib.Path(directory))
-        try:
-            server.start()
-            yield server
-        finally:
-            server.stop()

@@ -1,13 +1,10 @@
-"""A real Redis server on the loopback interface, which lives as long as it is used."""
+"""A real Redis server on the loopback interface."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import pathlib
 import shutil
-import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 from servers.loopback_server import LoopbackServer
@@ -52,15 +49,3 @@ class RedisServer(LoopbackServer):
             client.ping()
             return True
         return False
-
-
-@contextlib.contextmanager
-def running_redis() -> Iterator[RedisServer]:
-    """A server that lives as long as the block."""
-    with tempfile.TemporaryDirectory(prefix="penstock-redis-") as directory:
-        server = RedisServer(pathlib.Path(directory))
-        try:
-            server.start()
-            yield server
-        finally:
-            server.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from servers.postgresql import running_postgresql, why_there_is_no_postgresql
+from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
 
 
 def test_the_server_runs_as_long_as_the_block_and_asks_for_its_password() -> None:
@@ -14,7 +14,7 @@ def test_the_server_runs_as_long_as_the_block_and_asks_for_its_password() -> Non
         pytest.skip(reason)
     import psycopg
 
-    with running_postgresql() as server:
+    with PostgreSQL.running() as server:
         with psycopg.connect(server.dsn) as connection:
             assert (2,) == connection.execute("SELECT 1 + 1").fetchone()
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from servers.redis_server import running_redis, why_there_is_no_redis
+from servers.redis_server import RedisServer, why_there_is_no_redis
 
 
 def test_the_server_runs_as_long_as_the_block_and_asks_for_its_password() -> None:
@@ -14,7 +14,7 @@ def test_the_server_runs_as_long_as_the_block_and_asks_for_its_password() -> Non
         pytest.skip(reason)
     import redis
 
-    with running_redis() as server:
+    with RedisServer.running() as server:
         assert server.client().ping()
         with pytest.raises(redis.AuthenticationError):
             redis.Redis(port=server.port).ping()
