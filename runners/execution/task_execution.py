@@ -23,7 +23,7 @@ from .execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_
 from .fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
 from .grouping import GroupingRun
 from .keyed import KeyedRun
-from .loops import LoopBetweenTasks, LoopInTask
+from .loops import LoopBetweenTasks, LoopInTask, earliest_of
 from .output import OutputRun
 from .side_input_views import SideInputViews
 
@@ -141,22 +141,27 @@ class TaskExecution:
 
     def _come_back(self, head: Step, bundle: Bundle) -> None:
         assert isinstance(head, Head)
-        self.loops[head.transform.label].come_back(len(bundle))
+        self.loops[head.transform.label].come_back(bundle)
         (looped,) = head.transform.outputs.values()
         self.dataflow.send_to(looped)(bundle)
 
-    def mark_loops(self, number: int) -> int:
-        """A barrier goes into every loop; how many elements have come back since the last one."""
-        came_back = 0
+    def mark_loops(self, number: int) -> tuple[int | None, int | None]:
+        """A barrier goes into every loop; the earliest of what came back since the last one, and the least watermark of
+        what comes in.
+        """
+        earliest: list[int | None] = []
+        watermarks: list[int | None] = []
         for step in self.task.steps:
             if isinstance(step, Head) and (loop := self.loops.get(step.transform.label)) is not None:
-                came_back += loop.mark(number, self._input_watermark(step, step.transform.inputs[0]))
-        return came_back
+                watermark = self._input_watermark(step, step.transform.inputs[0])
+                watermarks.append(watermark)
+                earliest.append(loop.mark(number, watermark))
+        return earliest_of(earliest), earliest_of(watermarks)
 
-    def quiet_loops(self, number: int) -> None:
-        """Nothing has come back anywhere since that barrier."""
+    def loops_have_gone_round(self, number: int, earliest: int | None, floor: int) -> None:
+        """What was in the loops at that barrier has come back, or has left them; see `LoopBetweenTasks`."""
         for loop in self.loops.values():
-            loop.quiet(number)
+            loop.has_gone_round(number, earliest, floor)
 
     def are_loops_behind(self) -> bool:
         """Whether the watermark behind some loop's head is yet to follow."""

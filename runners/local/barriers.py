@@ -94,8 +94,8 @@ class Barriers:
         if self.back:
             self._loop_log.begin(barrier.number)
         if barrier.kind is BarrierKind.SETTLE:
-            came_back = self._execution.mark_loops(barrier.number)
-            self._done(Settled(barrier.number, came_back, self._execution.are_loops_behind()))
+            earliest, watermark = self._execution.mark_loops(barrier.number)
+            self._done(Settled(barrier.number, earliest, watermark, self._execution.are_loops_behind()))
             return
         overtakes = barrier.kind is BarrierKind.UNALIGNED and bool(self._inputs)
         # What is in flight, or in a loop, joins the records here.

@@ -23,10 +23,17 @@ class Play(NamedTuple):
     """Play the next event of the script."""
 
 
-class Quiet(NamedTuple):
-    """Nothing has come back in any loop between that barrier and the one after it."""
+class GoneRound(NamedTuple):
+    """What was in loops at that barrier has come back before the one after it, or has left them.
+
+    Attributes:
+      earliest: of all that came back in between; None if nothing did.
+      floor: so far are all loops then.
+    """
 
     number: int
+    earliest: int | None
+    floor: int
 
 
 class Pause(NamedTuple):
@@ -75,7 +82,7 @@ class Rewind(NamedTuple):
     ends: tuple[tuple[ChannelId, bool], ...] = ()
 
 
-Command: TypeAlias = Inject | Play | Quiet | Pause | Drain | Commit | Stop
+Command: TypeAlias = Inject | Play | GoneRound | Pause | Drain | Commit | Stop
 
 
 class Acknowledged(NamedTuple):

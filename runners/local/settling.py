@@ -2,14 +2,17 @@
 
 A script's next event is played when everything is done that the last one has brought about.  In a loop a barrier can't
 tell: what came back behind it may go round once more.  So where there are loops barriers follow each other, until one
-has found nothing that came back since the one before.
+has found nothing that came back since the one before.  In a stream that may never be; there the earliest of what came
+back says how far watermarks may go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from .commands import Inject, Play, Quiet
+from ...windowing.timestamp import MIN_MICROS
+from ..execution.loops import earliest_of
+from .commands import GoneRound, Inject, Play
 from .messages import Barrier, BarrierKind
 from .subtask_reports import Settled, SubtaskId
 from .workers import Workers
@@ -46,9 +49,10 @@ class Settling:
         # Who hasn't answered; None if no barrier is on its way.
         self._missing: set[SubtaskId] | None = None
         # What the barrier under way has found in loops, the one before it, and when the next is to go.
-        self._came_back = 0
+        self._earliest: int | None = None
+        self._watermark: int | None = None
         self._is_behind = False
-        self._last: int | None = None
+        self._last: tuple[int, int | None] | None = None
         self._next_round = 0
         self._is_wanted = False
 
@@ -70,14 +74,15 @@ class Settling:
     def _send(self) -> None:
         self._is_wanted = False
         self._missing = set(self._subtasks)
-        self._came_back, self._is_behind = 0, False
+        self._earliest, self._watermark, self._is_behind = None, None, False
         self._workers.send(Inject(Barrier(self._next_barrier(), BarrierKind.SETTLE)))
 
     def heard(self, subtask: SubtaskId, report: Settled) -> None:
         """A subtask has done everything before the barrier."""
         assert self._missing is not None
         self._missing.discard(subtask)
-        self._came_back += report.came_back
+        self._earliest = earliest_of([self._earliest, report.earliest])
+        self._watermark = earliest_of([self._watermark, report.watermark])
         self._is_behind |= report.is_behind
         if not self._missing:
             self._missing = None
@@ -85,14 +90,17 @@ class Settling:
 
     def _has_settled(self, number: int) -> None:
         """Everything before a barrier has been done; but for what is in loops, of which it is known now."""
-        before = self._last
+        before, earliest = self._last, self._earliest
         self._next_round = self._clock() + _ROUND
-        self._last = number
-        if self._came_back == 0 and self._is_behind and before is not None:
-            self._workers.send(Quiet(before))
+        self._last = number, self._watermark
+        # An event of a script moves watermarks once, when all is done, as where there is one task.
+        if before is not None and self._is_behind and (earliest is None or not self._has_script):
+            barrier, watermark = before
+            floor = earliest_of([watermark, earliest])
+            self._workers.send(GoneRound(barrier, earliest, MIN_MICROS if floor is None else floor))
         if not self._has_script:
             return
-        if self._came_back or self._is_behind:
+        if earliest is not None or self._is_behind:
             self.ask()
         else:
             self._workers.send(Play())

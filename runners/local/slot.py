@@ -18,10 +18,10 @@ from .commands import (
     Counted,
     Drain,
     Failed,
+    GoneRound,
     Inject,
     Pause,
     Play,
-    Quiet,
     Report,
     Rewind,
     Rewound,
@@ -276,8 +276,8 @@ class Slot:
                 subtask.inject(command.barrier)
         elif isinstance(command, Play):
             subtask.play()
-        elif isinstance(command, Quiet):
-            subtask.quiet(command.number)
+        elif isinstance(command, GoneRound):
+            subtask.gone_round(*command)
         elif isinstance(command, Pause):
             subtask.pause(command.is_paused)
         elif isinstance(command, Drain):

@@ -305,9 +305,9 @@ class Subtask:
         """Time may have passed: look at what it makes due, and at the sources' watermarks."""
         self._moved()
 
-    def quiet(self, number: int) -> None:
-        """Nothing has come back in any loop between that barrier and the one after it."""
-        self.execution.quiet_loops(number)
+    def gone_round(self, number: int, earliest: int | None, floor: int) -> None:
+        """What was in loops at that barrier has come back, or has left them."""
+        self.execution.loops_have_gone_round(number, earliest, floor)
         self._moved()
 
     def play(self) -> None:

@@ -57,12 +57,14 @@ class Settled(NamedTuple):
     """Everything before a barrier has been done.
 
     Attributes:
-      came_back: how many elements have come back in loops since the last such barrier.
+      earliest: of the elements that have come back in loops since the last such barrier; None if none have.
+      watermark: of what comes into loops here, at the barrier; None if none begins here.
       is_behind: whether the watermark in a loop is yet to follow the one before it.
     """
 
     number: int
-    came_back: int = 0
+    earliest: int | None = None
+    watermark: int | None = None
     is_behind: bool = False
 
 
