@@ -120,18 +120,23 @@ def record(pcoll: Any, label: str = "Record") -> Recording:
     return sink
 
 
-def recorded(build: Callable[[Any], Any], runner: Any = None) -> Recording:
+def recorded(build: Callable[[Any], Any], runner: Any = None, into: Recording | None = None) -> Recording:
     """Run a pipeline, and give what came to its end.
 
     `build` is called with the pipeline, and gives the PCollection to look at, or several by
-    their names; these have one sink.
+    their names; these have one sink, which may have been there before.
     """
+    sink = Recording() if into is None else into
     with TestPipeline(runner) as p:
         found = build(p)
-        sink = Recording()
         for label, pcoll in (found if isinstance(found, dict) else {"Record": found}).items():
             pcoll | label >> beam.io.Write(sink)
     return sink
+
+
+def whole(change: Change) -> Any:
+    """A value with its timestamp and windows, to be counted."""
+    return frozen(change.value), change.micros, change.windows
 
 
 def net(changes: Iterable[Change], of: Callable[[Change], Any]) -> Counter[Any]:

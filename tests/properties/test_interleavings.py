@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recording import Change, Recording, frozen, recorded
+from recording import Change, Recording, recorded, whole
 from strategies import (
     GROUPINGS,
     MODES,
@@ -41,11 +41,6 @@ MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 # The same events, arriving twice.
 TWO_ARRIVALS = events().flatmap(lambda found: st.tuples(st.just(found), arrivals(found), arrivals(found)))
-
-
-def whole(change: Change) -> Any:
-    """A value with its timestamp and windows."""
-    return frozen(change.value), change.micros, change.windows
 
 
 def lies_within(window: Any, other: Any) -> bool:

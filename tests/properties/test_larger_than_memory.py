@@ -10,7 +10,7 @@ import pytest
 from batches_in_this_process import RunnerInThisProcess
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recording import Recording, frozen, recorded
+from recording import Recording, recorded, whole
 from strategies import Step, chains, scripts, stream_of, window_fns, windowings
 
 import penstock as beam
@@ -26,7 +26,7 @@ from penstock.sdk.userstate import (
     TimerSpec,
     on_timer,
 )
-from penstock.testing import TestPipeline, TestStream
+from penstock.testing import TestStream
 from penstock.triggers import AccumulationMode, AfterWatermarkPercentile, Repeatedly
 
 # None, nothing, and a few entries, in bytes.
@@ -37,7 +37,7 @@ FORGOTTEN = st.sets(st.integers(2, 12), max_size=2)
 
 def panes(recording: Recording) -> Counter[Any]:
     """All that came out, in no order: keys come in none."""
-    return Counter((frozen(c.value), c.micros, c.windows, c.pane, c.sign) for c in recording.changes)
+    return Counter((*whole(change), change.pane, change.sign) for change in recording.changes)
 
 
 def same(build: Any, memory: int, forgotten: set[int], of: Any = panes) -> None:
@@ -124,15 +124,15 @@ class Remember(beam.DoFn):
         yield key, "over", tuple(log.read()), last.read()
 
 
-def with_state(script: list[Step], window_fn: Any) -> Any:
-    return lambda p: p | stream_of(script) | beam.WindowInto(window_fn) | beam.ParDo(Remember())
+def remembered(stream: Any, window_fn: Any) -> Any:
+    return stream | "other windows" >> beam.WindowInto(window_fn) | beam.ParDo(Remember())
 
 
 @given(scripts(), window_fns(merging=False), MEMORY, FORGOTTEN)
 @settings(max_examples=15, deadline=None)
 def test_state_and_timers_are_the_same(script: list[Step], window_fn: Any, memory: int, forgotten: set[int]) -> None:
     """Of keys whose state was somewhere else when an element came, a timer fired or a window was over."""
-    same(with_state(script, window_fn), memory, forgotten)
+    same(lambda p: remembered(p | stream_of(script), window_fn), memory, forgotten)
 
 
 class Stopped(Exception):
@@ -149,7 +149,7 @@ def test_another_number_of_shards_goes_on(
     def build(p: Any) -> Any:
         stream = p | stream_of(script)
         return {
-            "state": stream | "other windows" >> beam.WindowInto(window_fn) | beam.ParDo(Remember()),
+            "state": remembered(stream, window_fn),
             "sums": stream | "windows" >> windowing.stream() | beam.GroupByKey(),
         }
 
@@ -161,11 +161,8 @@ def test_another_number_of_shards_goes_on(
     store = SnapshotStore(SimulatedDisk(Random(0)), "checkpoints")
     sink = Recording()
     for shards, limit, told in ((2, memory, reached), (3, memory, go_on), (1, None, go_on)):
-        p = TestPipeline(RunnerInThisProcess(shards, limit, store=store, reached=told))
-        for label, found in build(p).items():
-            found | f"write {label}" >> beam.io.Write(sink)
         try:
-            p.run()
+            recorded(build, RunnerInThisProcess(shards, limit, store=store, reached=told), sink)
         except Stopped:
             continue
         break

@@ -15,7 +15,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from recording import Change, Recording, frozen, recorded
+from recording import Recording, recorded, whole
 from strategies import (
     Bundle,
     Event,
@@ -65,11 +65,6 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.kind}: {[str(step) for step in self.script]}, {self.drawn}"
-
-
-def whole(change: Change) -> Any:
-    """A value with its timestamp and windows."""
-    return frozen(change.value), change.micros, change.windows
 
 
 # The kinds

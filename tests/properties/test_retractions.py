@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from recording import Change, frozen, recorded
+from recording import recorded, whole
 from strategies import (
     Bundle,
     Chain,
@@ -49,11 +49,6 @@ def of_stream(run: Any, script: Sequence[Step], pipeline: Built) -> Counter[Any]
 def of_batch(events: Sequence[Event], pipeline: Built) -> Counter[Any]:
     """The same of a batch with these events."""
     return recorded(lambda p: pipeline(p | beam.Create(timestamped(events)), False)).net(whole)
-
-
-def whole(change: Change) -> Any:
-    """A value with its timestamp and windows."""
-    return frozen(change.value), change.micros, change.windows
 
 
 def chained(chain: Chain, windowing: Windowing) -> Built:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -17,14 +16,6 @@ from running_program import wait_until
 
 from penstock.runners.execution.parked_entries import ParkedEntries, ParkingDatabase
 from penstock.sdk.errors import MissingExtraError
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[ParkingDatabase]:
-    database = ParkingDatabase()
-    yield database
-    database.close()
-
 
 IDS = st.binary(max_size=3)
 TIME = st.none() | st.integers(-5, 5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ from penstock.runners.execution.parked_entries import ParkedEntries, ParkingData
 from penstock.runners.execution.parked_windows import ParkedWindows
 from penstock.runners.execution.triggered_windows import TriggeredWindows
 from penstock.sdk.bundle import Bundle
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[ParkingDatabase]:
-    database = ParkingDatabase()
-    yield database
-    database.close()
 
 
 class ParkedPlayer(OperatorPlayer):

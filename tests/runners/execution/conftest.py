@@ -1,0 +1,17 @@
+"""What several tests of this directory are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.runners.execution.parked_entries import ParkingDatabase
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[ParkingDatabase]:
+    """For what is parked; that of other tests may be in it."""
+    database = ParkingDatabase()
+    yield database
+    database.close()
