@@ -107,4 +107,4 @@ class Inbox(Channel):
     def restore(self, kept: KeptIds) -> None:
         """Know again what was taken; all of it is durable."""
         self._seen = SeenIds(kept)
-        self._durable = max((*kept.ids, kept.collected - 1))
+        self._durable = max((0, *kept.ids, kept.collected - 1))

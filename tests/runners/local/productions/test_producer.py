@@ -21,6 +21,7 @@ from penstock.runners.local.productions.production import Delivery, Production, 
 from penstock.runners.local.productions.slot import ProductionSlot, ProductionStart, log_directory
 from penstock.runners.local.subtask import SubtaskId
 from penstock.sdk.errors import StaleWriterError
+from penstock.windowing.timestamp import MAX_MICROS
 
 FIRST, SECOND = SubtaskId(0, 0), SubtaskId(1, 0)
 
@@ -76,10 +77,10 @@ class World:
         deliveries: list[Any] = list(wire.queue)
         return [sent for delivery in deliveries for sent in delivery.sent]
 
-    def log(self) -> list[Production]:
+    def log(self, id: SubtaskId = FIRST) -> list[Production]:
         """What the next owner would find."""
         self.owners += 1
-        log = ProductionLog(self.disk, log_directory("dir", FIRST))
+        log = ProductionLog(self.disk, log_directory("dir", id))
         return [production_of(record) for record in log.take_over(f"{self.owners:02x}")]
 
 
@@ -201,6 +202,42 @@ def test_a_receiver_acknowledges_what_is_durable_and_drops_what_comes_again() ->
     (inbox,) = slot._ends[SECOND].inboxes.values()
     assert (len(all_sent), 0) == (inbox.duplicates, inbox.has_taken)
     assert [Taken(last)] == list(world.wire(back(ChannelId(0, 0, 0))).queue)
+
+
+def test_nothing_is_acknowledged_before_it_is_durable_nor_when_it_comes_again() -> None:
+    """Its sender would forget it, and a death of the receiver then loses it."""
+    world = World()
+    work(world.slot())
+    delivery: Any = Delivery(tuple(world.sent()), 0)
+    slot = world.slot(SECOND)
+    wire, answers = world.wire(ChannelId(0, 0, 0)), world.wire(back(ChannelId(0, 0, 0)))
+    wire.put(delivery)
+    slot.step(SECOND)
+    wire.put(delivery)
+    slot.step(SECOND)
+    (inbox,) = slot._ends[SECOND].inboxes.values()
+    assert (True, len(delivery.sent)) == (inbox.has_taken > 0, inbox.duplicates)
+
+    world.disk.crashes = 1.0
+    with pytest.raises(BaseException, match="productions"):
+        while True:
+            world.now += 10_000
+            slot.work()
+
+    assert [] == list(answers.queue)
+
+
+def test_what_an_input_has_said_of_its_watermark_is_in_the_log() -> None:
+    """It is acknowledged, so nobody says it again."""
+    world = World()
+    work(world.slot())
+    delivery: Any = Delivery(tuple(world.sent()), 0)
+    slot = world.slot(SECOND)
+    world.wire(ChannelId(0, 0, 0)).put(delivery)
+    while slot.work() or world.now < 20_000:
+        world.now += 10_000
+
+    assert {ChannelId(0, 0, 0): MAX_MICROS} == world.log(SECOND)[-1].heard.watermarks
 
 
 def test_a_log_becomes_shorter_and_says_the_same() -> None:
