@@ -17,12 +17,13 @@ from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
 from ...sdk.errors import SnapshotError
 from ...sdk.serialization import dumps
-from . import window_snapshots
+from . import state_shapes, window_snapshots
 from .execution_graph import label_of
 from .fusion import Keyed, Plan, Stage
 from .output_memory import MemoryChanges, OutputMemory
 from .partitioning import owner
 from .side_input_contents import SideInputContents
+from .state_shapes import Mismatch
 from .task_execution import TaskExecution
 
 # Kinds of chunks that are chained.
@@ -211,11 +212,15 @@ class Restored:
 
     Attributes:
       index, parallelism: which of how many subtasks it is.
+
+    Args:
+      dropped: state that isn't as its step keeps it now.
     """
 
-    def __init__(self, index: int, parallelism: int) -> None:
+    def __init__(self, index: int, parallelism: int, dropped: Iterable[Mismatch] = ()) -> None:
         self.index = index
         self.parallelism = parallelism
+        self._dropped = {(each.label, each.name) for each in dropped}
         self._chained: dict[tuple[str, str], list[Any]] = {}
         self._newest: dict[tuple[str, str], list[Any]] = {}
         # By label and part, what operations that aren't deterministic have emitted, by their place in the stage.
@@ -246,9 +251,19 @@ class Restored:
                     # The numbers in it are the part's own.
                     self._memories.setdefault(label, {}).setdefault(self._parts, []).extend(data)
                 elif is_mine and kind in CHAINED:
-                    self._chained.setdefault((label, kind), []).extend(data)
+                    self._chained.setdefault((label, kind), []).extend(self._kept(label, kind, data))
                 elif is_mine and is_newest:
                     self._newest.setdefault((label, kind), []).append(data)
+
+    def _kept(self, label: str, kind: str, records: Iterable[Any]) -> Iterable[Any]:
+        """Without what is dropped."""
+        if not self._dropped or kind not in (WINDOWS, STATE, TIMERS):
+            return records
+        if kind == WINDOWS:
+            return [] if (label, state_shapes.WINDOWS) in self._dropped else records
+        # Third come a cell's name, and a timer's.
+        prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER
+        return [record for record in records if (label, f"{prefix}{record[2]}") not in self._dropped]
 
     def _takes(self, kind: str, index: int, parallelism: int) -> bool:
         """Whether what belongs to no key is this subtask's."""

@@ -232,7 +232,7 @@ class CheckpointedAttempt(Attempt):
             part_name(id, n): {"subtask": id.index, "of": n, "labels": list(report.labels)}
             for id, report in parts.items()
         }
-        metadata: dict[str, Any] = {"parts": described}
+        metadata: dict[str, Any] = {"parts": described, "state": job.shapes}
         if self._ends is not None:
             metadata["ended"] = self._ends
         elif job._commits_at_end:

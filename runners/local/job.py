@@ -11,7 +11,7 @@ import logging
 import pickle
 import shutil
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore, fresh_token
+from ..execution.state_shapes import mismatches, shapes_of
 from .attempt import Attempt
 from .checkpointed_attempt import CheckpointedAttempt
 from .coordinator import CheckpointSettings
@@ -82,6 +83,7 @@ class Job:
 
     Attributes:
       state: one of `PipelineState`.
+      shapes: what the pipeline's steps keep.
       temporary: a directory that nobody knows to start again from, and that is removed if the run ends well.
     """
 
@@ -106,6 +108,7 @@ class Job:
         self._sleep = sleep
         self._token = token
         self._subtasks = ids_of(execution_graph)
+        self.shapes = shapes_of(execution_graph.plan)
         self._observations = Observations([task.label for task in execution_graph.tasks], clock())
         self._transactions = Transactions(
             execution_graph.plan,
@@ -359,6 +362,19 @@ class Job:
             raise CheckpointMismatchError(
                 f"{self._store.directory}: checkpoint {checkpoint.epoch} has state of {', '.join(map(repr, unknown))}, "
                 "which the pipeline doesn't have. Give the transforms the labels that they had, or say "
+                "--allow_dropped_state to go on without that state"
+            )
+        self._check_shapes(checkpoint, kept & known)
+
+    def _check_shapes(self, checkpoint: Checkpoint, labels: Collection[str]) -> None:
+        """Raises `CheckpointMismatchError` if these steps keep something else now than they did."""
+        assert self._store is not None
+        before = {label: kept for label, kept in checkpoint.metadata.get("state", {}).items() if label in labels}
+        changed = mismatches(before, self.shapes)
+        if changed and not self._settings.allow_dropped_state:
+            raise CheckpointMismatchError(
+                f"{self._store.directory}: checkpoint {checkpoint.epoch} has state of another kind than the pipeline "
+                f"keeps: {'; '.join(map(str, changed))}. Let these transforms keep what they kept, or say "
                 "--allow_dropped_state to go on without that state"
             )
 

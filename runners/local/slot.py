@@ -137,7 +137,7 @@ class Slot:
             restored = None
             if start.checkpoint is not None:
                 assert start.store is not None
-                restored = restored_from(start.store, start.checkpoint, id, self._graph.parallelism)
+                restored = restored_from(start.store, start.checkpoint, id, self._graph.parallelism, self._graph.plan)
             self.subtasks[id].start(restored)
 
     def _counting(self, id: SubtaskId) -> AbstractContextManager[None]:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...sdk.errors import SnapshotError
+from ..execution.fusion import Plan
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.snapshot_store import SnapshotStore
+from ..execution.state_shapes import mismatches, shapes_of
 from ..execution.task_snapshot import Chunk, Restored, chunks_of, labels_of, records_of
 from .commands import Acknowledged, Declined, Report
 from .forked_snapshots import ForkedSnapshots
@@ -181,9 +183,12 @@ def _copied(snapshot: Snapshot, chunks: list[Chunk]) -> Snapshot:
     return snapshot._replace(records=records_of(chunks), labels=labels_of(chunks), uncopied=None)
 
 
-def restored_from(store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int) -> Restored:
-    """What a checkpoint has for a subtask."""
-    restored = Restored(id.index, parallelism)
+def restored_from(
+    store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int, plan: Plan | None = None
+) -> Restored:
+    """What a checkpoint has for a subtask, but for what the pipeline doesn't keep as it was kept then."""
+    before = checkpoint.metadata.get("state", {})
+    restored = Restored(id.index, parallelism, () if plan is None else mismatches(before, shapes_of(plan)))
     for part in checkpoint.parts:
         written = checkpoint.metadata["parts"].get(part.name)
         if written is not None:
