@@ -15,7 +15,7 @@ TWO_PIPELINES = """
 import penstock as beam
 
 with beam.Pipeline() as p:
-    p | beam.Create(["a", "b", "b"]) | beam.combiners.Count.PerElement() | beam.Map(print)
+    p | beam.Create(["a", "b", "b"]) | beam.combiners.Count.PerElement()
 with beam.Pipeline() as p:
     p | beam.Create([1, 2, 3]) | beam.io.WriteToText("nothing is written here")
 """
@@ -152,3 +152,13 @@ def test_a_source_that_gives_something_else_each_time_is_named(tmp_path: pathlib
 
     assert 1 == ran.exit_code
     assert "It may be no failure: GenerateSequence/Read(SequenceSource) may give something else when" in ran.output
+
+
+def test_it_says_where_there_is_nothing_but_none_to_compare(tmp_path: pathlib.Path) -> None:
+    """What was printed could be wrong each time, and every seed would pass."""
+    file = tmp_path / "pipeline.py"
+    file.write_text(TWO_PIPELINES.replace("PerElement()", "PerElement() | beam.Map(print)"))
+    ran = CliRunner().invoke(simulate, [str(file), "--seeds=1"])
+
+    assert (0, 1) == (ran.exit_code, ran.output.count("all of it is None"))
+    assert "what comes of Map(print): all of it is None, so it is compared how many there are and when" in ran.output
