@@ -43,7 +43,6 @@ class DueWindows:
         self.is_behind = False
         self._table = table
         self._times = table.times
-        self._let_go = table.let_go
         self._extract = fold.extracted if fold.extracts else None
         self._clocks = clocks
         self._decisions = decisions
@@ -60,24 +59,24 @@ class DueWindows:
 
     def pass_event_times(self) -> None:
         """Look at the windows whose time the watermark has reached."""
-        watermark, due, look = self._clocks.watermark, self._times.event_times, self._look
+        watermark, due = self._clocks.watermark, self._times.event_times
         until = watermark if self._table.parked is None else self._back_until(EVENT_TIME, watermark)
         while (time := due.next()) is not None and time <= until:
             here = due.pop()
             for state in self._closed(here, time) if self._closes_at_once else here:
                 if state.event_time == time:
                     state.event_time = None
-                    look(state)
+                    self._look(state)
 
     def pass_processing_times(self) -> None:
         """Look at the windows whose time the clock has reached."""
-        now, due, look = self._clocks.processing_time, self._times.processing_times, self._look
+        now, due = self._clocks.processing_time, self._times.processing_times
         until = now if self._table.parked is None else self._back_until(PROCESSING_TIME, now)
         while (time := due.next()) is not None and time <= until:
             for state in due.pop():
                 if state.processing_time == time:
                     state.processing_time = None
-                    look(state)
+                    self._look(state)
 
     def _back_until(self, order: int, time: int) -> int:
         """Have the first of the windows come back that are due: up to when they can be looked at."""
@@ -143,7 +142,7 @@ class DueWindows:
         if decision.fires or (expired and state.has_new):
             self._panes.emit(state, expired)
         if expired:
-            self._let_go(state)
+            self._table.let_go(state)
             return
         state.decision = decision
         self._times.schedule(state)

@@ -81,11 +81,8 @@ class TriggeredWindows:
         self._touched: dict[WindowState, None] = {}
         self._merging = self.table.merging
         if self._merging is not None:
-            joined = JoinedWindows(self.table, fold, retracted, clocks, self._decisions, self._touched)
-            self._join, self._part = joined.join, joined.part
+            self._joined = JoinedWindows(self.table, fold, retracted, clocks, self._decisions, self._touched)
         self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes)
-        # These are called for each window.
-        self._emit, self._schedule = self._panes.emit, self._times.schedule
         self._new_keys: list[Any] = []
         self._late = Rows()
         self._pair: type | None = None
@@ -212,7 +209,7 @@ class TriggeredWindows:
             return None
         if sources:
             if len(sources) > 1 or sources[0].windows[0] != window:
-                self._join(sources, window, end, expiry)
+                self._joined.join(sources, window, end, expiry)
             return sources[0]
         state = WindowState(key, (window,), end, expiry, self._nothing(), self._decisions.start)
         self._new_keys.append(key)
@@ -223,7 +220,7 @@ class TriggeredWindows:
         stamp = for_element(self._combiner, window, micros, self._fold.windowing.window_fn)
         is_gone = state.accumulator.add(self._fn, window, value, stamp, sign)
         if is_gone and self._merging is not None:
-            for part in self._part(state):
+            for part in self._joined.part(state):
                 if self._stamps:
                     self._stamp(part, 0)
 
@@ -255,10 +252,10 @@ class TriggeredWindows:
                 last, end = state.decision, state.end
                 decision = decisions.after_bundle(last, end)
             if decision.fires:
-                self._emit(state, False)
+                self._panes.emit(state, False)
             if decision is not state.decision:
                 state.decision = decision
-                self._schedule(state)
+                self._times.schedule(state)
         touched.clear()
 
     def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int) -> None:
