@@ -60,6 +60,7 @@ class Injector:
       outputs: the PCollections that it makes; one.
       drained: whether it was told to stop as if the input had ended.
       polled: the partition that `poll` gave elements of last.
+      bundles: how often it gave any.
     """
 
     def __init__(self, step: Source, index: int, parallelism: int) -> None:
@@ -69,6 +70,7 @@ class Injector:
         (self.output,) = step.transform.outputs.values()
         self.drained = False
         self.polled: Any = None
+        self.bundles = 0
         source: Any = primitive.source
         if not isinstance(source, UnboundedSource):
             source = BoundedPartitions(source, parallelism)
@@ -132,6 +134,7 @@ class Injector:
             if bundle is not None and len(bundle):
                 self._next += i + 1
                 partition.is_heard = False
+                self.bundles += 1
                 self.polled = partition.partition
                 return bundle
             # What is over says nothing more, and where others may come nobody says it instead.

@@ -76,8 +76,9 @@ class SlotProcess:
         self._is_exact = 0 <= self._epoll < _FD_SETSIZE
         self._watched: dict[int, int] = {}
         self._is_over = False
-        # When there was something to do.
-        self._worked_at = 0
+        # How often sources have given something, and when they last did.
+        self._bundles = 0
+        self._read_at = 0
         # The unaligned barrier that is on its way.
         self._expected = -1
         self._slot: Slot | None = None
@@ -147,13 +148,19 @@ class SlotProcess:
         while not self._is_over:
             worked = slot.work()
             if worked:
-                self._worked_at = self._clock()
+                self._look_at_sources(slot)
             self._exchange(0 if worked else self._patience())
             if not worked:
                 slot.tick()
             if self._clock() >= news_at:
                 news_at = self._clock() + _NEWS
                 self._tell((None, slot.counted()))
+
+    def _look_at_sources(self, slot: Slot) -> None:
+        """Remember when they had something.  Watermarks alone, which may move by the clock, are no reason to hurry."""
+        bundles = sum(injector.bundles for subtask in slot.subtasks.values() for injector in subtask.injectors)
+        if bundles != self._bundles:
+            self._bundles, self._read_at = bundles, self._clock()
 
     def _patience(self) -> float:
         """How long to wait, in seconds, when there is nothing to do."""
@@ -162,7 +169,7 @@ class SlotProcess:
         if slot.is_writing or any(
             not injector.is_finished for subtask in slot.subtasks.values() for injector in subtask.injectors
         ):
-            return SOON if self._clock() - self._worked_at < MOMENT else IDLE
+            return SOON if self._clock() - self._read_at < MOMENT else IDLE
         due = slot.next_time()
         wait = _NEWS if due is None else max(0, min(_NEWS, due - self._clock()))
         return wait / 1_000_000

@@ -14,8 +14,8 @@ from .slot import Slot
 from .start import Start
 from .subtask import SubtaskId
 
-# How long to sleep, in seconds, when there is nothing to do, before sources are asked again; and how long while there
-# was something to do a moment ago, which is so many microseconds.
+# How long to sleep, in seconds, when there is nothing to do, before sources are asked again; and how long while they
+# had something a moment ago, which is so many microseconds.
 IDLE, SOON = 0.002, 0.0005
 MOMENT = 20_000
 

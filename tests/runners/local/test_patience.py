@@ -1,0 +1,65 @@
+"""How long a worker waits, when there is nothing to do, before it asks its sources again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from multiprocessing.connection import Pipe
+from typing import Any
+
+from subtasks_by_hand import graph_of
+
+import penstock as beam
+from penstock.runners.local.slot_process import SlotProcess
+from penstock.runners.local.start import Start
+from penstock.runners.local.workers import IDLE, MOMENT, SOON, ids_of
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
+from penstock.windowing import Timestamp
+
+# Processing time, in microseconds; and what waits to be read.
+now = [0]
+waiting: list[int] = []
+
+
+class Watched(UnboundedSource[int]):
+    """Its watermark is the clock."""
+
+    def partitions(self) -> Sequence[str]:
+        return ["all"]
+
+    def open(self, partition: str, offset: Any) -> UnboundedReader[int]:
+        return WatchedReader()
+
+
+class WatchedReader(UnboundedReader[int]):
+    def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
+        return Bundle([waiting.pop()], [now.micros]) if waiting else None
+
+    def offset(self) -> None:
+        return None
+
+    def watermark(self, now: Timestamp) -> int:
+        return now.micros
+
+
+def test_a_worker_hurries_when_its_sources_had_something_and_not_because_watermarks_move() -> None:
+    """Watermarks that are the clock's move all the time: a stream that had nothing was asked 2,000 times a second."""
+    graph = graph_of(lambda p: p | beam.io.Read(Watched()) | beam.Map(lambda n: (n, n)) | beam.Reshuffle(), 1)
+    ours, theirs = Pipe()
+    process = SlotProcess(graph, ids_of(graph), Start(None, None, "", "attempt"), {}, theirs, lambda: now[0], 0, 1)
+    slot = process._slot = process._make()
+    slot.start()
+
+    def turn(element: int | None) -> float:
+        """What a worker does in its loop, and how long it would wait then."""
+        now[0] += MOMENT
+        waiting.extend([] if element is None else [element])
+        slot.tick()
+        while slot.work():
+            process._look_at_sources(slot)
+        return process._patience()
+
+    assert [IDLE, IDLE, SOON, IDLE] == [turn(None), turn(None), turn(1), turn(None)]
+    slot.abandon()
+    ours.close()
+    theirs.close()
