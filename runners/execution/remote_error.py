@@ -24,6 +24,7 @@ class RemoteError(msgspec.Struct):
 
     Attributes:
       kind: its class, pickled; None if that can't be.
+      arguments: what it was made of, pickled, if it is ours.
       message: its text.
       frames: the user's part of its traceback, formatted.
     """
@@ -35,6 +36,7 @@ class RemoteError(msgspec.Struct):
     location: str | None
     is_users: bool
     frames: str
+    arguments: bytes | None = None
 
 
 class TaskFailedError(PenstockError):
@@ -65,6 +67,7 @@ def remote(error: Exception) -> RemoteError:
         location=getattr(error, "location", None),
         is_users=isinstance(error, UserCodeError),
         frames=frames,
+        arguments=_pickled(cause.args) if isinstance(cause, PenstockError) and cause is error else None,
     )
 
 
@@ -72,13 +75,24 @@ def local(remote: RemoteError) -> Exception:
     """The error that was raised in a worker, as if it had been raised here."""
     kind = _class(remote.kind)
     if not remote.is_users:
-        ours = kind(remote.message) if issubclass(kind, PenstockError) else PenstockError(remote.message)
+        ours = _made_again(kind, remote) if issubclass(kind, PenstockError) else PenstockError(remote.message)
         ours.transform = remote.transform
         return ours
     made = with_user_class(kind, remote.message)
     made.transform, made.element, made.location = remote.transform, remote.element, remote.location
     made.__cause__ = RemoteTraceback(remote.frames)
     return made
+
+
+def _made_again(kind: type[PenstockError], remote: RemoteError) -> PenstockError:
+    """One of ours: of its text, as most are, or of what else it was made of."""
+    try:
+        return kind(remote.message)
+    except TypeError:
+        try:
+            return kind(*cloudpickle.loads(remote.arguments or b""))
+        except Exception:  # whatever it asks for that can't be had here
+            return PenstockError(remote.message)
 
 
 class RemoteTraceback(Exception):
@@ -88,9 +102,9 @@ class RemoteTraceback(Exception):
         return "\n" + str(self.args[0])
 
 
-def _pickled(kind: type[BaseException]) -> bytes | None:
+def _pickled(what: object) -> bytes | None:
     try:
-        return cloudpickle.dumps(kind, protocol=5)  # type: ignore[no-any-return]
+        return cloudpickle.dumps(what, protocol=5)  # type: ignore[no-any-return]
     except Exception:  # whatever pickle raises for what it can't pickle
         return None
 
