@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -35,6 +36,7 @@ from .fenced_transactions import FencedTransactions, noted_layout
 from .fold import Folded, fold
 from .layout import SAVEPOINTS, Layout, begin_layout, remove_layout, staged_of, write_savepoint
 from .producer import GroupCommit
+from .slot import log_directory
 
 _logger = logging.getLogger(__name__)
 
@@ -224,6 +226,8 @@ class ProductionJob(Job):
             layout = noted_layout(disk, directory)
             if layout is not None:
                 before = layout.graph(self._wanted.plan, directory)
+                if not self._productions.allow_untrusted:
+                    self._check_who_wrote(before, layout.directory(directory))
                 weak = self._weak_labels(before)
                 if weak and layout.parallelism != self._wanted.parallelism:
                     raise CheckpointMismatchError(
@@ -241,6 +245,19 @@ class ProductionJob(Job):
             disk.write_atomically(path, b"{}")
         except OSError as error:
             raise SnapshotError(f"{path} can't be written: {error}") from error
+
+    def _check_who_wrote(self, before: ExecutionGraph, logs: str) -> None:
+        """Raises `UntrustedSnapshotError` if somebody else could have written what is pickled."""
+        disk = self._productions.disk
+        if disk.exists(self._ended_path):
+            trusted(disk, self._ended_path)
+        for id in ids_of(before):
+            own = log_directory(logs, id)
+            names = [name for name in disk.list(own) if name.startswith("productions-")]
+            for path in [own, *(f"{own}/{name}" for name in names)] if names else []:
+                # Who is still at work there may begin the log anew.
+                with suppress(FileNotFoundError):
+                    trusted(disk, path)
 
     def _weak_labels(self, execution_graph: ExecutionGraph) -> str:
         """The tasks that send what is in no log; none where nothing is sent."""

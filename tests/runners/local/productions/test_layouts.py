@@ -19,7 +19,7 @@ from penstock.runners.local.restarts import Restarts
 from penstock.runners.local.simulated_workers import SimulatedWorkers
 from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
 from penstock.runners.local.transactions import committing_often
-from penstock.sdk.errors import CheckpointMismatchError
+from penstock.sdk.errors import CheckpointMismatchError, UntrustedSnapshotError
 from penstock.sdk.runner import PipelineState
 
 Visit = Callable[[ProductionJob], object]
@@ -152,6 +152,17 @@ def test_other_steps_are_refused_with_another_number_of_subtasks_too(stream: Str
     with pytest.raises(CheckpointMismatchError, match=r"Sum.*and the pipeline has .*Total"):
         job_of(stream, 3, lambda job: None, label="Total").run()
     assert before == sorted(stream.checkpoints.rglob("*"))
+
+
+@pytest.mark.parametrize("pattern", ["productions/*-1", "productions/*-1/productions-*"])
+def test_a_log_that_others_could_have_written_is_refused(pattern: str, stream: Stream) -> None:
+    """It is pickled, as checkpoints are, whose every file is looked at too."""
+    stopped(stream, 2, 1)
+    path = next(stream.checkpoints.glob(pattern))
+    path.chmod(0o722)
+
+    with pytest.raises(UntrustedSnapshotError, match=f"{path}.* can be written by others"):
+        job_of(stream, 2, lambda job: None).run()
 
 
 def test_weak_productions_go_on_with_as_many_subtasks_as_they_had(stream: Stream) -> None:
