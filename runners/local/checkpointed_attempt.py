@@ -197,6 +197,8 @@ class CheckpointedAttempt(Attempt):
         transactions: tuple[str, ...] = ()
         if not job._commits_at_end or self._ends is not None:
             transactions = job._transactions.commit(staged)
+            # All have passed the barrier, and told of what they had staged before it.
+            job._transactions.close_before(self._transaction)
         self._coordinator.over(job._clock())
         self.progressed = True
         job.checkpoints_completed += 1

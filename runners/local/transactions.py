@@ -110,6 +110,16 @@ class Transactions:
         self._open = [transaction for transaction in self._open if transaction not in transactions]
         return tuple(transactions)
 
+    def close_before(self, transaction: str) -> None:
+        """Nobody writes any more in what began before this one, and what is still open of that is empty: remove it.
+
+        Where a sink fails, the next call tries again.  Who reads the names of what is open, before they are written
+        down the next time, removes it once more.
+        """
+        if transaction in self._open:
+            since = self._open.index(transaction)
+            self._open[:since] = [each for each in self._open[:since] if not self._is_removed(each)]
+
     def abort(self, but: Sequence[str] = ()) -> None:
         """Remove whatever was staged, but in these transactions; where a sink fails, the next call tries again."""
         self._open = [each for each in self._open if each in but or not self._is_removed(each)]

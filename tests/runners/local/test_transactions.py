@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.runners.local.simulated_graph import sinks_of, with_sinks
 from penstock.runners.local.simulated_sink import CollectingSink
 from penstock.runners.local.transactions import Transactions
 from penstock.sdk.errors import SnapshotError
+from penstock.sdk.options import PipelineOptions
 
 
 class RecordingSink(CollectingSink):
@@ -114,3 +116,52 @@ def test_damaged_names_of_open_transactions_are_named_and_gone_on_without(
     again = Transactions(plan_with(RecordingSink()), disk, "dir")
     again.recall()
     assert ("run-2",) == again.open
+
+
+def test_what_nothing_was_staged_in_is_removed_when_nobody_writes_in_it_any_more() -> None:
+    """The one that is written in stays open; where a sink can't remove one, the next call tries again."""
+    sink = RecordingSink()
+    transactions = Transactions(plan_with(sink), None, "")
+    for name in ("run-1", "run-2", "run-3"):
+        transactions.begin(name)
+    sink.fails_to_abort = True
+    transactions.close_before("run-2")
+    assert ("run-1", "run-2", "run-3") == transactions.open
+
+    sink.fails_to_abort = False
+    transactions.close_before("run-3")
+    assert ("run-3",) == transactions.open
+    assert [("abort", "run-1")] * 2 + [("abort", "run-2")] == sink.calls
+
+
+class CountingOpen(CollectingSink):
+    """Counts how many transactions are open at once, and how many there were.
+
+    Attributes:
+      most: how many there were at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prepared: set[str] = set()
+        self.over: set[str] = set()
+        self.most = 0
+
+    def prepare(self, transaction: str) -> None:
+        self.prepared.add(transaction)
+        self.most = max(self.most, len(self.prepared - self.over))
+
+    def abort(self, transaction: str) -> None:
+        self.over.add(transaction)
+
+
+def test_a_stream_that_writes_nothing_leaves_no_transactions_behind(tmp_path: Path) -> None:
+    """Or a sink would have a table, or a directory, for each checkpoint of an idle night."""
+    sink = CountingOpen()
+    flags = [f"--checkpoint_dir={tmp_path}", "--checkpoint_interval=0.01", "--parallelism=2", "--workers=1"]
+    with beam.Pipeline("local", options=PipelineOptions(flags)) as p:
+        numbers = p | beam.io.GenerateSequence(0, stop=60, elements_per_period=1, period=0.01)
+        _ = numbers | beam.Filter(lambda n: n < 0) | beam.io.Write(sink)
+
+    assert len(sink.prepared) > 5
+    assert sink.most <= 2
