@@ -93,6 +93,12 @@ class TableSink(Sink[Any]):
         if not isinstance(self.table, str) or not self.table:
             raise ValueError(f"{self.transform}: expected the name of a table, got {self.table!r}")
         if self.columns is not None:
+            for name in self.columns:
+                if not isinstance(name, str):
+                    raise TypeError(
+                        f"{self.transform}: expected columns as names, or as a mapping of names to types, got {name!r} "
+                        "among them"
+                    )
             if self.with_window:
                 # They come last, in this order.
                 self.columns = {n: t for n, t in self.columns.items() if n not in WINDOW_COLUMNS} | WINDOW_COLUMNS

@@ -198,3 +198,9 @@ def test_a_connection_by_url_has_the_password(postgresql):
     connection = SqlAlchemyUrl(postgresql.url, "here").connect()
     assert (1,) == connection.execute("SELECT 1").fetchone()
     connection.close()
+
+
+def test_columns_as_pairs_are_refused_in_words():
+    """They were an error of `str.join`."""
+    with pytest.raises(TypeError, match=r"WriteToSQLite: expected columns as names, or as a mapping .* got \('word', "):
+        beam.io.WriteToSQLite("out.db", "t", "word", [("word", str), ("n", int)])
