@@ -99,19 +99,21 @@ class UnboundedOnDriver:
     def _move(self, into: Gathered, now: Timestamp, active: Sequence[tuple[_Partition, UnboundedReader[Any]]]) -> None:
         holding = []
         for partition, reader in active:
+            watermark = checked_watermark(self._guarded(partial(reader.watermark, now)), self.label)
+            partition.watermark = known = max(partition.watermark, watermark)
+            # Where others may be found it is its last words that count, and not that it says nothing more.
             if self._guarded(reader.is_finished):
                 partition.is_finished = True
                 partition.watermark = MAX_MICROS
+            # Of partitions that are yet to be found nobody knows, also if this one is at the end of time.
+            is_over = known >= MAX_MICROS and self._source.discovery_interval is not None
+            if is_over or self._guarded(partial(reader.is_idle, now)):
                 continue
-            watermark = checked_watermark(self._guarded(partial(reader.watermark, now)), self.label)
-            partition.watermark = max(partition.watermark, watermark)
-            if self._guarded(partial(reader.is_idle, now)):
-                continue
-            holding.append(partition.watermark)
+            holding.append(known)
             watermarks = checked_watermarks(self._guarded(partial(reader.watermarks, now)), self.label)
             for share, micros in watermarks.items():
-                known = into.percentiles.get(share)
-                into.percentiles[share] = micros if known is None else min(known, micros)
+                least = into.percentiles.get(share)
+                into.percentiles[share] = micros if least is None else min(least, micros)
         if self.is_finished:
             self._watermark = MAX_MICROS
         elif holding:

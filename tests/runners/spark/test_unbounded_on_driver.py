@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from penstock.runners.spark.stream_on_driver import StreamSettings
 from penstock.runners.spark.unbounded_on_driver import Admission, UnboundedOnDriver
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.source import BoundedSource
+from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
+from penstock.windowing import GLOBAL_WINDOW, Timestamp
+from penstock.windowing.timestamp import MIN_MICROS
 
 
 class Nothing(BoundedSource[Any]):
@@ -26,6 +29,68 @@ class Nothing(BoundedSource[Any]):
 
     def read_bundles(self, split: Any) -> Iterator[Bundle]:
         yield from ()
+
+
+class Hourly(UnboundedSource[Any]):
+    """A partition for each hour, which is over when it has been read, and whose watermark is behind its element."""
+
+    discovery_interval = 1.0
+
+    def __init__(self) -> None:
+        self.hours = [1]
+
+    def __deepcopy__(self, memo: Any) -> Hourly:
+        return self
+
+    def partitions(self) -> Sequence[int]:
+        return self.hours
+
+    def open(self, partition: int, offset: int | None) -> UnboundedReader[Any]:
+        return HourReader(partition, offset or 0)
+
+
+class HourReader(UnboundedReader[Any]):
+    def __init__(self, hour: int, at: int) -> None:
+        self.hour = hour
+        self.at = at
+
+    def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
+        self.at = 1
+        return Bundle([self.hour], [self.hour], (GLOBAL_WINDOW,))
+
+    def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> int:
+        self.at = 1
+        return 1
+
+    def offset(self) -> int:
+        return self.at
+
+    def watermark(self, now: Timestamp) -> int:
+        return self.hour + self.at if self.at else MIN_MICROS
+
+    def is_finished(self) -> bool:
+        return self.at == 1
+
+
+def watermark_of(source: UnboundedOnDriver, now: int) -> int:
+    """That of the batch that would be planned then."""
+    gathered = Gathered(now * 1_000_000)
+    source.gather(gathered, Admission())
+    (watermark,) = gathered.watermarks.values()
+    return watermark
+
+
+def test_the_last_watermark_of_a_partition_counts_where_others_may_be_found() -> None:
+    """Or windows that were complete would wait for whatever is found next."""
+    hours = Hourly()
+    (step,) = graph_of(lambda p: p | beam.io.Read(hours)).tasks[0].sources
+    source = UnboundedOnDriver(step)
+
+    assert 2 == watermark_of(source, 0)
+    assert 2 == watermark_of(source, 2)
+    hours.hours.append(5)
+    assert 6 == watermark_of(source, 4)
+    source.close()
 
 
 def of_files(pattern: Path) -> UnboundedOnDriver:
