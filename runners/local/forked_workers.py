@@ -257,12 +257,12 @@ class ForkedWorkers(Workers):
                 os.kill(process.pid, signal.SIGKILL)
 
     def end(self) -> None:
+        self.kill()
         for process in self._processes:
-            with suppress(OSError):
-                os.kill(process.pid, signal.SIGKILL)
-        for process in self._processes:
-            process.join()
-            process.close()
+            # Of one that is closed already whoever was told so was interrupted.
+            with suppress(ValueError):
+                process.join()
+                process.close()
         for control in self._controls:
             control.close()
         self._processes, self._controls = [], []

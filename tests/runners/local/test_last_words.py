@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from multiprocessing.context import ForkProcess
 
 import pytest
 from running_program import wait_until
@@ -46,3 +47,28 @@ def test_an_error_is_heard_though_nobody_is_there_any_more_to_be_told_something(
 
     assert isinstance(report, Failed)
     assert "no table" in str(report.error)
+
+
+def test_who_was_interrupted_while_ending_them_may_end_them_again(
+    workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Ctrl-C used to end in an error of the processes that were closed by then."""
+    p = beam.Pipeline()
+    _ = p | beam.Create([1, 2]) | beam.Map(lambda n: n)
+    workers.start(cut(fuse(p.graph(), lambda _: False), 2), Start(None, None, "", "aa", has_script=True))
+    pids = list(workers.pids)
+    joined: list[int | None] = []
+    join = ForkProcess.join
+
+    def interrupted(process: ForkProcess, timeout: float | None = None) -> None:
+        join(process, timeout)
+        joined.append(process.pid)
+        if len(joined) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ForkProcess, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        workers.end()
+    workers.end()
+
+    assert [*pids, pids[1]] == joined
