@@ -288,9 +288,8 @@ class Subtask:
 
     def _poll(self) -> bool:
         if self._sources.poll(self._clock.now):
-            # Else whoever looks at what time makes due will, a moment later.
-            if self._sources.may_ask(self._clock.now):
-                self._moved()
+            # Else whoever looks at what time makes due will ask, a moment later.
+            self._moved(asks=self._sources.may_ask(self._clock.now))
             return True
         played = self._sources.play()
         if played is None:
@@ -323,9 +322,9 @@ class Subtask:
         """Have the sources wait, or go on."""
         self._sources.is_paused = is_paused
 
-    def _moved(self) -> None:
-        """Have watermarks and clocks take effect, here and further on."""
-        self._watermarks.take_effect(self._clock.now)
+    def _moved(self, asks: bool = True) -> None:
+        """Have watermarks and clocks take effect, here and further on; and what has come back in a loop go round."""
+        self._watermarks.take_effect(self._clock.now, asks)
         if not self._has_completed and self.is_complete():
             self._has_completed = True
             self._report(Completed())

@@ -93,10 +93,10 @@ class SubtaskWatermarks:
             self._tell(PercentileMoved(share, micros))
             self._execution.advance_percentile(share, micros)
 
-    def take_effect(self, now: int) -> None:
-        """Ask the sources how far they are, and have all that has moved take effect here and further on."""
+    def take_effect(self, now: int, asks: bool = True) -> None:
+        """Ask the sources how far they are, unless told not to, and have what has moved take effect here and further on."""
         execution = self._execution
-        for injector in self._sources.injectors:
+        for injector in self._sources.injectors if asks else ():
             micros = injector.watermark(now)
             execution.rest(injector.output, micros is None)
             if micros is not None:
