@@ -94,7 +94,7 @@ class SubtaskWatermarks:
             self._execution.advance_percentile(share, micros)
 
     def take_effect(self, now: int, asks: bool = True) -> None:
-        """Ask the sources how far they are, unless told not to, and have what has moved take effect here and further on."""
+        """Ask the sources how far they are, if that is wanted, and have what has moved take effect here and beyond."""
         execution = self._execution
         for injector in self._sources.injectors if asks else ():
             micros = injector.watermark(now)
