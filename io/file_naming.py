@@ -1,7 +1,12 @@
-"""How `WriteToFiles` names its files: functions of window, pane, shard and destination."""
+"""How `WriteToFiles` names its files: functions of window, pane, shard and destination.
+
+Destinations are data.  What would lead out of the output directory, or hide the file from readers, is quoted as in
+a URL; `urllib.parse.unquote` gives it back.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -10,6 +15,35 @@ from ..windowing import GlobalWindow
 
 # (window, pane, shard, shards, compression, destination) -> name
 FileNaming: TypeAlias = Callable[[Any, Any, int | None, int | None, str | None, Any], str]
+
+
+# Characters that no file's name has, or that a chained URL of fsspec is cut at.
+_NEVER = r"[\x00-\x1f\x7f\ud800-\udfff]|::"
+_OF_A_NAME = re.compile(rf"^\.|[/%]|{_NEVER}")
+# A dot that hides a file or leads upwards; a slash that doesn't stand between two names.
+_OUTSIDE = re.compile(rf"(?:^|(?<=/))[./]|/$|{_NEVER}")
+_OUTSIDE_OR_PERCENT = re.compile(f"%|{_OUTSIDE.pattern}")
+
+
+def quoted_name(text: str) -> str:
+    """Return `text` as one file's name that is neither hidden nor a path.
+
+    >>> quoted_name("cats"), quoted_name("../evil"), quoted_name(".hidden"), quoted_name("100%")
+    ('cats', '%2E.%2Fevil', '%2Ehidden', '100%25')
+    """
+    return _OF_A_NAME.sub(_percent, text)
+
+
+def path_inside(name: str) -> str:
+    """Return `name` if it is a plain path below a directory, and else a quoted form that is one.
+
+    Subdirectories are kept.  Dots that begin a name, slashes that begin or end the path and control characters are
+    quoted, and in such a path percent signs, too.
+
+    >>> path_inside("2026/01/50%.txt"), path_inside("../50%"), path_inside("/etc/motd")
+    ('2026/01/50%.txt', '%2E./50%25', '%2Fetc/motd')
+    """
+    return _OUTSIDE_OR_PERCENT.sub(_percent, name) if _OUTSIDE.search(name) else name
 
 
 def default_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
@@ -30,15 +64,17 @@ def default_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
 
 
 def destination_prefix_naming(suffix: str | None = None) -> FileNaming:
-    """The same, with the destination as the prefix.
+    """Names as of `default_file_naming`, with the destination as the prefix, quoted by `quoted_name`.
 
     >>> from penstock.windowing import GlobalWindow
     >>> destination_prefix_naming(".txt")(GlobalWindow(), None, 0, 1, None, "cats")
     'cats-00000-of-00001.txt'
+    >>> destination_prefix_naming(".txt")(GlobalWindow(), None, 0, 1, None, "cats/and/dogs")
+    'cats%2Fand%2Fdogs-00000-of-00001.txt'
     """
 
     def name(window: Any, pane: Any, shard: int | None, shards: int | None, compression: Any, destination: Any) -> str:
-        return _name(str(destination), suffix, window, pane, shard, shards, compression)
+        return _name(quoted_name(str(destination)), suffix, window, pane, shard, shards, compression)
 
     return name
 
@@ -69,6 +105,10 @@ def _name(prefix: str, suffix: str | None, window: Any, pane: Any, shard: Any, s
     if shards is not None:
         parts.append(f"of-{shards:05d}")
     return "-".join(parts) + (suffix or "") + (f".{compression}" if compression else "")
+
+
+def _percent(run: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in run[0].encode("utf-8", "surrogatepass"))
 
 
 def _is_global(window: Any) -> bool:

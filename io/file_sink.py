@@ -89,6 +89,9 @@ class FileSink(Sink[Any]):
 
     def _check(self) -> None:
         CompressionTypes.resolve(self.compression_type, self.file_name_suffix)
+        for part in (self.file_path_prefix, self.shard_name_template, self.file_name_suffix):
+            if "\0" in part:
+                raise ValueError(f"{self.transform}: no file's name can have a NUL in it, as {part!r} has")
         if self.num_shards < 0:
             raise ValueError(f"{self.transform}: num_shards must be 0 or more, got {self.num_shards}")
         if self.num_shards > 1 and not tells_shards_apart(self.shard_name_template):
@@ -137,6 +140,9 @@ class FileSink(Sink[Any]):
             else [(None, None, bundle.values)]
         )
 
+    def check_group(self, transaction: str, group: Any) -> None:
+        """Raise `SinkError` if the files of a group can't be published, before one is staged."""
+
     @contextmanager
     def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
         """A writer of records into a new file, which is complete when the block is left."""
@@ -160,6 +166,8 @@ class FileSink(Sink[Any]):
         directory = self.staging_directory(transaction)
         fs = self.file_system
         with self.naming_the_output("can't be written to"):
+            for name in (split_path(directory)[1], split_path(self.final_path(transaction, 0, 1))[1]):
+                fs.check_names(split_path(directory)[0], name)
             fs.mkdirs(directory)
             # An object store has no directories: this is what shows that it can be written to.
             fs.create(join_path(directory, "prepared")).close()
@@ -173,7 +181,7 @@ class FileSink(Sink[Any]):
         return sink
 
     def open_writer(self, transaction: str, unit: str) -> FileSinkWriter:
-        return FileSinkWriter(self, self.staging_directory(transaction), unit)
+        return FileSinkWriter(self, transaction, unit)
 
     def commit(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> None:
         directory = self.staging_directory(transaction)

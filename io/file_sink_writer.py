@@ -40,9 +40,10 @@ class FileSinkWriter(SinkWriter[Any]):
     There is one open file for each shard and group that the elements are of.
     """
 
-    def __init__(self, sink: FileSink, directory: str, unit: str) -> None:
+    def __init__(self, sink: FileSink, transaction: str, unit: str) -> None:
         self._sink = sink
-        self._directory = directory
+        self._transaction = transaction
+        self._directory = sink.staging_directory(transaction)
         self._unit = quote(unit, safe="")
         self._open: dict[tuple[int | None, Any], _OpenFile] = {}
         self._finished: list[StagedFile] = []
@@ -89,6 +90,7 @@ class FileSinkWriter(SinkWriter[Any]):
     def _begun(self, group: Any) -> _OpenFile:
         if len(self._open) == self._sink.max_open_files:
             self._finish(next(iter(self._open)))
+        self._sink.check_group(self._transaction, group)
         name = f"{self._unit}-{len(self._names)}"
         self._names.append(name)
         with self._naming_the_sink():

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -103,6 +104,13 @@ class FileSystem(ABC):
     def is_directory(self, path: str) -> bool:
         """Whether there is a directory of this name."""
 
+    def real_path(self, path: str) -> str:
+        """The path without symbolic links, where the file system has such."""
+        return path
+
+    def check_names(self, directory: str, path: str) -> None:
+        """Raise `OSError` if a name in `path`, which is below `directory`, is none that the file system can give."""
+
     @abstractmethod
     def mkdirs(self, path: str) -> None:
         """Make a directory and those above it; fine if it is there already."""
@@ -162,6 +170,15 @@ class LocalFileSystem(FileSystem):
 
     def is_directory(self, path: str) -> bool:
         return os.path.isdir(_local(path))
+
+    def real_path(self, path: str) -> str:
+        return os.path.realpath(_local(path))
+
+    def check_names(self, directory: str, path: str) -> None:
+        for name in path.split("/"):
+            # The limit is the file system's: it alone knows how long a name may be.
+            with suppress(FileNotFoundError):
+                os.lstat(os.path.join(_local(directory), name))
 
     def mkdirs(self, path: str) -> None:
         os.makedirs(_local(path) or ".", exist_ok=True)

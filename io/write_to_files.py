@@ -19,10 +19,10 @@ from ..transforms.pardo import ParDo
 from ..transforms.write import Write as WriteAsIs
 from .commit_plan import Renaming
 from .file_format import RecordWriter
-from .file_naming import FileNaming, default_file_naming, destination_prefix_naming
+from .file_naming import FileNaming, default_file_naming, destination_prefix_naming, path_inside
 from .file_sink import FileSink
 from .file_sink_writer import StagedFile
-from .filesystem import AnyPath, join_path, path_string
+from .filesystem import AnyPath, join_path, path_string, split_path
 from .write import AssignShards
 
 
@@ -59,8 +59,9 @@ class WriteToFiles(PTransform):
     """Elements into files whose names depend on destination, window, pane and shard.
 
     Args:
-      path: the directory.
-      file_naming: see `file_naming`.
+      path: the directory.  No file is made outside it.
+      file_naming: see `file_naming`.  A name may have subdirectories in it, as in '2026/01/out.txt'.  A name that
+        leads out of the directory, or that readers would skip, is quoted as in a URL.
       destination: a function from an element to its destination; None for one of all.
       sink: a `RecordSink`, a class of them, or a function from a destination to one;
         None for `TextSink`.
@@ -136,7 +137,7 @@ class DestinationSink(FileSink):
         max_open_files: int,
     ) -> None:
         super().__init__(join_path(directory, "files"), sharded=sharded, skip_if_empty=True, transform="WriteToFiles")
-        self.directory = directory
+        self.directory = split_path(self.file_path_prefix)[0]
         self.file_naming = file_naming
         self.destination = destination
         self.record_sink = record_sink
@@ -158,6 +159,10 @@ class DestinationSink(FileSink):
         for group, values in parts.items():
             yield None, group, values
 
+    def check_group(self, transaction: str, group: Any) -> None:
+        destination, window, pane = group
+        self._final(transaction, window, pane, 0, 1, destination)
+
     @contextmanager
     def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
         destination, _window, _pane = group
@@ -174,17 +179,41 @@ class DestinationSink(FileSink):
         plan: dict[str, Renaming] = {}
         for (destination, window, pane), members in groups.items():
             for i, file in enumerate(sorted(members, key=lambda file: file.shard or 0)):
-                name = self.file_naming(window, pane, i, len(members), None, destination)
-                if self.name_by_transaction:
-                    name = f"{quote(transaction, safe='')}-{name}"
-                final = join_path(self.directory, name)
+                final = self._final(transaction, window, pane, i, len(members), destination)
                 if final in plan:
+                    name = final[len(join_path(self.directory, "")) :]
                     raise SinkError(
                         f"{self.transform}: file_naming gives {name!r} to more than one file; "
                         "make the destination, the window, the pane and the shard part of the name"
                     )
                 plan[final] = Renaming(file.name, final, file.size)
         return list(plan.values())
+
+    def _final(self, transaction: str, window: Any, pane: Any, shard: int, shards: int, destination: Any) -> str:
+        """The path that a file is published under; `SinkError` if there can be none."""
+        given = self.file_naming(window, pane, shard, shards, None, destination)
+        if not isinstance(given, str) or not given:
+            raise SinkError(
+                f"{self.transform}: file_naming gives {given!r} for the destination {destination!r}, expected a name"
+            )
+        name = path_inside(given)
+        if self.name_by_transaction:
+            name = f"{quote(transaction, safe='')}-{name}"
+        final = join_path(self.directory, name)
+        with self.naming_the_output(f"can't have a file {name!r}, which file_naming gives for {destination!r}"):
+            self.file_system.check_names(self.directory, name)
+        above = split_path(final)[0]
+        if above != self.directory:
+            self._check_that_it_is_inside(above, given)
+        return final
+
+    def _check_that_it_is_inside(self, path: str, given: str) -> None:
+        top, found = self.file_system.real_path(self.directory), self.file_system.real_path(path)
+        if found != top and not found.startswith(join_path(top, "")):
+            raise SinkError(
+                f"{self.transform}: file_naming gives {given!r}, but {path!r} leads out of {self.directory!r} by a "
+                f"symbolic link, to {found!r}. Remove the link, or write to where it leads"
+            )
 
 
 class _SinkAsWriter(RecordWriter):
