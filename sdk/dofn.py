@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -254,15 +255,91 @@ class FilterDoFn(CallableDoFn):
 class MapTupleDoFn(MapDoFn):
     """Like MapDoFn, with the element's items as the function's arguments."""
 
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__(fn)
+        self.unpacked = taking_items(fn)
+
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
-        return (self.fn(*element, *args, **kwargs),)
+        return (self.unpacked(*element, *args, **kwargs),)
 
 
 class FlatMapTupleDoFn(FlatMapDoFn):
     """Like FlatMapDoFn, with the element's items as the function's arguments."""
 
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__(fn)
+        self.unpacked = taking_items(fn)
+
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
-        return self.fn(*element, *args, **kwargs)  # type: ignore[no-any-return]
+        return self.unpacked(*element, *args, **kwargs)  # type: ignore[no-any-return]
+
+
+def taking_items(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `fn`, or a function that calls it, for an element's items and the arguments given to the ParDo.
+
+    The result takes items and arguments by position, markers by name.  Where a marker stands before
+    an ordinary parameter, the values skip the marker.
+
+    >>> def joined(a, window=DoFn.WindowParam, b=None): return a, window, b
+    >>> taking_items(joined)(1, 2, window="w")
+    (1, 'w', 2)
+    """
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):  # a built-in that doesn't say
+        return fn
+    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    first = next((i for i, p in enumerate(by_position) if isinstance(p.default, DoFnParam)), len(by_position))
+    behind = tuple(p.name for p in by_position[first:] if not isinstance(p.default, DoFnParam))
+    return _SkippingMarkers(fn, first, behind) if behind else fn
+
+
+class _SkippingMarkers:
+    """Calls a function with values by position: those for parameters behind the first marker by name."""
+
+    def __init__(self, fn: Callable[..., Any], first: int, behind: tuple[str, ...]) -> None:
+        self.fn = fn
+        self.first = first
+        self.behind = behind
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        names = [name for name in self.behind if name not in named]
+        rest = values[self.first :]
+        if len(rest) > len(names):
+            raise TypeError(
+                f"{label_of(self.fn)}() takes at most {self.first + len(names)} items and arguments, got {len(values)}"
+            )
+        return self.fn(*values[: self.first], **dict(zip(names, rest, strict=False)), **named)
+
+
+class WrappingDoFn(DoFn):
+    """A DoFn around another one, `fn`, whose states, timers, and methods for them are its own."""
+
+    def __init__(self, fn: DoFn) -> None:
+        self.fn = fn
+        self.deterministic = fn.deterministic  # type: ignore[misc]
+        self.retracts = fn.retracts  # type: ignore[misc]
+
+    def __getattr__(self, name: str) -> Any:
+        # Asked for what the wrapper doesn't have: the methods that timers and windows call.
+        if name.startswith("__") or "fn" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+    def default_label(self) -> str:
+        return self.fn.default_label()
+
+    def setup(self) -> None:
+        self.fn.setup()
+
+    def start_bundle(self) -> None:
+        self.fn.start_bundle()
+
+    def finish_bundle(self) -> Iterable[Any] | None:
+        return self.fn.finish_bundle()
+
+    def teardown(self) -> None:
+        self.fn.teardown()
 
 
 class TimestampDoFn(CallableDoFn):

@@ -69,6 +69,11 @@ def user_function(fn: DoFn) -> Callable[..., Any]:
     return fn.fn if isinstance(fn, CallableDoFn) else fn.process
 
 
+def called_function(fn: DoFn) -> Callable[..., Any]:
+    """The function that is called with the arguments that `bind` gives."""
+    return fn.unpacked if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else user_function(fn)
+
+
 def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str) -> tuple[Argument, ...]:
     """The arguments that the user's function is called with, in order.
 

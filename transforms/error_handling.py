@@ -12,12 +12,14 @@ from typing import Any
 
 from ..sdk import typehints
 from ..sdk.arithmetic_combine_fns import CountCombineFn
-from ..sdk.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn
+from ..sdk.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, WrappingDoFn
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.process_signature import check_signature, user_function
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
+from ..sdk.retracted import Retracted
 from ..sdk.side_inputs import AsSingleton
+from ..sdk.splittable import splittable_signature
 from ..sdk.tagged_output import TaggedOutput
 from .assign_windows import WindowInto
 from .combine import CombineGlobally
@@ -30,7 +32,8 @@ _logger = logging.getLogger(__name__)
 class ExceptionHandling(PTransform):
     """What `ParDo(...).with_exception_handling()` makes: two outputs, `good` and `bad`.
 
-    A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.
+    A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.  A DoFn may keep state and
+    set timers: an exception of `process` makes a dead letter, one of a timer's or a window's method fails the pipeline.
 
     Args:
       main_tag: what to call the output of what went well.
@@ -95,6 +98,11 @@ class ExceptionHandling(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple | PCollection[Any]:
         pardo, label = self.pardo, pcoll.pipeline.full_label
+        if splittable_signature(pardo.fn, label) is not None:
+            raise UnsupportedError(
+                f"{label}: a splittable DoFn can't have its exceptions handled, for its element is worked on in parts; "
+                "catch them in its process, and yield a TaggedOutput to a step after it"
+            )
         check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
         guarded = ParDo(
             _GuardedDoFn(pardo.fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),
@@ -143,7 +151,7 @@ class _Count(PTransform):
         return pcoll | "Count" >> CombineGlobally(CountCombineFn()).without_defaults()  # type: ignore[no-any-return]
 
 
-class _GuardedDoFn(DoFn):
+class _GuardedDoFn(WrappingDoFn):
     """A DoFn whose exceptions become dead letters."""
 
     def __init__(
@@ -154,50 +162,42 @@ class _GuardedDoFn(DoFn):
         partial: bool,
         on_failure_callback: Callable[[BaseException, Any], None] | None,
     ) -> None:
-        self.fn = fn
+        super().__init__(fn)
         self.dead_letter_tag = dead_letter_tag
         self.exc_class = exc_class
         self.partial = partial
         self.on_failure_callback = on_failure_callback
-        self.deterministic = fn.deterministic  # type: ignore[misc]
-
-    def default_label(self) -> str:
-        return self.fn.default_label()
-
-    def setup(self) -> None:
-        self.fn.setup()
-
-    def start_bundle(self) -> None:
-        self.fn.start_bundle()
-
-    def finish_bundle(self) -> Iterable[Any] | None:
-        return self.fn.finish_bundle()
-
-    def teardown(self) -> None:
-        self.fn.teardown()
 
     # A function that asks for what the guarded one asks for, and is made anew in each worker.
     @cached_property
     def process(self) -> Any:
         parameters = _parameters(self.fn)
         element = next(p for p in parameters if p.default is DoFn.ElementParam or not isinstance(p.default, DoFnParam))
-        position = parameters.index(element)
+        sign = next((p for p in parameters if p.default is DoFn.SignParam), None)
         fn, exc_class = self.fn, self.exc_class
 
-        def element_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return args[position] if position < len(args) else kwargs.get(element.name)
+        def given(parameter: inspect.Parameter, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            position = parameters.index(parameter)
+            return kwargs[parameter.name] if parameter.name in kwargs else args[position]
+
+        def dead_letter(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaggedOutput:
+            letter: Any = self._dead_letter(error, given(element, args, kwargs))
+            # A function that sees signs says which of its outputs take something back; it said nothing of this one.
+            if sign is not None and given(sign, args, kwargs) < 0:
+                letter = Retracted(letter)
+            return TaggedOutput(self.dead_letter_tag, letter)
 
         def all_or_nothing(*args: Any, **kwargs: Any) -> Iterable[Any]:
             try:
                 return list(fn.process(*args, **kwargs) or ())
             except exc_class as error:
-                return (self._dead_letter(error, element_in(args, kwargs)),)
+                return (dead_letter(error, args, kwargs),)
 
         def some_or_all(*args: Any, **kwargs: Any) -> Iterable[Any]:
             try:
                 yield from fn.process(*args, **kwargs) or ()
             except exc_class as error:
-                yield self._dead_letter(error, element_in(args, kwargs))
+                yield dead_letter(error, args, kwargs)
 
         guarded: Any = some_or_all if self.partial else all_or_nothing
         guarded.__signature__ = inspect.Signature(parameters)
@@ -206,14 +206,14 @@ class _GuardedDoFn(DoFn):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "process"}
 
-    def _dead_letter(self, error: BaseException, element: Any) -> TaggedOutput:
+    def _dead_letter(self, error: BaseException, element: Any) -> tuple[Any, tuple[type, str, list[str]]]:
         if self.on_failure_callback is not None:
             try:
                 self.on_failure_callback(error, element)
             except Exception as failure:
                 _logger.warning("on_failure_callback failed: %r", failure)
         lines = traceback.format_exception(type(error), error, _without_ours(error.__traceback__))
-        return TaggedOutput(self.dead_letter_tag, (element, (type(error), repr(error), lines)))
+        return element, (type(error), repr(error), lines)
 
 
 def _parameters(fn: DoFn) -> list[inspect.Parameter]:

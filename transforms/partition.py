@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
-from ..sdk.dofn import DoFn, label_of
+from ..sdk.dofn import DoFn, DoFnParam, label_of
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.tagged_output import TaggedOutput
@@ -82,17 +84,39 @@ class _PartitionDoFn(DoFn):
         self.n = n
         self.label = label
 
-    def setup(self) -> None:
-        self.partition_for = self.fn.partition_for if isinstance(self.fn, PartitionFn) else self.fn
+    # A function that asks for what the user's asks for, `n` excepted, and is made anew in each worker.
+    @cached_property
+    def process(self) -> Any:
+        n, label = self.n, self.label
+        partition_for = self.fn.partition_for if isinstance(self.fn, PartitionFn) else self.fn
 
-    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
-        index = self.partition_for(element, self.n, *args, **kwargs)
-        # An exact int is by far the most common answer, and the quickest to know.
-        if (type(index) is not int and not _is_whole(index)) or not 0 <= index < self.n:
-            raise ValueError(
-                f"{self.label}: the partition function gave {index!r}, expected an int from 0 to {self.n - 1}"
-            )
-        return (TaggedOutput(str(int(index)), element),)
+        def process(element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+            index = partition_for(element, n, *args, **kwargs)
+            # An exact int is by far the most common answer, and the quickest to know.
+            if (type(index) is not int and not _is_whole(index)) or not 0 <= index < n:
+                raise ValueError(f"{label}: the partition function gave {index!r}, expected an int from 0 to {n - 1}")
+            return (TaggedOutput(str(int(index)), element),)
+
+        process.__qualname__ = label_of(partition_for)
+        parameters = _parameters(partition_for)
+        if parameters is not None:
+            process.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return process
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "process"}
+
+
+def _parameters(partition_for: Callable[..., int]) -> list[inspect.Parameter] | None:
+    """The parameters of a partition function without its second, the number of partitions; None if it doesn't say."""
+    try:
+        parameters = list(inspect.signature(partition_for).parameters.values())
+    except (TypeError, ValueError):  # a built-in
+        return None
+    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(by_position) < 2 or any(isinstance(p.default, DoFnParam) for p in by_position[:2]):
+        return None
+    return [p for p in parameters if p is not by_position[1]]
 
 
 def _is_whole(number: Any) -> bool:

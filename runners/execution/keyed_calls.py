@@ -6,11 +6,12 @@ the window and so on are made for each call, and only those that are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...sdk import graph
 from ...sdk.process_signature import Argument
+from ...sdk.userstate.state_spec import StateSpec
 from ...sdk.userstate.timer import RuntimeTimer
 from ...sdk.windowed_value import WindowedValue
 from ...windowing.timestamp import Timestamp
@@ -38,11 +39,13 @@ def generated_call(
     windowed_views: frozenset[int],
     state: KeyedState,
     by_bundle: dict[str, Any],
+    specs: Mapping[int, StateSpec],
 ) -> Callable[..., Any]:
     """A function `call(e, k, w, t, p, s, tag, setter)` for a method.
 
     `by_bundle` has the arguments that may change from bundle to bundle, by name, as
-    `StageExecutor.bundle_arguments` gives them.
+    `StageExecutor.bundle_arguments` gives them; `specs` the worker's own specs of states, by the identity of
+    those that the method's markers name.
     """
     names: dict[str, Any] = {
         "method": method,
@@ -59,8 +62,9 @@ def generated_call(
         if marker is not None and marker.name in _BY_MARKER:
             code = _BY_MARKER[marker.name]
         elif marker is not None and marker.name == "StateParam":
-            names[f"spec{j}"] = marker.state_spec
-            names[f"state{j}"] = marker.state_spec.runtime
+            spec = specs[id(marker.state_spec)]
+            names[f"spec{j}"] = spec
+            names[f"state{j}"] = spec.runtime
             code = f"state{j}(spec{j}, state, w, k)"
         elif marker is not None and marker.name == "TimerParam":
             code = f"RuntimeTimer({marker.timer_spec.name!r}, setter)"

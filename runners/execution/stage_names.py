@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...sdk.process_signature import user_function
+from ...sdk.process_signature import called_function
 from ...sdk.windowed_value import SPECIAL_TYPES, WindowedValue
 from ...windowing import TimestampedValue, WindowFn, checked_windows
 from ...windowing.timestamp import Timestamp, micros_of
@@ -24,7 +24,7 @@ def names_of(i: int, operation: Operation) -> Mapping[str, Any]:
     if isinstance(operation, WindowOperation):
         return _window_names(i, operation.window_fn)
     arguments = {f"a{i}_{j}": argument.value for j, argument in enumerate(operation.arguments)}
-    return {f"f{i}": user_function(operation.fn), **arguments}
+    return {f"f{i}": called_function(operation.fn), **arguments}
 
 
 def names_of_fold(fold: Fold) -> Mapping[str, Any]:

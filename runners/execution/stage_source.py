@@ -274,7 +274,9 @@ class _Generator:
         for j, argument in enumerate(operation.arguments):
             name = f"a{i}_{j}"
             if argument.marker is not None and argument.marker.name in by_marker:
-                code = by_marker[argument.marker.name]
+                # Items are unpacked only in their place in front.
+                named_element = argument.keyword and argument.marker.name == "ElementParam"
+                code = value if named_element else by_marker[argument.marker.name]
             elif argument.marker is not None:
                 self.out.before_loop(f"{name} = B['{name}']")
                 code = name

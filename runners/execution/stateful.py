@@ -109,17 +109,34 @@ class StatefulExecutor(StageExecutor):
         self.state_names = [*(spec.name for spec in signature.states), _SEEN]
         self._by_bundle: dict[str, Any] = {}
         views, state = operation.windowed_views, self.state
-        self._process = generated_call(fn.process, operation.arguments, views, state, self._by_bundle)
+        specs = {id(spec): spec.for_worker() for spec in signature.states}
+        self._specs = tuple(specs.values())
+        self._process = generated_call(fn.process, operation.arguments, views, state, self._by_bundle, specs)
         self._sets_timers = asks_for_timers(operation.arguments)
         self._on_timer: dict[str, Call] = {}
         for family, name in signature.on_timer.items():
             arguments = bind_callback(fn, name, self.label)
-            self._on_timer[family] = generated_call(getattr(fn, name), arguments, frozenset(), state, {})
+            self._on_timer[family] = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs)
         self._on_expiry: Call | None = None
         if signature.on_window_expiration is not None:
             name = signature.on_window_expiration
             arguments = bind_callback(fn, name, self.label, is_expiry=True)
-            self._on_expiry = generated_call(getattr(fn, name), arguments, frozenset(), state, {})
+            self._on_expiry = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs)
+
+    # Lifecycle
+
+    def setup(self) -> None:
+        """Set up the DoFn, and the combiners of its states."""
+        super().setup()
+        for spec in self._specs:
+            self._guarded(self.label, spec.setup)
+
+    def teardown(self) -> None:
+        """Tear down what was set up."""
+        if self._is_set_up:
+            for spec in self._specs:
+                self._guarded(self.label, spec.teardown)
+        super().teardown()
 
     # Elements
 

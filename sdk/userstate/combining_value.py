@@ -85,6 +85,18 @@ class CombiningValueStateSpec(StateSpec):
         super().__init__(name, coder)
         self.combine_fn: CombineFn[Any, Any, Any] = CombineFn.maybe_from_callable(combine_fn)
 
+    def for_worker(self) -> CombiningValueStateSpec:
+        """Return a copy with a combiner of its own: workers of one process share the DoFn's class and its specs."""
+        spec = copy(self)
+        spec.combine_fn = deepcopy(self.combine_fn)
+        return spec
+
+    def setup(self) -> None:
+        self.combine_fn.setup()
+
+    def teardown(self) -> None:
+        self.combine_fn.teardown()
+
     def new_accumulator(self) -> Accumulator:
         """An accumulator of nothing."""
         return Accumulator(self.combine_fn.create_accumulator())

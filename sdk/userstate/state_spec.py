@@ -75,5 +75,15 @@ class StateSpec:
         """The state of one key and window."""
         return self.runtime(self, store, namespace, key)
 
+    def for_worker(self) -> StateSpec:
+        """The spec for one worker alone: itself, unless it holds what has to be set up."""
+        return self
+
+    def setup(self) -> None:
+        """Called once in each worker, before the state is used."""
+
+    def teardown(self) -> None:
+        """Called once in each worker, when it is done."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"

@@ -121,8 +121,10 @@ def _check_names(dofn: DoFn, what: str, specs: tuple[Any, ...]) -> None:
 
 
 def _methods(dofn: DoFn) -> Iterator[tuple[str, Callable[..., Any]]]:
-    from ..dofn import DoFn
+    from ..dofn import DoFn, WrappingDoFn
 
+    while isinstance(dofn, WrappingDoFn):
+        dofn = dofn.fn
     base = vars(DoFn)
     names = dict.fromkeys(name for kind in reversed(type(dofn).__mro__) for name in vars(kind))
     for name in names:

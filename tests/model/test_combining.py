@@ -11,6 +11,7 @@ from checks import check
 
 import penstock as beam
 from penstock.sdk.side_inputs import AsSingleton
+from penstock.sdk.userstate import CombiningValueStateSpec, on_window_expiration
 from penstock.testing import TestPipeline, TestWindowedValue, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import FixedWindows, IntervalWindow, Sessions, SlidingWindows, TimestampedValue
@@ -211,7 +212,21 @@ class Recorded(beam.CombineFn):
         (self.directory / f"teardown {id(self)}").touch()
 
 
-@pytest.mark.parametrize("how", ["per key", "globally", "fanout", "values", "nothing"])
+def totals_by(fn: beam.CombineFn[int, int, int]) -> beam.DoFn:
+    spec = CombiningValueStateSpec("total", fn)
+
+    class Totals(beam.DoFn):
+        def process(self, element: Any, total: Any = beam.DoFn.StateParam(spec)) -> None:
+            total.add(element[1])
+
+        @on_window_expiration
+        def give(self, key: Any = beam.DoFn.KeyParam, total: Any = beam.DoFn.StateParam(spec)) -> Any:
+            yield key, total.read()
+
+    return Totals()
+
+
+@pytest.mark.parametrize("how", ["per key", "globally", "fanout", "values", "state", "nothing"])
 def test_a_combiner_is_set_up_before_and_torn_down_after(pipeline: Any, tmp_path: pathlib.Path, how: str) -> None:
     """In every worker, however it is used."""
     fn = Recorded(tmp_path)
@@ -221,6 +236,8 @@ def test_a_combiner_is_set_up_before_and_torn_down_after(pipeline: Any, tmp_path
             check([("a", 9), ("b", 2)], pairs | beam.CombinePerKey(fn))
         elif how == "fanout":
             check([("a", 9), ("b", 2)], pairs | beam.CombinePerKey(fn).with_hot_key_fanout(2))
+        elif how == "state":
+            check([("a", 9), ("b", 2)], pairs | beam.ParDo(totals_by(fn)))
         elif how == "values":
             check([("a", 9), ("b", 2)], pairs | beam.GroupByKey() | beam.CombineValues(fn))
         else:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from checks import check
 
 import penstock as beam
@@ -283,3 +284,37 @@ def test_side_inputs_stand_among_the_other_arguments(pipeline: Any) -> None:
             p | beam.Create([TimestampedValue("a", 0)]) | beam.ParDo(Join(), AsList(words), "-", end=AsSingleton(end))
         )
         check(["a-x-y!0"], joined)
+
+
+def all_given(a: Any, window: Any = beam.DoFn.WindowParam, b: Any = None, side: Any = None) -> Any:
+    return [(a, b, side, type(window).__name__)]
+
+
+@pytest.mark.parametrize(
+    ("transform", "expected"),
+    [
+        (beam.FlatMapTuple(all_given, "side"), (1, 2, "side")),
+        (beam.FlatMapTuple(all_given, side="side"), (1, 2, "side")),
+        (beam.FlatMapTuple(all_given, b="b"), (1, "b", 2)),
+        (beam.FlatMapTuple(all_given), (1, 2, None)),
+        (beam.FlatMap(all_given, "b", "side"), ((1, 2), "b", "side")),
+        (beam.ParDo(all_given, "b", side="side"), ((1, 2), "b", "side")),
+        (beam.MapTuple(lambda *given: all_given(*given)[0], "w", "b"), (1, "w", "b")),
+    ],
+)
+def test_arguments_go_to_the_parameters_that_no_marker_stands_for(
+    pipeline: Any, transform: Any, expected: tuple[Any, ...]
+) -> None:
+    """The items of an element as well, with exception handling as without."""
+    window = "int" if isinstance(transform, beam.MapTuple) else "GlobalWindow"
+    with pipeline as p:
+        pairs = p | beam.Create([(1, 2)])
+        check([(*expected, window)], pairs | "plain" >> transform)
+        check([(*expected, window)], (pairs | "guarded" >> transform.with_exception_handling()).good)
+
+
+def test_a_function_of_items_may_ask_for_the_element_as_well(pipeline: Any) -> None:
+    """`DoFn.ElementParam` is the element, and its items are not counted against it."""
+    with pipeline as p:
+        both = beam.MapTuple(lambda a, b, whole=beam.DoFn.ElementParam: (a, b, whole))
+        check([(1, 2, (1, 2))], p | beam.Create([(1, 2)]) | both)

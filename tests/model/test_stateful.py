@@ -303,3 +303,69 @@ def test_a_state_that_can_not_be_pickled_names_the_transform_and_the_state(pipel
     pipeline | beam.Create([("a", 1)]) | "Open" >> beam.ParDo(Opening())
     with pytest.raises(SerializationError, match="Open: the state 'handle' of the key 'a' was given"):
         pipeline.run().wait_until_finish()
+
+
+class TotalsUntilOver(beam.DoFn):
+    """Adds up, fails for zero, and gives each total when its window is over, by a timer."""
+
+    TOTAL = CombiningValueStateSpec("total", sum)
+    OVER = TimerSpec("over", WATERMARK)
+
+    def process(
+        self,
+        element: Any,
+        window: Any = beam.DoFn.WindowParam,
+        total: Any = beam.DoFn.StateParam(TOTAL),
+        over: Any = beam.DoFn.TimerParam(OVER),
+    ) -> None:
+        total.add(element[1])
+        over.set(window.end)
+        if element[1] == 0:
+            raise ValueError("zero")
+
+    @on_timer(OVER)
+    def give(self, key: Any = beam.DoFn.KeyParam, total: Any = beam.DoFn.StateParam(TOTAL)) -> Any:
+        yield key, total.read()
+
+
+def test_a_stateful_dofn_keeps_its_state_and_timers_beside_dead_letters(pipeline: Any) -> None:
+    """`with_exception_handling` changes nothing else; state written before an exception stays."""
+    elements = [at((key, value), 1) for key in "ab" for value in (1, 0, 2)]
+    with pipeline as p:
+        windowed = p | beam.Create(elements) | beam.WindowInto(FixedWindows(10))
+        good, bad = windowed | beam.ParDo(TotalsUntilOver()).with_exception_handling()
+        check([("a", 3), ("b", 3)], good)
+        check([("a", 0), ("b", 0)], bad | beam.Map(lambda letter: letter[0]))
+
+
+class Signed(beam.DoFn):
+    """Takes back what it has put out for an element, and counts; fails for negative numbers."""
+
+    def process(self, element: Any, sign: int = beam.DoFn.SignParam) -> Any:
+        if element[1] < 0:
+            raise ValueError("negative")
+        yield element if sign > 0 else beam.Retracted(element)
+
+
+class SignedAndCounting(Signed):
+    COUNT = CombiningValueStateSpec("count", sum)
+
+    def process(self, element: Any, sign: int = beam.DoFn.SignParam, n: Any = beam.DoFn.StateParam(COUNT)) -> Any:
+        n.add(sign)
+        yield from super().process(element, sign)
+
+
+@pytest.mark.parametrize("dofn", [Signed, SignedAndCounting])
+def test_a_dofn_that_reads_signs_may_have_dead_letters(pipeline: Any, dofn: type[beam.DoFn]) -> None:
+    """A dead letter whose element is taken back is taken back, too: that of the last pane is left."""
+    retracting = beam.WindowInto(
+        beam.window.GlobalWindows(),
+        trigger=beam.trigger.Repeatedly(beam.trigger.AfterCount(1)),
+        accumulation_mode=beam.trigger.AccumulationMode.RETRACTING,
+    )
+    elements = [("a", n) for n in (3, -5, 1)] + [("b", n) for n in (-1, 7)]
+    with pipeline as p:
+        sums = p | beam.Create(elements) | retracting | beam.CombinePerKey(sum)
+        good, bad = sums | beam.ParDo(dofn()).with_exception_handling()
+        check([("b", 6)], good)
+        check([("a", -1)], bad | beam.Map(lambda letter: letter[0]))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import penstock as beam
+from penstock.sdk.errors import PipelineError
 from penstock.testing import TestPipeline, assert_that, equal_to
 
 
@@ -68,3 +69,24 @@ def test_partitions_have_the_type_and_the_windows_of_the_input() -> None:
     pcoll = TestPipeline() | beam.Create(["a"]) | beam.WindowInto(beam.window.FixedWindows(10))
     for part in pcoll | beam.Partition(lambda x, n: 0, 2):
         assert (pcoll.element_type, pcoll.windowing) == (part.element_type, part.windowing)
+
+
+def test_a_partition_function_may_ask_for_more_than_the_element() -> None:
+    """Markers are filled in, and arguments skip them."""
+
+    def by_window(x: int, n: int, window: Any = beam.DoFn.WindowParam, offset: int = 0) -> int:
+        return (int(window.start) // 10 + offset) % n
+
+    with TestPipeline() as p:
+        stamped = p | beam.Create([beam.window.TimestampedValue(second, second) for second in (1, 12)])
+        windowed = stamped | beam.WindowInto(beam.window.FixedWindows(10))
+        even, odd = windowed | beam.Partition(by_window, 2, 1)
+        assert_that(even, equal_to([12]), label="even")
+        assert_that(odd, equal_to([1]), label="odd")
+
+
+def test_arguments_that_a_partition_function_does_not_take_are_found_when_the_pipeline_is_built() -> None:
+    """The message names the transform and the function."""
+    first = beam.Partition(lambda element, n: 0, 2, 1)
+    with pytest.raises(PipelineError, match=r"mine/Split: <lambda at .*>\(element\) can't be called"):
+        TestPipeline() | beam.Create([1]) | "mine" >> first
