@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
+
 from . import graph
 from .bundle import Bundle
 from .ptransform import PTransform
 from .pvalue import DoOutputsTuple, PCollection
+from .side_inputs import AsSideInput
 from .sink import Sink, SinkWriter
 from .source import ValuesSource
 
@@ -70,7 +73,11 @@ class _Collect(PTransform):
 
 
 def run_on_values(values: Any, transform: PTransform) -> Any:
-    """The results of a transform on a list of values, or on a tuple or dict of lists."""
+    """The results of a transform on a list of values, or on a tuple or dict of lists.
+
+    Results have the structure of what the transform gives: a list for each PCollection, in the same tuple,
+    named tuple, list or dict; a dict by tag for tagged outputs; None for a write.
+    """
     from .pipeline import Pipeline
 
     pipeline = Pipeline("local")
@@ -78,19 +85,51 @@ def run_on_values(values: Any, transform: PTransform) -> Any:
     if isinstance(values, dict):
         inputs = {key: pipeline | f"values {key}" >> _Values(list(part)) for key, part in values.items()}
     elif isinstance(values, tuple) and values and all(isinstance(part, (list, tuple)) for part in values):
-        inputs = tuple(pipeline | f"values {i}" >> _Values(list(part)) for i, part in enumerate(values))
+        inputs = _like(values, [pipeline | f"values {i}" >> _Values(list(part)) for i, part in enumerate(values)])
     else:
         inputs = pipeline | _Values(list(values))
     output = pipeline.apply(transform, inputs)
-    sinks: dict[Any, CollectingSink] = {}
-    if isinstance(output, PCollection):
-        output = {"": output}
-    elif isinstance(output, DoOutputsTuple):
-        output = output.by_tag()
-    for tag in output if isinstance(output, dict) else range(len(output)):
-        sinks[tag] = CollectingSink()
-        output[tag] | f"collect {tag}" >> _Collect(sinks[tag])
+    collected = _collected(output, "collect")
     pipeline.run().wait_until_finish()
-    if list(sinks) == [""]:
-        return sinks[""].values
-    return {tag: sink.values for tag, sink in sinks.items()}
+    return _results(collected)
+
+
+def _collected(output: Any, label: str) -> Any:
+    """The output with a sink in the place of each PCollection."""
+    if isinstance(output, PCollection):
+        sink = CollectingSink()
+        output | label >> _Collect(sink)
+        return sink
+    if isinstance(output, DoOutputsTuple):
+        output = output.by_tag()
+    if isinstance(output, dict):
+        return {key: _collected(part, f"{label} {key}") for key, part in output.items()}
+    if isinstance(output, (tuple, list)):
+        return _like(output, [_collected(part, f"{label} {i}") for i, part in enumerate(output)])
+    if isinstance(output, AsSideInput):
+        return _View(output, _collected(output.pvalue, label))
+    return None
+
+
+def _results(collected: Any) -> Any:
+    if isinstance(collected, CollectingSink):
+        return collected.values
+    if isinstance(collected, dict):
+        return {key: _results(part) for key, part in collected.items()}
+    if isinstance(collected, (tuple, list)):
+        return _like(collected, [_results(part) for part in collected])
+    if isinstance(collected, _View):
+        return collected.side_input.view.of(collected.sink.values)
+    return None
+
+
+def _like(structure: Any, parts: list[Any]) -> Any:
+    """The parts in a tuple, a named tuple or a list of the given one's type."""
+    kind = type(structure)
+    return kind._make(parts) if hasattr(kind, "_make") else kind(parts)
+
+
+@attrs.frozen
+class _View:
+    side_input: AsSideInput
+    sink: CollectingSink

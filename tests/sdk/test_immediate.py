@@ -1,0 +1,64 @@
+"""`[1, 2, 3] | transform`: what comes out has the structure that the transform gives."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, NamedTuple
+
+import penstock as beam
+
+
+class Parts(NamedTuple):
+    low: Any
+    high: Any
+
+
+class Split(beam.PTransform):
+    def expand(self, numbers: Any) -> Parts:
+        return Parts(
+            numbers | "low" >> beam.Filter(lambda n: n < 3),
+            numbers | "high" >> beam.Filter(lambda n: n >= 3),
+        )
+
+
+class Negated(beam.PTransform):
+    def expand(self, parts: Parts) -> tuple[Any, list[Any]]:
+        return parts.low, [parts.high | beam.Map(lambda n: -n)]
+
+
+class ByName(beam.PTransform):
+    def expand(self, numbers: Any) -> dict[str, Any]:
+        return {"itself": numbers, "parts": numbers | Split()}
+
+
+def test_a_named_tuple_of_outputs_stays_one() -> None:
+    """Each field is the list of its PCollection's elements."""
+    assert Parts([1, 2], [3, 4]) == ([1, 2, 3, 4] | Split())
+
+
+def test_a_named_tuple_of_inputs_is_one_in_expand() -> None:
+    """And a tuple is a tuple, a list a list."""
+    assert ([1], [[-5]]) == (Parts([1], [5]) | Negated())
+
+
+def test_structures_may_be_nested() -> None:
+    """To any depth."""
+    assert {"itself": [1, 3], "parts": Parts([1], [3])} == ([1, 3] | ByName())
+
+
+def test_elements_that_are_named_tuples_stay_what_they_are() -> None:
+    """In a grouping, too."""
+    assert [("k", [Parts(1, 2)])] == (
+        [("k", Parts(1, 2))] | beam.GroupByKey() | beam.MapTuple(lambda k, v: (k, list(v)))
+    )
+
+
+def test_a_view_is_what_a_function_would_see_of_it() -> None:
+    """A singleton's value."""
+    assert 6 == ([1, 2, 3] | beam.CombineGlobally(sum).as_singleton_view())
+
+
+def test_a_write_writes_and_gives_nothing(tmp_path: pathlib.Path) -> None:
+    """There is no PCollection to show."""
+    assert (["a"] | beam.io.WriteToText(str(tmp_path / "out"), shard_name_template="")) is None
+    assert "a\n" == (tmp_path / "out").read_text()
