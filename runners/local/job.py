@@ -24,7 +24,7 @@ from ...sdk.runner import PipelineState
 from ...sdk.script import Script
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
-from ..execution.manifest import Checkpoint
+from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.snapshot_store import SnapshotStore, fresh_token
 from ..execution.state_shapes import mismatches, shapes_of
 from .attempt import Attempt
@@ -127,9 +127,9 @@ class Job:
         self._barriers = 0
         self._inbox = inbox
         self._wishes: set[Wish] = set()
-        # Who waits for the answer to a wish that ends the job, and who for a savepoint; the latter
+        # Listeners to the answer to a wish that ends the job, and to that to a savepoint; the latter
         # are kept until one was taken, whatever fails before.
-        self._askers: list[Listener] = []
+        self._askers: list[tuple[Wish, Listener]] = []
         self._savepoints: deque[Listener] = deque()
         self.restarts = settings.restarts.fresh()
         self.checkpoints_completed = 0
@@ -169,22 +169,47 @@ class Job:
 
     def look_at_requests(self) -> None:
         """Hear what other processes ask for."""
+        self._look_at_requests(at_once=False)
+
+    def _look_at_requests(self, at_once: bool) -> None:
         if self._inbox is None:
             return
-        for request in self._inbox.look(self._clock()):
+        for request in self._inbox.look(self._clock(), at_once):
             listener = partial(self._inbox.answer, request.id)
             if request.wish is Wish.SAVEPOINT:
                 self.take_savepoint(listener)
             else:
-                self._askers.append(listener)
+                self._askers.append((request.wish, listener))
                 self._wishes.add(request.wish)
 
+    def _open_inbox(self) -> None:
+        """Let other processes ask this run for things: it owns the directory now."""
+        if self._inbox is not None:
+            self._inbox.open(self._token())
+
     def _answer_at_end(self) -> None:
+        # A request may have come behind the last look.
+        self._look_at_requests(at_once=True)
         epoch = None if self.last_checkpoint is None else self.last_checkpoint.epoch
-        for listener in self._askers:
-            listener(Answer(self.state != PipelineState.FAILED, f"the job has ended: {self.state}", epoch))
+        for wish, listener in self._askers:
+            listener(Answer(self._has_done(wish), f"the job has ended: {self.state}", epoch))
         for listener in self._savepoints:
             listener(Answer(False, f"the job has ended without a savepoint: {self.state}", epoch))
+        if self._inbox is not None:
+            self._inbox.close(self.state)
+
+    def _has_done(self, wish: Wish) -> bool:
+        """Whether a wish that ends the job was granted, as the job has ended."""
+        if self.state in (PipelineState.DONE, PipelineState.DRAINED):
+            return True
+        if self.state == PipelineState.FAILED or wish is Wish.DRAIN:
+            return False
+        return wish is Wish.CANCEL or self._ends_with_savepoint
+
+    @property
+    def _ends_with_savepoint(self) -> bool:
+        """Whether the next start loses nothing of what this one has done."""
+        return self.last_checkpoint is not None and self.last_checkpoint.kind is CheckpointKind.SAVEPOINT
 
     # The whole run
 
@@ -195,8 +220,7 @@ class Job:
             if self._store is not None:
                 self._look_before_taking_over(self._store)
                 self._store.take_over()
-            if self._inbox is not None:
-                self._inbox.clear()
+                self._open_inbox()
             self._say_what_repeats()
             self._run_attempts()
             if self.temporary is not None:

@@ -105,9 +105,15 @@ class ProductionJob(Job):
         """Whether all logs are to be read: for a savepoint, or for another number of subtasks."""
         return bool(self._savepoints) or self._graph.parallelism != self._wanted.parallelism
 
+    @property
+    def _ends_with_savepoint(self) -> bool:
+        # What is durable is in the logs, whenever it stops.
+        return True
+
     def _run_attempts(self) -> None:
         self._check_directory()
         self._transactions.take_over(self._token())
+        self._open_inbox()
         self._go_on_with_layout()
         self.restarts = self._settings.restarts.fresh()
         while True:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import signal
+import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections import Counter
 from typing import Any
@@ -237,14 +241,17 @@ def test_without_a_running_job_a_command_says_so_and_leaves_nothing(tmp_path: pa
     result.stop_with_savepoint()
     before = sorted(tmp_path.rglob("*"))
     ran = checkpoints("drain", tmp_path / "kept", "--timeout=0.3")
-    message = f"PenstockError: {tmp_path}/kept: no job has answered; is one running with this --checkpoint_dir?\n"
+    message = (
+        f"PenstockError: {tmp_path}/kept: no job has heard the request, which is withdrawn: the last run has ended: "
+        "CANCELLED; expected the --checkpoint_dir of a running job\n"
+    )
     assert (1, message) == (ran.exit_code, ran.output)
     assert before == sorted(tmp_path.rglob("*"))
 
 
 def test_where_no_checkpoints_are_nothing_is_asked(tmp_path: pathlib.Path) -> None:
     """A mistyped directory isn't made."""
-    ran = checkpoints("drain", tmp_path / "ketp")
+    ran = checkpoints("drain", tmp_path / "ketp", "--timeout=0.3")
     expected = f"{tmp_path}/ketp: no checkpoints are here; expected a running job's --checkpoint_dir"
     assert (1, f"PenstockError: {expected}\n") == (ran.exit_code, ran.output)
     assert [] == list(tmp_path.iterdir())
@@ -262,21 +269,87 @@ def test_requests_for_an_earlier_job_are_not_heard(tmp_path: pathlib.Path) -> No
     """Its asker has gone long since."""
     result = started(tmp_path / "kept")
     result.stop_with_savepoint()
-    (tmp_path / "kept" / "request-1").write_text('"cancel"')
+    earlier = json.loads((tmp_path / "kept" / "run").read_text())["id"]
+    put(tmp_path / "kept", json.dumps({"wish": "cancel", "run": earlier}), 0o600)
     result = started(tmp_path / "kept")
+    wait_until((tmp_path / "kept" / "answer-1").exists, "an answer")
     result.savepoint()
     assert "RUNNING" == result.state
     result.cancel()
+    answer = {"is_done": False, "text": "it was addressed to a run that has ended", "epoch": None}
+    assert {**answer, "is_misdirected": True} == json.loads((tmp_path / "kept" / "answer-1").read_text())
+
+
+@pytest.mark.parametrize("delivery", ["barriers", "strong"])
+def test_a_command_given_while_a_job_starts_is_obeyed(delivery: str, tmp_path: pathlib.Path) -> None:
+    """The request waits for the run, from before there is a directory until the run looks."""
+    ran: list[Any] = []
+    command = threading.Thread(target=lambda: ran.append(checkpoints("drain", tmp_path / "kept")))
+    command.start()
+    result = started(tmp_path / "kept", delivery=delivery)
+    command.join()
+    assert "the job has ended: DRAINED\n" == ran[0].output
+    assert "DRAINED" == result.wait_until_finish()
+
+
+def test_a_command_finds_the_run_that_follows_a_killed_one(tmp_path: pathlib.Path) -> None:
+    """What a killed run has left behind neither takes the request nor makes it be lost."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / "kept").mkdir(0o700)
+    left = {"id": "a1", "host": socket.gethostname(), "pid": gone.pid, "ended": None}
+    (tmp_path / "kept" / "run").write_text(json.dumps(left))
+    ran: list[Any] = []
+    command = threading.Thread(target=lambda: ran.append(checkpoints("drain", tmp_path / "kept")))
+    command.start()
+    wait_until(lambda: list((tmp_path / "kept").glob("request-*")), "a request to the killed run")
+    result = started(tmp_path / "kept")
+    command.join()
+    assert "the job has ended: DRAINED\n" == ran[0].output
+    assert "DRAINED" == result.wait_until_finish()
+
+
+def test_a_killed_run_is_known_to_be_gone(tmp_path: pathlib.Path) -> None:
+    """The client says that it was not heard."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = {"id": "a1", "host": socket.gethostname(), "pid": gone.pid, "ended": None}
+    (tmp_path / "run").write_text(json.dumps(left))
+    ran = checkpoints("drain", tmp_path, "--timeout=0.3")
+    message = (
+        f"PenstockError: {tmp_path}: no job has heard the request, which is withdrawn: the last run was in process "
+        f"{gone.pid} on {socket.gethostname()}, and is gone; expected the --checkpoint_dir of a running job\n"
+    )
+    assert (1, message, ["run"]) == (ran.exit_code, ran.output, [path.name for path in tmp_path.iterdir()])
+
+
+def test_a_drain_of_a_job_that_was_stopped_otherwise_has_not_been_done(tmp_path: pathlib.Path) -> None:
+    """The answer says how the job has ended, and the command fails."""
+    result = started(tmp_path / "kept")
+    result.savepoint()
+    run = json.loads((tmp_path / "kept" / "run").read_text())["id"]
+    for id, wish in ("1", "cancel"), ("2", "drain"):
+        unfinished = tmp_path / "kept" / "unfinished"
+        unfinished.write_text(json.dumps({"wish": wish, "run": run}))
+        unfinished.chmod(0o600)
+        unfinished.rename(tmp_path / "kept" / f"request-{id}")
+    result.wait_until_finish()
+    answers = [json.loads((tmp_path / "kept" / f"answer-{id}").read_text()) for id in "12"]
+    assert [(True, "the job has ended: CANCELLED"), (False, "the job has ended: CANCELLED")] == [
+        (answer["is_done"], answer["text"]) for answer in answers
+    ]
 
 
 def test_what_is_no_request_is_logged(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     """And the stream goes on."""
     result = started(tmp_path / "kept")
     result.savepoint()
-    path = put(tmp_path / "kept", '"explode"', 0o600)
+    path = put(tmp_path / "kept", '{"wish": "explode", "run": "a1"}', 0o600)
     wait_until(lambda: caplog.records, "a look at the request")
     result.savepoint()
-    assert [f"{path}: not a request: Invalid enum value 'explode'"] == [r.getMessage() for r in caplog.records]
+    assert [f"{path}: not a request: Invalid enum value 'explode' - at `$.wish`"] == [
+        r.getMessage() for r in caplog.records
+    ]
     result.cancel()
 
 
