@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from ..sdk.errors import SourceError
+from ..sdk.redaction import redacted_cause
 from .filesystem import filesystem_for
 from .optional_package import optional_package
 
@@ -118,11 +119,11 @@ def naming_the_file(path: str, compression: str = CompressionTypes.AUTO) -> Iter
     except SourceError:
         raise
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise _unreadable(path, compression, error) from error
+        raise _unreadable(path, compression, error) from redacted_cause(error)
     except Exception as error:
         if type(error).__name__ != "ZstdError":
             raise
-        raise _unreadable(path, compression, error) from error
+        raise _unreadable(path, compression, error) from redacted_cause(error)
 
 
 def _unreadable(path: str, compression: str, error: Exception) -> SourceError:

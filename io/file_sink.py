@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from ..sdk.bundle import Bundle
 from ..sdk.errors import SinkError
+from ..sdk.redaction import redacted, redacted_cause
 from ..sdk.sink import Sink
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, open_for_writing
@@ -91,7 +92,7 @@ class FileSink(Sink[Any]):
         CompressionTypes.resolve(self.compression_type, self.file_name_suffix)
         for part in (self.file_path_prefix, self.shard_name_template, self.file_name_suffix):
             if "\0" in part:
-                raise ValueError(f"{self.transform}: no file's name can have a NUL in it, as {part!r} has")
+                raise ValueError(f"{self.transform}: no file's name can have a NUL in it, as {redacted(part)!r} has")
         if self.num_shards < 0:
             raise ValueError(f"{self.transform}: num_shards must be 0 or more, got {self.num_shards}")
         if self.num_shards > 1 and not tells_shards_apart(self.shard_name_template):
@@ -106,12 +107,14 @@ class FileSink(Sink[Any]):
                 raise ValueError(f"{self.transform}: num_shards and max_records_per_shard exclude each other")
         _directory, name = split_path(self.file_path_prefix)
         if not name and not self.shard_name_template:
-            raise ValueError(f"{self.transform}: the path {self.file_path_prefix!r} names a directory, not a file")
+            raise ValueError(
+                f"{self.transform}: the path {redacted(self.file_path_prefix)!r} names a directory, not a file"
+            )
 
     def display_data(self) -> dict[str, Any]:
         """What a drawing of the pipeline may show of it."""
         return {
-            "file_pattern": f"{self.file_path_prefix}{self.shard_name_template}{self.file_name_suffix}",
+            "file_pattern": redacted(f"{self.file_path_prefix}{self.shard_name_template}{self.file_name_suffix}"),
             "num_shards": self.num_shards,
             "compression": self.compression_type,
         }
@@ -280,4 +283,4 @@ class FileSink(Sink[Any]):
             raise
         except OSError as error:
             found = f"{error.strerror or error}" + (f" ({error.filename!r})" if error.filename else "")
-            raise SinkError(f"{self.transform}: {self.file_path_prefix!r} {what}: {found}") from error
+            raise SinkError(f"{self.transform}: {self.file_path_prefix!r} {what}: {found}") from redacted_cause(error)

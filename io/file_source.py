@@ -15,6 +15,7 @@ import attrs
 
 from ..sdk.bundle import BUNDLE_SIZE, Bundle
 from ..sdk.errors import SourceError
+from ..sdk.redaction import redacted_cause
 from ..sdk.source import BoundedSource
 from .compression import CompressionTypes
 from .filesystem import (
@@ -134,7 +135,9 @@ def matching_files(pattern: str, empty_match_treatment: str, transform: str) -> 
     except SourceError:
         raise
     except OSError as error:
-        raise SourceError(f"{transform}: {pattern!r} can't be listed: {error.strerror or error}") from error
+        raise SourceError(f"{transform}: {pattern!r} can't be listed: {error.strerror or error}") from redacted_cause(
+            error
+        )
     if not files and not EmptyMatchTreatment.allow_empty_match(pattern, empty_match_treatment):
         raise SourceError(f"{transform}: no file matches {pattern!r}: {_why_nothing_matches(pattern)}")
     return files

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 import attrs
 
 from ..sdk.errors import SourceError
+from ..sdk.redaction import redacted_cause
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -334,7 +335,7 @@ def _fsspec(path: str) -> tuple[Any, str]:
     try:
         fs, stripped = url_to_fs(path)
     except (ImportError, ValueError) as error:
-        raise SourceError(f"{path!r} can't be reached: {error}") from error
+        raise SourceError(f"{path!r} can't be reached: {error}") from redacted_cause(error)
     return fs, cast(str, stripped)
 
 

@@ -10,6 +10,7 @@ from ..sdk.coders.primitive import StrUtf8Coder
 from ..sdk.event_time_reader import EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.redaction import redacted
 from ..sdk.watermark_estimators import WatermarkEstimatorProvider
 from ..transforms.read import Read
 from ..windowing.timestamp import MAX_TIMESTAMP, micros_of
@@ -85,7 +86,7 @@ class ReadContinuouslyFromText(PTransform):
         return lines
 
     def display_data(self) -> dict[str, Any]:
-        return {"file_pattern": self.source.pattern}
+        return {"file_pattern": redacted(self.source.pattern)}
 
 
 class ReadAllFromTextContinuously(PTransform):

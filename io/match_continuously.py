@@ -11,6 +11,7 @@ from ..sdk.errors import SourceError
 from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.redaction import redacted
 from ..sdk.unbounded_source import UnboundedSource
 from ..transforms.assign_windows import WindowInto
 from ..transforms.read import Read
@@ -48,7 +49,8 @@ class WatchedFiles(UnboundedSource[FileMetadata]):
         self.replayable = has_deduplication
 
     def partitions(self) -> Sequence[str]:
-        return [self.pattern]
+        # Part of checkpoints and metrics.
+        return [redacted(self.pattern)]
 
     def open(self, partition: str, offset: Offset | None) -> WatchedFilesReader:
         return WatchedFilesReader(self, offset or (self.start, (), ()))

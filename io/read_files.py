@@ -9,6 +9,7 @@ from typing import Any
 from ..sdk.dofn import DoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.redaction import redacted
 from ..transforms.pardo import ParDo
 from ..transforms.read import Read
 from ..transforms.reshuffle import Reshuffle
@@ -41,7 +42,7 @@ class ReadFiles(PTransform):
         return elements
 
     def display_data(self) -> dict[str, Any]:
-        return {"file_pattern": self.source.pattern}
+        return {"file_pattern": redacted(self.source.pattern)}
 
 
 class ReadAllFiles(PTransform):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..sdk.redaction import HIDDEN, redacted
 from .optional_package import optional_package
 
 
@@ -20,9 +21,20 @@ def check_url(url: Any, transform: str) -> None:
     """Raises `ValueError` for what is none, without showing it: it may have a password."""
     if not isinstance(url, str) or "://" not in url:
         raise ValueError(f"{transform}: expected a URL such as 'redis://localhost:6379/0', got another text")
+    try:
+        package(transform).connection.parse_url(url)
+    except ValueError as error:
+        # The error may repeat a part of the password.
+        raise ValueError(
+            f"{transform}: expected a URL such as 'redis://localhost:6379/0', got {redacted(url)!r}, which the client "
+            f"can't read ({type(error).__name__}); quote a password as urllib.parse.quote does"
+        ) from None
 
 
 def address_of(url: str) -> str:
-    """The server's address, without a password."""
-    address = url.rpartition("@")[2]
-    return address.partition("://")[2] or address
+    """The server's address, without secrets.
+
+    >>> address_of("redis://localhost:6379/0?username=ann&password=secret")
+    'localhost:6379/0?username=ann&password=***'
+    """
+    return redacted(url).partition("://")[2].removeprefix(f"{HIDDEN}@")

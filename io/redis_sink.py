@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import SinkError
+from ..sdk.redaction import redacted_cause
 from ..sdk.sink import Sink
 from .records import as_dict, is_record
 from .redis_changes import Change, Stored, decode_change, net_effects
@@ -78,7 +79,7 @@ class RedisSink(Sink[Any]):
             finally:
                 client.close()
         except package("WriteToRedis").RedisError as error:
-            raise SinkError(f"{self.transform}: Redis at {self.server} {what}: {error}") from error
+            raise SinkError(f"{self.transform}: Redis at {self.server} {what}: {error}") from redacted_cause(error)
 
     # Two phases
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..sdk.bundle import Bundle
 from ..sdk.errors import SinkError
+from ..sdk.redaction import redacted_cause
 from ..sdk.sink import SinkWriter
 from .redis_changes import encode_change
 from .redis_server import package
@@ -66,7 +67,9 @@ class RedisSinkWriter(SinkWriter[Any]):
                 self._client = sink.client()
             is_open = self._client.eval(_APPEND, 2, self._open, self._list, *now)
         except package("WriteToRedis").RedisError as error:
-            raise SinkError(f"{sink.transform}: Redis at {sink.server} can't be written to: {error}") from error
+            raise SinkError(
+                f"{sink.transform}: Redis at {sink.server} can't be written to: {error}"
+            ) from redacted_cause(error)
         if not is_open:
             raise SinkError(
                 f"{sink.transform}: transaction {self._transaction!r} isn't prepared in Redis at {sink.server}; "

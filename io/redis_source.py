@@ -13,6 +13,7 @@ from ..sdk.errors import SourceError
 from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.redaction import redacted_cause
 from ..sdk.unbounded_source import UnboundedSource
 from ..sdk.watermark_estimators import MonotonicWatermarkEstimator, WatermarkEstimatorProvider
 from ..transforms.read import Read
@@ -88,7 +89,8 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
             yield
         except _package().RedisError as error:
             where = address_of(self.url)
-            raise SourceError(f"{self.transform}: {stream!r} in Redis at {where} can't be read: {error}") from error
+            message = f"{self.transform}: {stream!r} in Redis at {where} can't be read: {error}"
+            raise SourceError(message) from redacted_cause(error)
 
 
 class RedisStreamReader(EventTimeReader[RedisStreamEntry]):

@@ -7,15 +7,21 @@ connection (PEP 249).  All are picklable, and connect wherever they are used.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from ..sdk.errors import missing_extra
+from ..sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
 from .optional_package import optional_package
 from .sql_dialect import MARK, SqlDialect, dialect_of
+
+# A setting of a connection, as no path is expected to have it.
+_PASSWORD = re.compile(r"(?:^|[\s;?&])(?:password|passwd|pwd)\s*=", re.IGNORECASE)
 
 
 class SqlDatabase(ABC):
@@ -37,7 +43,11 @@ class SqlDatabase(ABC):
 
     def without_secrets(self, text: str) -> str:
         """A driver's message as it may be shown."""
-        return text
+        return redacted(text)
+
+    def shown_cause(self, error: BaseException | None) -> BaseException | None:
+        """A driver's error as the cause of ours; None if its text, which Python prints then, has a secret in it."""
+        return None if error is None or self.without_secrets(str(error)) != str(error) else redacted_cause(error)
 
     @contextmanager
     def session(self) -> Iterator[SqlSession]:
@@ -167,7 +177,16 @@ class SqliteFile(SqlDatabase):
         return sqlite3.connect(self.path, timeout=self.timeout)
 
     def __str__(self) -> str:
-        return repr(self.path)
+        return repr(redacted(self.path))
+
+
+def check_path(path: str, transform: str) -> None:
+    """Raise `ValueError` for settings of a connection, such as 'host=db password=secret', given as a file's path."""
+    if _PASSWORD.search(path):
+        raise ValueError(
+            f"{transform}: expected the path of a database file, got settings of a connection, {redacted(path)!r}; "
+            "ReadFromSQL and WriteToSQL take a URL, or a function that connects"
+        )
 
 
 class SqlAlchemyUrl(SqlDatabase):
@@ -191,9 +210,11 @@ class SqlAlchemyUrl(SqlDatabase):
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
         self._url: str = parsed.render_as_string(hide_password=False)
-        self._shown: str = parsed.set(query={}).render_as_string(hide_password=True)
-        self._secrets = [str(parsed.password)] if parsed.password else []
-        self._secrets += [str(value) for name, value in parsed.query.items() if "pass" in name]
+        self._shown = redacted(self._url)
+        # Drivers repeat them as they are in the URL, or unquoted.
+        secrets = [str(parsed.password)] if parsed.password else []
+        secrets += [str(value) for name, value in parsed.query.items() if looks_secret(name)]
+        self._secrets = [*secrets, *map(quote, secrets), *map(quote_plus, secrets)]
         self.dialect = parsed.get_backend_name()
         self._engine()
 
@@ -218,8 +239,8 @@ class SqlAlchemyUrl(SqlDatabase):
 
     def without_secrets(self, text: str) -> str:
         for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+            text = text.replace(secret, HIDDEN)
+        return redacted(text)
 
     def __str__(self) -> str:
         return repr(self._shown)

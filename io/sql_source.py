@@ -18,7 +18,7 @@ from ..sdk.watermark_estimators import WatermarkEstimatorProvider
 from ..transforms.read import Read
 from ..windowing.timestamp import Timestamp, micros_of
 from .filesystem import AnyPath, path_string
-from .sql_database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession
+from .sql_database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession, check_path
 from .sql_dialect import MARK, is_database_error
 
 
@@ -80,7 +80,7 @@ class SqlSource(UnboundedSource[Row]):
             if not is_database_error(error):
                 raise
             shown = self.database.without_secrets(str(error)).strip()
-            raise SourceError(f"{self} can't be read: {shown}") from error
+            raise SourceError(f"{self} can't be read: {shown}") from self.database.shown_cause(error)
 
     def _check(self) -> None:
         path = self.database.path if isinstance(self.database, SqliteFile) else None
@@ -212,4 +212,7 @@ def _database(name: str, connection: Any, dialect: str | None) -> SqlDatabase:
             f"got a {type(connection).__name__}; did you forget the lambda?"
         )
     path = path_string(connection)
-    return SqlAlchemyUrl(path, name) if "://" in path else SqliteFile(path, timeout=60.0)
+    if "://" in path:
+        return SqlAlchemyUrl(path, name)
+    check_path(path, name)
+    return SqliteFile(path, timeout=60.0)

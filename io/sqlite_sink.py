@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..sdk.redaction import redacted
 from .filesystem import AnyPath, path_string
-from .sql_database import SqliteFile
+from .sql_database import SqliteFile, check_path
 from .sql_sink import WriteToTable
 from .table_rows import Columns
 from .table_sink import TableSink
@@ -52,9 +53,10 @@ class WriteToSQLite(WriteToTable):
         timeout: float = 60.0,
     ) -> None:
         file = path_string(path)
+        check_path(file, type(self).__name__)
         if file == ":memory:" or not file or "://" in file:
             raise ValueError(
-                f"{type(self).__name__}: expected the path of a local file, got {file!r}; "
+                f"{type(self).__name__}: expected the path of a local file, got {redacted(file)!r}; "
                 "a database in memory is seen by nobody but whoever writes it"
             )
         super().__init__(

@@ -280,7 +280,7 @@ class TableSink(Sink[Any]):
     def _raise(self, what: str, found: str, cause: BaseException | None) -> NoReturn:
         error = SinkError(f"{self.transform}: table {self.table!r} in {self.database} {what}: {found}")
         error.transform = self.transform
-        raise error from cause
+        raise error from self.database.shown_cause(cause)
 
 
 def _with_types(columns: Columns | None) -> dict[str, Any] | None:

@@ -7,15 +7,24 @@ expected and what to do.  What user code raises is never replaced: see
 
 from __future__ import annotations
 
+from typing import Any
+
+from .redaction import redacted
+
 
 class PenstockError(Exception):
     """The base of every error that penstock raises itself.
+
+    Files, databases and servers are named by connection strings; the secrets in these are hidden, see `redacted`.
 
     Attributes:
       transform: the full label of the transform that it is about; "" if of none, or not known.
     """
 
     transform: str = ""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*(redacted(arg) if isinstance(arg, str) else arg for arg in args), **kwargs)
 
 
 class PipelineError(PenstockError):
@@ -89,7 +98,7 @@ class CorruptSnapshotError(SnapshotError):
 
     def __init__(self, file: str, found: str, expected: str) -> None:
         super().__init__(file, found, expected)
-        self.file, self.found, self.expected = file, found, expected
+        self.file, self.found, self.expected = self.args
 
     def __str__(self) -> str:
         return f"{self.file}: found {self.found}, expected {self.expected}"

@@ -21,6 +21,10 @@ Matcher = Callable[[Any], None]
 class PenstockAssertionError(PenstockError, AssertionError):
     """A PCollection does not hold what `assert_that` was told."""
 
+    # What a test compares is shown as it is, secrets included: else a difference between two might be hidden.
+    def __init__(self, *args: object) -> None:
+        AssertionError.__init__(self, *args)
+
 
 class TestWindowedValue:
     """An element as `assert_that(..., reify_windows=True)` hands it to the matcher.

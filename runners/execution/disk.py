@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 
 from ...io.filesystem import AnyPath, LocalFileSystem, filesystem_for, path_string, split_path
 from ...sdk.errors import SnapshotError, UnsupportedError
+from ...sdk.redaction import redacted_cause
 
 # A file's content, whole or in pieces.
 Content: TypeAlias = bytes | Iterable[bytes]
@@ -283,5 +284,5 @@ def _fsspec(path: str) -> tuple[Any, str]:
     try:
         fs, stripped = url_to_fs(path)
     except (ImportError, ValueError) as error:
-        raise SnapshotError(f"{path!r} can't be reached: {error}") from error
+        raise SnapshotError(f"{path!r} can't be reached: {error}") from redacted_cause(error)
     return fs, cast(str, stripped)

@@ -19,17 +19,17 @@ newer claim is among the accepted ones, and a manifest that a zombie writes late
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 
 import attrs
 
 from ...sdk.errors import CorruptSnapshotError
+from ...sdk.redaction import logger_of
 from .disk import Disk
 from .manifest import Generation, ManifestName, manifest_name, sealed, unsealed
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 _CLAIM = re.compile(r"generation-(\d{8}-[0-9a-f]+)")
 

@@ -42,6 +42,10 @@ class RemoteError(msgspec.Struct):
 class TaskFailedError(PenstockError):
     """What a task raises: a text that the driver can read."""
 
+    # Its text is read again, so that it has to stay as it is; what it says of another error is redacted already.
+    def __init__(self, *args: object) -> None:
+        Exception.__init__(self, *args)
+
 
 def wrapped(error: Exception) -> TaskFailedError:
     """The error for a task of Spark's to raise instead."""

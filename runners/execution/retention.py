@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Container, Iterable, Sequence
 
+from ...sdk.redaction import logger_of
 from .disk import UNFINISHED, Disk
 from .manifest import Checkpoint, CheckpointKind, Generation, manifest_name, origin_of
 from .stored_checkpoints import FILES, Found
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 # A manifest or a claim that was being written when its owner died.
 _UNFINISHED = re.compile(rf"(?:manifest-\d{{12}}|generation)-(\d{{8}}-[0-9a-f]+).*{re.escape(UNFINISHED)}")

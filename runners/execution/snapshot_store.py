@@ -24,7 +24,6 @@ The format of the files is described in docs/checkpoints.md.
 
 from __future__ import annotations
 
-import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,6 +31,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...sdk.errors import SnapshotError, StaleWriterError, UncertainCommitError
+from ...sdk.redaction import logger_of
 from .disk import Disk
 from .generations import claim, newest_claim
 from .manifest import (
@@ -49,7 +49,7 @@ from .snapshot_files import SnapshotKind, write_snapshot_file
 from .snapshot_reader import SnapshotReader
 from .stored_checkpoints import FILES, Found, found_checkpoints, reading
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 def fresh_token() -> str:

@@ -6,19 +6,19 @@ Nothing here writes.  Nothing is unpickled either: records are bytes.
 from __future__ import annotations
 
 import errno
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import attrs
 
 from ...sdk.errors import CorruptSnapshotError, SnapshotError, UntrustedSnapshotError
+from ...sdk.redaction import logger_of
 from .disk import Disk
 from .generations import not_void
 from .manifest import Checkpoint, CheckpointKind, ManifestName, decode_checkpoint, origin_of
 from .snapshot_files import FileReference, SnapshotKind, read_snapshot_file, verify_snapshot_file
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 # The directory of the snapshot files, in that of the store.
 FILES = "files"

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import attrs
 
 from ...sdk.errors import PenstockError, UserCodeError
+from ...sdk.redaction import redacted
 
 T = TypeVar("T")
 
@@ -98,7 +99,7 @@ def user_code_error(
         parts.append(f"on element {element}")
     if location is not None:
         parts.append(f"at {location}")
-    made = with_user_class(type(error), " ".join(parts) + "]")
+    made = with_user_class(type(error), redacted(" ".join(parts) + "]"))
     made.transform, made.element, made.location = transform, element, location
     made.__cause__ = error
     return made

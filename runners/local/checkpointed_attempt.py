@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...sdk.errors import PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
+from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.snapshot_store import SnapshotStore
@@ -24,7 +24,7 @@ from .transactions import Staged
 if TYPE_CHECKING:
     from .job import Job
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 # After so many changes a checkpoint is whole again, so that chains stay short.
 LONGEST_CHAIN = 10

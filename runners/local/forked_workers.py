@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
@@ -12,6 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 
+from ...sdk.redaction import logger_of
 from ..execution.execution_graph import EdgeKind, ExecutionGraph
 from .channel import ChannelId
 from .commands import Command, Counted, Report, Rewind, Stopped
@@ -24,7 +24,7 @@ from .start import Start
 from .subtask import SubtaskId
 from .workers import WorkerDied, Workers, ids_of
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 class Launch(NamedTuple):

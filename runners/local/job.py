@@ -7,7 +7,6 @@ section 4.4).
 
 from __future__ import annotations
 
-import logging
 import pickle
 import shutil
 from collections import deque
@@ -20,6 +19,7 @@ import attrs
 
 from ...sdk import graph
 from ...sdk.errors import CheckpointMismatchError, PenstockError, StaleWriterError, UncertainCommitError
+from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ...sdk.script import Script
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
@@ -39,7 +39,7 @@ from .transactions import Staged, Transactions
 from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 @attrs.frozen

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...sdk.errors import SnapshotError
+from ...sdk.redaction import logger_of
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.remote_error import local
 from .checkpointed_attempt import LONGEST_CHAIN, CheckpointedAttempt
@@ -25,7 +25,7 @@ from .workers import WorkerDied
 if TYPE_CHECKING:
     from .job import Job
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 class RegionalAttempt(CheckpointedAttempt):

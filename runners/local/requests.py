@@ -20,7 +20,6 @@ Answer(is_done=True, text='done', epoch=7, is_misdirected=False)
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import time
@@ -32,12 +31,13 @@ import attrs
 import msgspec
 
 from ...sdk.errors import PenstockError
+from ...sdk.redaction import logger_of
 from ..execution.disk import Disk, LocalDisk, disk_of
 from ..execution.snapshot_store import fresh_token
 
 __all__ = ["Addressed", "Answer", "Inbox", "Listener", "Request", "Run", "Wish", "ask", "disk_of", "read_answer"]
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 _RUN, _REQUEST, _ANSWER = "run", "request-", "answer-"
 

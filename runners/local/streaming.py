@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import queue
 import sys
@@ -19,6 +18,7 @@ from ...sdk.errors import CheckpointMismatchError, OptionsError, PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
+from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineResult
 from ..execution.background_run import BackgroundRun
 from ..execution.clock import time_of_day
@@ -44,7 +44,7 @@ from .workers import Workers, WorkersInThisProcess
 if TYPE_CHECKING:
     from .metrics_port import MetricsPort
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 # Seconds: how often a thread that waits looks up, and how long a cancelled job may take to end.
 _SLICE = 0.2

@@ -8,7 +8,6 @@ anybody writes in them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ import attrs
 
 from ...sdk.errors import CorruptSnapshotError, SnapshotError
 from ...sdk.graph import Graph, ParDo, Transform
+from ...sdk.redaction import logger_of
 from ...sdk.sink import Sink
 from ..execution.disk import Disk
 from ..execution.fusion import Output, Plan
@@ -30,7 +30,7 @@ Staged = Mapping[str, Sequence[tuple[str, Any]]]
 OPEN = "transactions"
 _FORMAT = "penstock open transactions"
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 class Transactions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from ...sdk.errors import PenstockError, RunnerError
+from ...sdk.redaction import redacted_cause
 from ..execution.remote_error import original
 
 
@@ -20,7 +21,7 @@ def raise_original(error: Exception) -> None:
     if found is not None:
         raise found from found.__cause__
     if isinstance(error, (Py4JError, PySparkException)):
-        raise RunnerError(f"Spark failed: {said(text)}") from error
+        raise RunnerError(f"Spark failed: {said(text)}") from redacted_cause(error)
 
 
 def said(text: str) -> str:

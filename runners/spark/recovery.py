@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
 import attrs
 
 from ...sdk.errors import CheckpointMismatchError
+from ...sdk.redaction import logger_of
 from ..execution.execution_graph import label_of
 from ..execution.fusion import Plan
 from ..execution.manifest import Checkpoint
@@ -15,7 +15,7 @@ from ..execution.snapshot_store import SnapshotStore
 from .committed_batch import Committed
 from .driver_sources import DriverSources
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 @attrs.frozen

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...sdk.graph import Graph
 from ...sdk.options import PipelineOptions
+from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineResult, Runner
 from .batch_runner import SparkBatchRunner
 from .micro_batch_runner import SparkMicroBatchRunner
@@ -15,7 +15,7 @@ from .micro_batch_runner import SparkMicroBatchRunner
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 class SparkRunner(Runner):

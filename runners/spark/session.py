@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from ...sdk.errors import OptionsError, RunnerError, missing_extra
 from ...sdk.options import PipelineOptions, SparkOptions
+from ...sdk.redaction import redacted_cause
 from .java import java_home
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _started(builder: Any, options: SparkOptions) -> SparkSession:
     except Exception as error:
         where = "" if master is None else f" with master {master}"
         hint = "; is it Java 17 or newer?" if "JAVA_GATEWAY_EXITED" in str(error) else ""
-        raise RunnerError(f"Spark did not start{where}: {error}{hint}") from error
+        raise RunnerError(f"Spark did not start{where}: {error}{hint}") from redacted_cause(error)
 
 
 def _loopback(master: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any, NoReturn
 
 from ..errors import OptionsError
+from ..redaction import HIDDEN, looks_secret
 
 _TYPE_NAMES = {int: "an int", float: "a number", str: "a string", bool: "true or false"}
 
@@ -80,12 +81,12 @@ class OptionsParser(argparse.ArgumentParser):
             else:
                 kind: Any = action.type
                 expected = f"expected {_TYPE_NAMES.get(kind, getattr(kind, '__name__', repr(kind)))}"
-            raise OptionsError(f"option {_name(action)}: {expected}, got {arg_string!r}") from None
+            raise OptionsError(f"option {_name(action)}: {expected}, got {_shown(action, arg_string)}") from None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = ", ".join(map(repr, action.choices))
-            raise OptionsError(f"option {_name(action)}: expected one of {choices}, got {value!r}")
+            raise OptionsError(f"option {_name(action)}: expected one of {choices}, got {_shown(action, value)}")
 
     def error(self, message: str) -> NoReturn:
         """Raises instead of ending the program."""
@@ -94,6 +95,10 @@ class OptionsParser(argparse.ArgumentParser):
 
 def _name(action: argparse.Action) -> str:
     return action.option_strings[-1] if action.option_strings else action.dest
+
+
+def _shown(action: argparse.Action, value: Any) -> str:
+    return HIDDEN if looks_secret(action.dest) else repr(value)
 
 
 def _boolean(text: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import OptionsError
+from ..redaction import HIDDEN, looks_secret, redacted
 
 if TYPE_CHECKING:
     from .parser import OptionsParser
@@ -18,9 +19,6 @@ ViewT = TypeVar("ViewT", bound="PipelineOptions")
 # What stands for the program's command line where no flags are given.  None: `sys.argv[1:]`.
 # The pytest plugin puts an empty list here, since that command line is pytest's.
 implicit_flags: list[str] | None = None
-
-HIDDEN = "***"
-_SECRET_WORDS = ("password", "token", "secret", "key")
 
 
 class PipelineOptions:
@@ -293,17 +291,14 @@ def _did_you_mean(name: str, known: list[str]) -> str | None:
 
 
 def _shown(name: str, value: Any) -> Any:
-    """The value, hidden if it looks like a secret: by the option's name or, in `key=value`, by the key."""
-    if value is not None and _is_secret(name):
+    """The value, hidden if it looks like a secret: by the option's name, by the key in `key=value`, or within a URL."""
+    if value is not None and looks_secret(name):
         return HIDDEN
     if isinstance(value, dict):
         return {key: _shown(str(key), one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_shown("", one) for one in value]
-    if isinstance(value, str) and "=" in value and _is_secret(value.partition("=")[0]):
-        return f"{value.partition('=')[0]}={HIDDEN}"
+    if isinstance(value, str):
+        name, equals, _value = value.partition("=")
+        return f"{name}={HIDDEN}" if equals and "://" not in name and looks_secret(name) else redacted(value)
     return value
-
-
-def _is_secret(name: str) -> bool:
-    return any(word in name.lower() for word in _SECRET_WORDS)

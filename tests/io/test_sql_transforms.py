@@ -181,7 +181,7 @@ def test_passwords_are_shown_nowhere(postgresql, caplog):
         transform = beam.io.WriteToSQL(url, "words", key="word", columns=COLUMNS)
         p = TestPipeline()
         _ = p | beam.Create(COUNTS) | "save" >> transform
-        with pytest.raises(SinkError, match="save: table 'words' in 'postgresql.*:[*]{3}@127.0.0.1:.*' can't be") as e:
+        with pytest.raises(SinkError, match="save: table 'words' in 'postgresql.*//[*]{3}@127.0.0.1:.*' can't be") as e:
             p.run()
         sink = transform.sink
         shown = [repr(transform), repr(sink), repr(sink.database), str(transform.display_data()), caplog.text]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ....sdk.errors import SnapshotError, StaleWriterError
+from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ...execution.fusion import Output
 from ..attempt import Attempt
@@ -27,7 +27,7 @@ from .slot import Allot, ProductionStart
 if TYPE_CHECKING:
     from .job import ProductionJob
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 # How many transactions a subtask with sinks has in advance.
 ALLOTTED = 3

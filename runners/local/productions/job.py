@@ -11,7 +11,6 @@ acknowledged is done again.
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +19,7 @@ from typing import Any
 import attrs
 
 from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StaleWriterError
+from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
@@ -38,7 +38,7 @@ from .layout import SAVEPOINTS, Layout, begin_layout, remove_layout, staged_of, 
 from .producer import GroupCommit
 from .slot import log_directory
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 # Of weak tasks: what they have sent may be taken by its receiver, and be in no log.  It is made again then; but

@@ -1,0 +1,104 @@
+"""Text without the secrets that connection strings carry.
+
+`redacted` is what all errors, logs, drawings and `repr`s show URLs by.  It takes any text, such as a driver's message,
+and hides in it:
+
+- the user info of URLs: `redis://:secret@host`;
+- values whose names look secret, in queries and fragments: `?password=secret`, `&sig=secret`;
+- passwords, tokens and keys in `key=value` texts, as ODBC, libpq, JDBC and Kafka have them, and in dicts and JSON.
+
+>>> print(redacted("can't reach redis://ann:secret@host:6379/0?db=1&password=secret"))
+can't reach redis://***@host:6379/0?db=1&password=***
+>>> print(redacted("host=db user=ann password='my secret'"))
+host=db user=ann password=***
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+HIDDEN = "***"
+
+_SECRET_NAME = re.compile(
+    r"pass(?:w|phrase|code|[^a-z]|$)|pwd|secret|token|key|cred|auth(?!or)|signature|(?:^|[\W_])(?:sig|sas|pw)(?:[\W_]|$)",
+    re.IGNORECASE,
+)
+# Repetitions are bounded: a text may be long, and made to be slow to search.
+_USER_INFO = re.compile(
+    r"""\b([a-z][a-z0-9+.-]{0,30})://(
+        [^\s/?#@]{0,500}:[^\s'"?#]{0,500}@   # a password, which may have slashes and at-signs in it
+        |[^\s/?#]{0,500}@                     # a user, or quotes in the password
+        |[^\s/?#@]{0,500}:[^\s'"@]{0,500}@    # marks of a query or fragment in the password
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_QUERY_VALUE = re.compile(r"""([?&;#]([\w.%\[\]-]{1,100})=)[^&;#\s'")\]]+""")
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\{[^}]*\}"""
+_WORD = r"(?:password|passwd|passphrase|pwd|secret|token|signature|(?:api|access|account|private)[_.-]?key)[\w.-]{0,60}"
+_SETTING = re.compile(
+    rf"""({_WORD}(?:\s{{0,3}}=\s{{0,3}}|\\?['"]\s{{0,3}}:\s{{0,3}}))(?:\\?{_QUOTED}|[^\s,;&'")}}\]]+)""", re.IGNORECASE
+)
+# The part before the @ of these is the name of a container.
+_CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
+
+
+def looks_secret(name: str) -> bool:
+    """Return whether a setting of this name holds a secret.
+
+    >>> [name for name in ("api_key", "s3a.secret.key", "sig", "author", "design", "passenger") if looks_secret(name)]
+    ['api_key', 's3a.secret.key', 'sig']
+    """
+    return _SECRET_NAME.search(name) is not None
+
+
+def redacted(text: str) -> str:
+    """Return `text` with each secret replaced by `***`."""
+    if "://" in text:
+        text = _USER_INFO.sub(_without_user_info, text)
+    if "=" in text or ":" in text:
+        text = _SETTING.sub(rf"\1{HIDDEN}", text)
+    if "=" in text:
+        text = _QUERY_VALUE.sub(_without_value, text)
+    return text
+
+
+def redacted_cause(error: BaseException | None) -> BaseException | None:
+    """Return `error`, or None if it, or what it came from, has a secret in its text.
+
+    Python prints the cause of an error, too: `raise SourceError(redacted(...)) from redacted_cause(error)`.
+    """
+    seen: list[BaseException] = []
+    following = error
+    while following is not None and all(following is not one for one in seen):
+        seen.append(following)
+        if any(redacted(text) != text for text in (str(following), repr(following))):
+            return None
+        following = following.__cause__ or following.__context__
+    return error
+
+
+def logger_of(module: str) -> logging.Logger:
+    """Return the logger of a module, whose messages are shown without secrets."""
+    logger = logging.getLogger(module)
+    logger.addFilter(_redact_message)
+    return logger
+
+
+def _redact_message(record: logging.LogRecord) -> bool:
+    text = record.getMessage()
+    shown = redacted(text)
+    if shown != text:
+        record.msg, record.args = shown, None
+    return True
+
+
+def _without_user_info(found: re.Match[str]) -> str:
+    scheme, user_info = found[1], found[2]
+    if scheme.lower() in _CONTAINERS and ":" not in user_info:
+        return found[0]
+    return f"{scheme}://{HIDDEN}@"
+
+
+def _without_value(found: re.Match[str]) -> str:
+    return f"{found[1]}{HIDDEN}" if looks_secret(found[2]) else found[0]
