@@ -21,7 +21,7 @@ from .combine_fn import CombineFn
 from .dofn import DoFn
 from .script import Script
 from .serialization import Serialized
-from .side_inputs import View
+from .side_inputs import SingletonView, View
 from .sink import Sink
 from .source import BoundedSource
 from .unbounded_source import UnboundedSource
@@ -85,7 +85,7 @@ class KeyedParDo:
 
 @attrs.frozen
 class ParDo:
-    """A DoFn and its arguments, as they were when the transform was applied; or a sink, and no DoFn.
+    """A DoFn and its arguments; or a sink, and no DoFn.
 
     Among the arguments a `SideInputArgument` stands for each side input.  `keyed` is there
     if the DoFn keeps state or sets timers.
@@ -133,6 +133,28 @@ class Feedback:
 
 
 Primitive: TypeAlias = Read | ParDo | AssignWindows | GroupByKeyAndWindow | Flatten | Feedback
+
+
+def frozen(primitive: Primitive) -> Primitive:
+    """Return a primitive for a run: the user's functions in it are pickled as they are now.
+
+    Raises `SerializationError`, naming the transform, for one that can't be pickled any more.
+    """
+    if isinstance(primitive, ParDo) and primitive.fn is not None:
+        side_inputs = tuple(_frozen_side_input(s) for s in primitive.side_inputs)
+        return attrs.evolve(primitive, fn=primitive.fn.frozen(), side_inputs=side_inputs)
+    if isinstance(primitive, GroupByKeyAndWindow) and primitive.combine is not None:
+        return attrs.evolve(primitive, combine=primitive.combine.frozen())
+    if isinstance(primitive, Read) and isinstance(primitive.source, UnboundedSource):
+        return Read(primitive.source.for_run())
+    return primitive
+
+
+def _frozen_side_input(side_input: SideInput) -> SideInput:
+    view = side_input.view
+    if not isinstance(view, SingletonView) or view.make_default is None:
+        return side_input
+    return attrs.evolve(side_input, view=attrs.evolve(view, make_default=view.make_default.frozen()))
 
 
 @attrs.frozen

@@ -219,12 +219,16 @@ class Pipeline:
     # Running
 
     def graph(self) -> graph.Graph:
-        """The pipeline as it stands now, as frozen data."""
+        """The pipeline as it stands now, as frozen data, the user's functions included.
+
+        Raises `SerializationError` for a function that can't be pickled any more.
+        """
         nodes = {
             p.id: graph.PCollectionNode(p.id, p.producer, p.tag, p.windowing, p.element_type, p.is_bounded)
             for p in self._pcollections.values()
         }
-        return graph.Graph(tuple(self._transforms), nodes)
+        transforms = tuple(attrs.evolve(t, primitive=graph.frozen(t.primitive)) for t in self._transforms)
+        return graph.Graph(transforms, nodes)
 
     def run(self) -> PipelineResult:
         """Start it; the result tells how it goes, and can be waited for.

@@ -19,33 +19,51 @@ T = TypeVar("T")
 
 
 class Serialized(Generic[T]):
-    """An object, and what it was pickled to when the pipeline was built.
+    """An object of the user's, of which each worker of a run gets a copy.
 
-    Workers, in this process or another, run what `load` returns: a copy of the object as
-    it was then.  A pipeline so behaves the same on every runner.
+    It is pickled once for each run, when that starts (`frozen`): what the program changes in it after the
+    transform was applied is in the copies, what it changes during the run isn't.  Workers, in
+    this process or another, run what `load` returns.  A pipeline so behaves the same on every runner.
+
+    Raises `SerializationError`, naming the transform, at once if the object can't be pickled.
     """
 
-    __slots__ = ("data", "object")
+    __slots__ = ("_data", "label", "object")
 
     def __init__(self, obj: T, label: str) -> None:
         self.object = obj
-        self.data = dumps(obj, label)
+        self.label = label
+        # None until it is frozen; empty in another process, which has a copy anyway.
+        self._data: bytes | None = None
+        dumps(obj, label)
+
+    def frozen(self) -> Serialized[T]:
+        """Return it for a run: whatever becomes of the object from now on, `load` returns it as it is now.
+
+        Raises `SerializationError` if the object can't be pickled any more.
+        """
+        return self if self._data is not None else _restored(self.object, self.label, dumps(self.object, self.label))
 
     def load(self) -> T:
         """A new copy; in another process, the one that came with it."""
-        return cloudpickle.loads(self.data) if self.data else self.object
+        if self._data == b"":
+            return self.object
+        copy: T = cloudpickle.loads(dumps(self.object, self.label) if self._data is None else self._data)
+        return copy
 
     def __repr__(self) -> str:
         return f"Serialized({self.object!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, (type(self), self.object))
+        # Not the bytes: for a process elsewhere modules beside the program are pickled by value, as they weren't here.
+        return _restored, (self.object if self._data is None else self.load(), self.label)
 
 
-def _restored(cls: type[Serialized[T]], obj: T) -> Serialized[T]:
-    restored = cls.__new__(cls)
+def _restored(obj: T, label: str, data: bytes = b"") -> Serialized[T]:
+    restored: Serialized[T] = Serialized.__new__(Serialized)
     restored.object = obj
-    restored.data = b""
+    restored.label = label
+    restored._data = data
     return restored
 
 

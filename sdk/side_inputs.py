@@ -6,13 +6,14 @@ the end of its own window falls into.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import attrs
 
 from .errors import SideInputError
 from .pvalue import PCollection
+from .serialization import Serialized
 
 
 class _NoDefault:
@@ -32,14 +33,22 @@ class EmptySideInput:
 
 @attrs.frozen
 class SingletonView:
-    """The one element of the side input's window."""
+    """The one element of the side input's window.
+
+    Attributes:
+      default: the value of a window without elements.
+      make_default: what gives that value, instead.
+    """
 
     default: Any = NO_DEFAULT
+    make_default: Serialized[Callable[[], Any]] | None = None
 
     def of(self, values: list[Any]) -> Any:
         """The view of a window that holds these values."""
         if len(values) == 1:
             return values[0]
+        if not values and self.make_default is not None:
+            return self.make_default.load()()
         if not values and self.default is not NO_DEFAULT:
             return self.default
         if not values:
@@ -130,6 +139,18 @@ class AsSingleton(AsSideInput):
     @property
     def view(self) -> View:
         return SingletonView(self.default_value)
+
+
+class SingletonOrMade(AsSingleton):
+    """The side input's only element; where it has none, what a function of no arguments returns."""
+
+    def __init__(self, pcoll: PCollection[Any], make_default: Serialized[Callable[[], Any]]) -> None:
+        super().__init__(pcoll)
+        self.make_default = make_default
+
+    @property
+    def view(self) -> View:
+        return SingletonView(make_default=self.make_default)
 
 
 class AsIter(AsSideInput):

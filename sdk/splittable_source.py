@@ -57,6 +57,9 @@ class SplittableSource(UnboundedSource[Any]):
         self.elements = list(elements)
         self.label = label
 
+    def for_run(self) -> SplittableSource:
+        return SplittableSource(self.call.frozen(), self.elements, self.label)
+
     def partitions(self) -> Sequence[InitialRestriction]:
         signature = splittable_signature(self.call.object[0], self.label)
         assert signature is not None

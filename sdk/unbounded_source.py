@@ -62,6 +62,10 @@ class UnboundedSource(ABC, Generic[T]):
     discovery_interval: float | None = None
     reopens: bool = False
 
+    def for_run(self) -> UnboundedSource[T]:
+        """The source as a run reads it: itself, unless user code in it has to be pickled for the run."""
+        return self
+
     @abstractmethod
     def partitions(self) -> Sequence[Any]:
         """The parts that are read independently of each other; picklable, and with a hash.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import cloudpickle
+
 from penstock.sdk.bundle import Bundle, expanded
 from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
 from penstock.windowing import Timestamp
@@ -32,7 +34,7 @@ def check_replay(source: UnboundedSource[Any], partition: Any, now: Any, max_ele
     Micro-batches, each read by a reader of its own, must add up to the same.  Gives the values.
     """
     at = Timestamp.of(now)
-    source = pickle.loads(pickle.dumps(source))
+    source = pickle.loads(cloudpickle.dumps(source))
     reader = source.open(partition, None)
     parts, offsets = [], [reader.offset()]
     while bundle := reader.poll(max_elements, at):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Tuple  # noqa: UP035
 
 from ..sdk.combine_fn import CombineFn
@@ -10,7 +11,7 @@ from ..sdk.dofn import DoFn, ExpressionDoFn, label_of
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.serialization import Serialized
-from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton
+from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton, SingletonOrMade
 from ..triggers import DefaultTrigger
 from ..windowing import GlobalWindows
 from .assign_windows import WindowInto
@@ -142,8 +143,8 @@ class CombineGlobally(PTransform):
         if self.as_view:
             if not self.has_defaults:
                 return AsSingleton(combined)
-            fn = Serialized(self.combine_fn, label).load()
-            return AsSingleton(combined, default_value=_of_nothing(fn, *self.args, **self.kwargs))
+            of_nothing = partial(_of_nothing, self.combine_fn, *self.args, **self.kwargs)
+            return SingletonOrMade(combined, Serialized(of_nothing, label))
         if not self.has_defaults:
             return combined
         # What the combiner makes of nothing is found out only when there is nothing: of

@@ -53,6 +53,9 @@ class WatchedGrowth(UnboundedSource[Any]):
         self.elements = list(elements)
         self.label = label
 
+    def for_run(self) -> WatchedGrowth:
+        return WatchedGrowth(self.poll.frozen(), self.interval, self.termination, self.elements, self.label)
+
     def partitions(self) -> Sequence[int]:
         return range(len(self.elements))
 
