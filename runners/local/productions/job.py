@@ -250,6 +250,8 @@ class ProductionJob(Job):
             )
         try:
             disk.make_directory(directory)
+            if not self._productions.allow_untrusted:
+                trusted(disk, directory)
             disk.write_atomically(path, b"{}")
         except OSError as error:
             raise SnapshotError(f"{path} can't be written: {error}") from error
