@@ -127,6 +127,28 @@ def cancel(directory: str, timeout: float) -> None:
     _ask(directory, "cancel", timeout)
 
 
+@checkpoints.command()
+@DIRECTORY
+@click.option(
+    "--allow_repeated_results",
+    is_flag=True,
+    help="Also where a sink has published results of the checkpoint, or may have: they come again.",
+)
+def rollback(directory: str, allow_repeated_results: bool) -> None:
+    """Remove the newest checkpoint, where a sink can't publish it; the next start goes on from the one before.
+
+    Nothing is lost: the input since then is read again, by a pipeline that has been mended.
+    """
+    from ..runners.execution.rollback import roll_back
+
+    store = store_of(directory)
+    if not store.found():
+        _fail(_nothing_in(directory))
+    done = roll_back(store, allow_repeated_results)
+    then = "from the beginning" if done.previous is None else f"from checkpoint {done.previous}"
+    click.echo(f"{directory}: checkpoint {done.epoch} is gone; the next start goes on {then}")
+
+
 def _ask(directory: str, wish: str, timeout: float) -> None:
     """Ask a job, and print its answer."""
     from ..runners.execution.disk import disk_of
@@ -146,7 +168,8 @@ def _nothing_in(directory: str, epoch: int | None = None) -> str:
     if disk_of(directory).exists(f"{directory}/{OWNER}"):
         return (
             f"{directory}: the logs of a stream with --delivery=strong or weak, which has no checkpoints; its "
-            f"savepoints are in {directory}/savepoints"
+            f"savepoints are in {directory}/savepoints. There is nothing to roll back; if a sink can't publish, start "
+            "the pipeline with --on_commit_error=dead_letter"
         )
     return f"{directory}: no checkpoint" + ("s" if epoch is None else f" of epoch {epoch}")
 

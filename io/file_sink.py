@@ -9,22 +9,28 @@ The two phases, for every format:
 
 A crash in phase 1 leaves nothing but the hidden directory, which patterns never match.
 A crash in phase 2 is completed by committing again.
+
+A name that no file can have, or that two files would have, is found by `precommit`, before the commit is decided.  With
+dead letters the commit moves such a file into the directory `.<name>.penstock-dead-letters`, with a note beside it.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, ClassVar
 from urllib.parse import quote
 
 from ..sdk.bundle import Bundle
-from ..sdk.errors import SinkError
+from ..sdk.coders.coder import shortened
+from ..sdk.errors import RejectedRecordError, SinkError
 from ..sdk.redaction import redacted, redacted_cause
 from ..sdk.sink import Sink
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, open_for_writing
+from .dead_letters import Rejected, tell
 from .file_format import FileFormat, RecordWriter
 from .file_sink_writer import FileSinkWriter, StagedFile
 from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, split_path
@@ -55,6 +61,8 @@ class FileSink(Sink[Any]):
     """
 
     accepts_retractions: ClassVar[bool] = False
+    # Whether a commit moves aside files that can't have their names; else it fails.
+    has_dead_letters = False
     # How many files a worker has open at once; None for as many as there are shards.
     max_open_files: int | None = None
 
@@ -183,8 +191,23 @@ class FileSink(Sink[Any]):
         sink.name_by_transaction = sink.skip_if_empty = True
         return sink
 
+    def with_dead_letters(self) -> FileSink:
+        sink = copy.copy(self)
+        sink.has_dead_letters = True
+        return sink
+
     def open_writer(self, transaction: str, unit: str) -> FileSinkWriter:
         return FileSinkWriter(self, transaction, unit)
+
+    def precommit(self, transactions: Mapping[str, Sequence[tuple[StagedFile, ...]]]) -> None:
+        """Find the names of all files, and the directories that they are in."""
+        if self.has_dead_letters:
+            return
+        for transaction, staged in transactions.items():
+            directory = self.staging_directory(transaction)
+            with self.naming_the_output("can't be published"):
+                if self.file_system.exists(directory) and read_plan(self.file_system, directory) is None:
+                    self._checked_plan(transaction, [file for token in staged for file in token])
 
     def commit(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> None:
         directory = self.staging_directory(transaction)
@@ -195,16 +218,12 @@ class FileSink(Sink[Any]):
                 self._check_that_it_was_published(transaction, files)
                 return
             plan = read_plan(fs, directory)
-            if plan is not None:
-                self._check_plan(directory, plan)
-            else:
+            if plan is None:
                 files += self._stage_empty_shards(directory, files)
-                try:
-                    plan = self.plan(transaction, files)
-                except SinkError:
-                    # No other attempt would find names for these files.
-                    fs.delete(directory)
-                    raise
+                if self.has_dead_letters:
+                    plan = self._plan_of_what_fits(transaction, directory, files)
+                else:
+                    plan = self._checked_plan(transaction, files)
                 write_plan(fs, directory, plan)
             carry_out(fs, directory, plan)
             fs.delete(directory)
@@ -219,6 +238,81 @@ class FileSink(Sink[Any]):
             if read_plan(self.file_system, directory) is None:
                 self.file_system.delete(directory)
 
+    def _checked_plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        """The plan; raises `RejectedRecordError` where it can't be carried out."""
+        try:
+            plan = self.plan(transaction, files)
+            for entry in plan:
+                self._check_name(entry.final)
+        except SinkError as error:
+            rejection = RejectedRecordError(str(error))
+            rejection.record = error.record if isinstance(error, RejectedRecordError) else ""
+            rejection.transform = self.transform
+            raise rejection from error.__cause__
+        return plan
+
+    def _check_name(self, path: str) -> None:
+        """Raise `RejectedRecordError` if no file can be there."""
+        fs = self.file_system
+        try:
+            directory, name = split_path(path)
+            fs.mkdirs(directory)
+            fs.check_names(directory, name)
+            is_taken = fs.is_directory(path)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+        else:
+            if not is_taken:
+                return
+            why = "there is a directory of that name"
+        shown = shortened(path, 400)
+        rejection = RejectedRecordError(f"{self.transform}: no file can be published as {shown}: {why}")
+        rejection.record = shown
+        raise rejection
+
+    def _plan_of_what_fits(self, transaction: str, directory: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        """A plan in which files that can't have their names are moved to where dead letters are."""
+        kept, rejected = self._what_fits(transaction, files)
+        plan = self.plan(transaction, kept)
+        away = self.dead_letters
+        for file, each in rejected:
+            final = self._dead_letter(transaction, file)
+            plan.append(Renaming(file.name, final, file.size))
+            note = {"transaction": transaction, "transform": self.transform, "file": each.record, "reason": each.why}
+            with self.file_system.create(join_path(directory, f"{file.name}.json")) as written:
+                written.write(json.dumps(note, ensure_ascii=False).encode(errors="backslashreplace"))
+            staged = self.staged_file(directory, f"{file.name}.json", None)
+            plan.append(Renaming(staged.name, f"{final}.json", staged.size))
+        tell([each for _, each in rejected], self.transform, f"directory {away!r}")
+        return plan
+
+    @property
+    def dead_letters(self) -> str:
+        """The directory of files that can't have their names."""
+        directory, name = split_path(self.file_path_prefix)
+        return join_path(directory, f".{name}.penstock-dead-letters")
+
+    def _dead_letter(self, transaction: str, file: StagedFile) -> str:
+        return join_path(self.dead_letters, f"{quote(transaction, safe='')}-{file.name}")
+
+    def _what_fits(
+        self, transaction: str, files: Sequence[StagedFile]
+    ) -> tuple[list[StagedFile], list[tuple[StagedFile, Rejected]]]:
+        """The files that can have names together, and the others."""
+        try:
+            self._checked_plan(transaction, files)
+            return list(files), []
+        except Exception:
+            kept: list[StagedFile] = []
+            rejected = []
+        for file in files:
+            try:
+                self._checked_plan(transaction, [*kept, file])
+                kept.append(file)
+            except Exception as error:
+                rejected.append((file, Rejected(str(file.group or file.name), 1, str(error))))
+        return kept, rejected
+
     def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
         """Which staged file gets which name, in an order that depends on the files alone."""
         numbered = self._numbered(files) if self.sharded else dict(enumerate(files))
@@ -232,22 +326,6 @@ class FileSink(Sink[Any]):
             Renaming(file.name, self.final_path(transaction, shard, shards), file.size)
             for shard, file in numbered.items()
         ]
-
-    def may_publish(self, final: str) -> bool:
-        """Return whether this sink gives such names."""
-        return final.startswith(self.file_path_prefix) and ".." not in final[len(self.file_path_prefix) :].split("/")
-
-    def _check_plan(self, directory: str, plan: Sequence[Renaming]) -> None:
-        """Raise `SinkError` for a plan that names files which this sink doesn't stage, or doesn't publish.
-
-        Another user may have put it there, where others can write to the output directory.
-        """
-        for entry in plan:
-            if "/" in entry.staged or entry.staged in ("", ".", "..") or not self.may_publish(entry.final):
-                raise SinkError(
-                    f"{self.transform}: the plan in {directory!r} isn't of this sink: it renames {entry.staged!r} to "
-                    f"{entry.final!r}. Remove the directory if another user has made it"
-                )
 
     def _numbered(self, files: Sequence[StagedFile]) -> dict[int, StagedFile]:
         numbered: dict[int, StagedFile] = {}
@@ -283,7 +361,10 @@ class FileSink(Sink[Any]):
         return StagedFile(name, self.file_system.size(path), shard, group)
 
     def _check_that_it_was_published(self, transaction: str, files: Sequence[StagedFile]) -> None:
-        finals = [entry.final for entry in self.plan(transaction, files)]
+        # An earlier start may have moved some of them aside.
+        kept, rejected = self._what_fits(transaction, files)
+        finals = [entry.final for entry in self.plan(transaction, kept)]
+        finals += [self._dead_letter(transaction, file) for file, _ in rejected]
         if not files and not self.skip_if_empty:
             finals = [self.final_path(transaction, 0, max(self.num_shards, 1))]
         if finals and not any(map(self.file_system.exists, finals)):

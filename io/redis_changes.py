@@ -1,8 +1,8 @@
 """Changes of Redis' keys: staged with their signs, and what they come to.
 
 >>> first, second = Change(b"a", b"1", 1, (0, 0, 0)), Change(b"a", b"2", 1, (0, 1, 0))
->>> net_effects([second, Change(b"a", b"1", -1, (0, 0, 0)), first], "Counts")
-[Effect(key=b'a', value=b'2', is_gone=False)]
+>>> net_effects([second, Change(b"a", b"1", -1, (0, 0, 0)), first])
+([Effect(key=b'a', value=b'2', is_gone=False)], [])
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from ..sdk.coders.coder import shortened
-from ..sdk.errors import SinkError
+from .dead_letters import Rejected
 
 # What Redis keeps under a key: text, or fields and their texts.
 Stored = bytes | dict[bytes, bytes]
@@ -83,10 +83,10 @@ class Effect:
             pipe.hset(self.key, mapping=self.value)
 
 
-def net_effects(changes: Sequence[Change], transform: str) -> list[Effect]:
+def net_effects(changes: Sequence[Change]) -> tuple[list[Effect], list[Rejected]]:
     """What changes come to, whatever their order: for each key its latest value that is left, or what is gone.
 
-    Raises `SinkError`, naming the transform, if a key has two latest values.
+    Returns as rejected the latest values of each key that has several.
     """
     by_key: dict[bytes, dict[Any, _Value]] = {}
     for change in changes:
@@ -96,19 +96,28 @@ def net_effects(changes: Sequence[Change], transform: str) -> list[Effect]:
         if change.sign > 0:
             value.place = max(value.place, change.place)
     effects: list[Effect] = []
+    rejected: list[Rejected] = []
     for key, values in by_key.items():
         left = sorted((value for value in values.values() if value.net > 0), key=lambda value: value.place)
         if len(left) > 1 and left[-1].place == left[-2].place:
-            shown = " and ".join(shortened(value.stored, 100) for value in left[-2:])
-            raise SinkError(
-                f"{transform}: key {key.decode(errors='replace')!r} has two values of one window, pane and "
+            latest = [value for value in left if value.place == left[-1].place]
+            shown = " and ".join(shortened(value.stored, 100) for value in latest[-2:])
+            why = (
+                f"key {key.decode(errors='replace')!r} has two values of one window, pane and "
                 f"timestamp, {shown}. Make the key whatever else tells them apart, or combine them"
             )
+            rejected += [Rejected({"key": key, "value": _shown(value.stored)}, +1, why) for value in latest]
+            left = []
         if left:
             effects.append(Effect(key, left[-1].stored))
         else:
             effects += [Effect(key, value.stored, is_gone=True) for value in values.values() if value.net < 0]
-    return effects
+    return effects, rejected
+
+
+def _shown(value: Stored) -> Any:
+    """A value with names that JSON can have."""
+    return value if isinstance(value, bytes) else {name.decode(errors="replace"): v for name, v in value.items()}
 
 
 def _hashable(value: Stored) -> Any:

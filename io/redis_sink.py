@@ -11,16 +11,18 @@ Whoever reads sees all that a commit changes, or nothing of it.  All of the sink
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ..sdk.coders.coder import shortened
-from ..sdk.errors import SinkError
+from ..sdk.errors import RejectedRecordError, SinkError
 from ..sdk.redaction import redacted_cause
 from ..sdk.sink import Sink
+from .dead_letters import Rejected, raise_for, tell
 from .records import as_dict, is_record
 from .redis_changes import Change, Stored, decode_change, net_effects
 from .redis_server import address_of, check_url, package
@@ -36,6 +38,8 @@ class RedisSink(Sink[Any]):
     """Keys of Redis; see `WriteToRedis`."""
 
     accepts_retractions: ClassVar[bool] = True
+    # Whether a commit moves aside what it can't publish; else it fails.
+    has_dead_letters = False
 
     def __init__(
         self,
@@ -78,6 +82,10 @@ class RedisSink(Sink[Any]):
                 yield client
             finally:
                 client.close()
+        except RejectedRecordError as error:
+            rejection = RejectedRecordError(f"{self.transform}: Redis at {self.server} {what}: {error}")
+            rejection.record, rejection.transform = error.record, self.transform
+            raise rejection from error.__cause__
         except package("WriteToRedis").RedisError as error:
             raise SinkError(f"{self.transform}: Redis at {self.server} {what}: {error}") from redacted_cause(error)
 
@@ -94,6 +102,20 @@ class RedisSink(Sink[Any]):
     def open_writer(self, transaction: str, unit: str) -> RedisSinkWriter:
         return RedisSinkWriter(self, transaction, unit)
 
+    def with_dead_letters(self) -> RedisSink:
+        sink = copy.copy(self)
+        sink.has_dead_letters = True
+        return sink
+
+    def precommit(self, transactions: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+        """Look at what the staged changes come to."""
+        with self.session("can't be committed to") as client:
+            for transaction, staged in transactions.items():
+                if any(count for _, count in staged) and not self._is_committed(client, transaction):
+                    _, rejected = self._effects(client, transaction, staged)
+                    if not self.has_dead_letters:
+                        raise_for(rejected)
+
     def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
         noted, last, is_open = self.own("committed"), self.own("last", "committed"), self.own("open", transaction)
         series = pattern_of(transaction)
@@ -102,19 +124,19 @@ class RedisSink(Sink[Any]):
                 with client.pipeline(transaction=True) as pipe:
                     # If anybody else commits it meanwhile, nothing of what follows happens.
                     pipe.watch(noted, last)
-                    if pipe.zscore(noted, transaction) is not None:
+                    if self._is_committed(pipe, transaction):
                         return
-                    if series is not None and (pipe.hget(last, series) or b"") >= transaction.encode():
-                        return
-                    effects = self._effects(pipe, transaction, staged)
+                    effects, rejected = self._effects(pipe, transaction, staged)
+                    if not self.has_dead_letters:
+                        raise_for(rejected)
                     lists = pipe.smembers(is_open)
-                    newest = pipe.zrevrange(noted, 0, 0, withscores=True)
                     pipe.multi()
                     for effect in effects:
                         effect.apply(pipe)
+                    if rejected:
+                        pipe.rpush(self.own("dead_letters"), *(each.as_json() for each in rejected))
                     if series is None:
-                        # The oldest are forgotten, whatever the wall clock says.
-                        pipe.zadd(noted, {transaction: newest[0][1] + 1 if newest else time.time()})
+                        pipe.zadd(noted, {transaction: time.time()})
                         pipe.zremrangebyrank(noted, 0, -_REMEMBERED - 1)
                     else:
                         pipe.hset(last, series, transaction)
@@ -123,7 +145,15 @@ class RedisSink(Sink[Any]):
                         pipe.execute()
                     except package("WriteToRedis").WatchError:
                         continue
+                    tell(rejected, self.transform, f"list {self.own('dead_letters')!r}")
                     return
+
+    def _is_committed(self, client: Any, transaction: str) -> bool:
+        if client.zscore(self.own("committed"), transaction) is not None:
+            return True
+        series = pattern_of(transaction)
+        last = self.own("last", "committed")
+        return series is not None and (client.hget(last, series) or b"") >= transaction.encode()
 
     def abort(self, transaction: str) -> None:
         is_open = self.own("open", transaction)
@@ -136,7 +166,11 @@ class RedisSink(Sink[Any]):
             if any(lists):
                 client.delete(*filter(None, lists))
 
-    def _effects(self, client: Any, transaction: str, staged: Sequence[tuple[str, int]]) -> list[Any]:
+    def _effects(
+        self, client: Any, transaction: str, staged: Sequence[tuple[str, int]]
+    ) -> tuple[list[Any], list[Rejected]]:
+        # A command that fails within a transaction of Redis stops none of the others, so this is asked before.
+        self.check(client)
         changes: list[Change] = []
         for name, count in staged:
             found = client.llen(name)
@@ -150,9 +184,9 @@ class RedisSink(Sink[Any]):
                 changes += map(decode_change, client.lrange(name, start, start + STAGE_CHANGES - 1))
         return self.net(changes)
 
-    def net(self, changes: Sequence[Change]) -> list[Any]:
-        """What changes come to, as things that are applied to a pipeline of commands."""
-        return net_effects(changes, self.transform)
+    def net(self, changes: Sequence[Change]) -> tuple[list[Any], list[Rejected]]:
+        """What changes come to, as things that are applied to a pipeline of commands; and what can't be."""
+        return net_effects(changes)
 
     # Elements
 

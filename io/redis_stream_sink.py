@@ -9,6 +9,7 @@ import attrs
 
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import SinkError
+from .dead_letters import Rejected
 from .records import as_dict, is_record
 from .redis_changes import Change
 from .redis_server import check_url, package
@@ -39,9 +40,9 @@ class RedisStreamSink(RedisSink):
                 "nothing yet"
             )
 
-    def net(self, changes: Sequence[Change]) -> list[Any]:
+    def net(self, changes: Sequence[Change]) -> tuple[list[Any], list[Rejected]]:
         """What is to be done: an entry for each element, in the order in which its worker had them."""
-        return [_Entry(change.key, change.value, self.max_length) for change in changes]
+        return [_Entry(change.key, change.value, self.max_length) for change in changes], []
 
     def change(self, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
         record = element if self.fields is None else self.fields(element)

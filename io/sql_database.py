@@ -94,6 +94,47 @@ class SqlSession:
         except _RehearsedError:
             return
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Within a transaction, everything inside happens, or nothing of it; the transaction goes on."""
+        self.run(f"SAVEPOINT {_ATTEMPT}")
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):
+                self.run(f"ROLLBACK TO SAVEPOINT {_ATTEMPT}")
+                self.run(f"RELEASE SAVEPOINT {_ATTEMPT}")
+            raise
+        self.run(f"RELEASE SAVEPOINT {_ATTEMPT}")
+
+    def conditions_of(self, table: str, columns: Sequence[str]) -> dict[str, str]:
+        """What a table wants of the values in these columns, by name, as far as the database tells."""
+        quoted = self.dialect.quoted
+        schema, _dot, name = table.rpartition(".")
+        if self.dialect.name == "sqlite":
+            of_schema = f"{quoted(schema)}." if schema else ""
+            found = self.run(f"PRAGMA {of_schema}table_info({quoted(name)})")
+            needed, checks = [row[1] for row in found if row[3]], []
+        elif self.dialect.name == "postgresql":
+            of_table = f"to_regclass({MARK})"
+            parameter = (quoted(table),)
+            sql = f"SELECT attname FROM pg_attribute WHERE attrelid = {of_table} AND attnotnull AND attnum > 0"
+            needed = [column for (column,) in self.run(sql, parameter)]
+            sql = (
+                "SELECT conname, pg_get_expr(conbin, conrelid), (SELECT array_agg(attname::text) FROM pg_attribute "
+                f"WHERE attrelid = conrelid AND attnum = ANY(conkey)) FROM pg_constraint WHERE conrelid = {of_table} "
+                "AND contype = 'c' ORDER BY conname"
+            )
+            checks = self.run(sql, parameter)
+        else:
+            return {}
+        conditions = {
+            f"{column} is not null": f"{quoted(column)} IS NOT NULL" for column in needed if column in columns
+        }
+        return conditions | {
+            constraint: expression for constraint, expression, used in checks if set(used or ()) <= set(columns)
+        }
+
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement; the rows that it gives."""
         cursor = self._connection.cursor()
@@ -153,6 +194,10 @@ class SqlSession:
         """Close the connection; what wasn't committed is gone."""
         with suppress(Exception):
             self._connection.close()
+
+
+# The name of the savepoint that an attempt can go back to.
+_ATTEMPT = "_penstock_attempt"
 
 
 class _RehearsedError(Exception):

@@ -123,6 +123,10 @@ class SqlDialect:
             return [f"LOCK TABLE {self.quoted(table)} IN SHARE ROW EXCLUSIVE MODE"]
         return []
 
+    def all_constraints_now(self) -> list[str]:
+        """What a transaction says first to have each statement checked for constraints that wait for its end."""
+        return ["SET CONSTRAINTS ALL IMMEDIATE"] if self.name == "postgresql" else []
+
     def one_definition_at_a_time(self) -> list[str]:
         """The same for a transaction that makes tables, which needn't be there yet."""
         if self.name == "postgresql":
@@ -143,6 +147,14 @@ def dialect_of(connection: Any, name: str | None = None) -> SqlDialect:
         if paramstyle is not None:
             return SqlDialect(name or _DIALECTS_OF_MODULES.get(module, module), paramstyle)
     return SqlDialect(name or "unknown")
+
+
+def is_about_a_row(error: BaseException) -> bool:
+    """Whether a database refuses a row for what is in it: its types, a constraint, or what a trigger of it raises."""
+    # PostgreSQL's classes of errors; 'P0001' is what RAISE EXCEPTION has.
+    state = str(getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or "")
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return state[:2] in ("22", "23") or state == "P0001" or not kinds.isdisjoint({"IntegrityError", "DataError"})
 
 
 def is_database_error(error: BaseException) -> bool:

@@ -18,17 +18,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
 from ..sdk.errors import SinkError
+from .dead_letters import Rejected
 from .sql_database import SqlSession
-from .sql_dialect import MARK, SqlDialect
+from .sql_dialect import MARK, SqlDialect, is_about_a_row
 
 # The two phases' own columns; no user's column may begin so.
 PREFIX = "_penstock_"
 _STAGED = {"unit": "TEXT", "sign": "INTEGER", "window": "TEXT", "order": "VARCHAR(50)"}
+# Conditions on staged rows stand at the last of these columns, when all others are there.
+_LAST_STAGED = "order"
 _NET = {
     # How often the row is left when equal pairs have cancelled each other; below zero for a retraction.
     "net": "BIGINT",
@@ -62,6 +65,12 @@ def in_schema_of(table: str, name: str) -> str:
     return schema + dot + name
 
 
+class _Change(Protocol):
+    """Deletes or writes rows by some of the net effects."""
+
+    def __call__(self, session: SqlSession, which: str, parameters: tuple[Any, ...] = ()) -> None: ...
+
+
 @attrs.frozen
 class TableChanges:
     """The statements of one transaction on one table.
@@ -93,15 +102,26 @@ class TableChanges:
 
     # Before and after
 
-    def make_tables(self, session: SqlSession) -> None:
-        """Make the tables of staged rows and of net effects, with the columns that the table has."""
+    def make_tables(self, session: SqlSession, strictly: bool = True) -> None:
+        """Make the tables of staged rows and of net effects, with the columns that the table has.
+
+        Args:
+          strictly: whether the table of staged rows refuses what the table would; a retraction takes back a row that
+            the table has, so nothing is asked of it.
+        """
         q = self.dialect.quoted
+        conditions = session.conditions_of(self.table, self.columns) if strictly else {}
+        checks = "".join(
+            f" CONSTRAINT {q(name.replace('.', '_'))} CHECK ({self._o('sign')} < 0 OR ({condition}))"
+            for name, condition in conditions.items()
+        )
         for name, own in ((self.staged, _STAGED), (self.net, _NET)):
             session.run(
                 f"CREATE TABLE {q(name)} AS SELECT {self._names(self.columns)} FROM {q(self.table)} WHERE 1 = 0"
             )
             for column, kind in own.items():
-                session.run(f"ALTER TABLE {q(name)} ADD COLUMN {q(PREFIX + column)} {kind}")
+                checked = checks if own is _STAGED and column == _LAST_STAGED else ""
+                session.run(f"ALTER TABLE {q(name)} ADD COLUMN {q(PREFIX + column)} {kind}{checked}")
 
     def drop_tables(self, session: SqlSession) -> None:
         """Remove both, if they are there."""
@@ -133,18 +153,51 @@ class TableChanges:
 
     # The second phase
 
-    def apply(self, session: SqlSession) -> None:
-        """Make the table what the staged rows say; raises `SinkError` when that isn't one row for each key."""
+    def apply(self, session: SqlSession) -> list[Rejected]:
+        """Make the table what the staged rows say, but for those that it refuses; returns these.
+
+        Refused are rows that break a constraint of the table, and all rows of a key that would have several.
+        """
         self._find_net_effect(session)
         if self.count_column is None:
-            self._refuse_ambiguous_keys(session)
+            rejected = self._leave_out_ambiguous_keys(session)
             self._find_retracted_rows(session)
             gone, rows = f"{self._o('found')} = 1", f"{self._o('net')} > 0 AND {self._o('place')} = 1"
         else:
-            self._add_counts(session)
+            rejected = self._add_counts(session)
             gone, rows = f"{self._o('net')} = 0", f"{self._o('net')} > 0"
-        self._delete(session, gone)
-        self._upsert(session, rows)
+        rejected += self._change(session, self._delete, gone, -1)
+        return rejected + self._change(session, self._upsert, rows, +1)
+
+    def _change(self, session: SqlSession, change: _Change, which: str, sign: int) -> list[Rejected]:
+        """Change the table by these net effects, all at once, or one by one if some are refused; returns those."""
+        try:
+            with session.attempt():
+                change(session, which)
+            return []
+        except Exception as error:
+            if not is_about_a_row(error):
+                raise
+        rejected = []
+        names = self._names(self.columns)
+        found = session.run(f"SELECT {names} FROM {self.dialect.quoted(self.net)} WHERE {which}")
+        for row in found:
+            values = dict(zip(self.columns, row))
+            of_key, parameters = self._of_key(values)
+            try:
+                with session.attempt():
+                    change(session, f"{which} AND {of_key}", parameters)
+            except Exception as error:
+                if not is_about_a_row(error):
+                    raise
+                rejected.append(Rejected(values, sign, " ".join(str(error).split())))
+        return rejected
+
+    def _of_key(self, values: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        """What holds for the rows with the key of these, and its parameters."""
+        q = self.dialect.quoted
+        parts = [f"{q(name)} IS NULL" if values[name] is None else f"{q(name)} = {MARK}" for name in self.key]
+        return " AND ".join(parts), tuple(values[name] for name in self.key if values[name] is not None)
 
     def _find_net_effect(self, session: SqlSession) -> None:
         o, q = self._o, self.dialect.quoted
@@ -170,7 +223,8 @@ class TableChanges:
             f"RANK() OVER (PARTITION BY {key} {place}), 0 FROM ({sums}) sums"
         )
 
-    def _refuse_ambiguous_keys(self, session: SqlSession) -> None:
+    def _leave_out_ambiguous_keys(self, session: SqlSession) -> list[Rejected]:
+        """Remove the rows of each key that would have several; returns them."""
         o = self._o
         retracting = "1 = 1" if self.retracting else f"{o('retractions')} > 0"
         ambiguous = f"({o('left')} > 1 AND {retracting})"
@@ -178,18 +232,23 @@ class TableChanges:
             ambiguous += f" OR ({o('kinds')} > 1 AND {o('first')} <> {o('last')})"
         net, key = self.dialect.quoted(self.net), self._names(self.key)
         left = f"FROM {net} WHERE {o('net')} > 0"
-        found = session.run(f"SELECT {key} {left} AND ({ambiguous}) LIMIT 1") or session.run(
-            f"SELECT {key} {left} AND {o('place')} = 1 GROUP BY {key} HAVING COUNT(*) > 1 LIMIT 1"
+        rejected = []
+        keys = session.run(f"SELECT DISTINCT {key} {left} AND ({ambiguous})") + session.run(
+            f"SELECT {key} {left} AND NOT ({ambiguous}) AND {o('place')} = 1 GROUP BY {key} HAVING COUNT(*) > 1"
         )
-        if not found:
-            return
-        same_key = " AND ".join(f"{self.dialect.quoted(name)} = {MARK}" for name in self.key)
-        rows = session.run(
-            f"SELECT {self._names(self.columns)}, {o('net')}, {o('left')}, {o('first')}, {o('last')} "
-            f"{left} AND {same_key} ORDER BY {o('place')} LIMIT 2",
-            tuple(found[0]),
-        )
-        raise SinkError(self._ambiguous(dict(zip(self.key, found[0])), rows))
+        for values in keys:
+            of_key, parameters = self._of_key(dict(zip(self.key, values)))
+            rows = session.run(
+                f"SELECT {self._names(self.columns)}, {o('net')}, {o('left')}, {o('first')}, {o('last')} "
+                f"{left} AND {of_key} ORDER BY {o('place')}",
+                parameters,
+            )
+            why = self._ambiguous(dict(zip(self.key, values)), rows[:2])
+            rejected += [Rejected(dict(zip(self.columns, row)), +1, why) for row in rows for _ in range(row[-4])]
+            session.run(f"DELETE {left} AND {of_key}", parameters)
+            # What they were to replace is taken back all the same.
+            session.run(f"UPDATE {net} SET {o('left')} = 0 WHERE {of_key}", parameters)
+        return rejected
 
     def _ambiguous(self, key: dict[str, Any], rows: list[Any]) -> str:
         *_values, _net, left, first, last = rows[0]
@@ -215,7 +274,7 @@ class TableChanges:
             f"AND EXISTS (SELECT 1 FROM {table} WHERE {' AND '.join(same)})"
         )
 
-    def _add_counts(self, session: SqlSession) -> None:
+    def _add_counts(self, session: SqlSession) -> list[Rejected]:
         o, q = self._o, self.dialect.quoted
         assert self.count_column is not None
         table, net = q(self.table), q(self.net)
@@ -225,30 +284,33 @@ class TableChanges:
             f"UPDATE {net} SET {o('net')} = {o('net')} + "
             f"COALESCE((SELECT {table}.{q(self.count_column)} FROM {table} WHERE {same}), 0)"
         )
-        below = session.run(f"SELECT {self._names(self.columns)}, {o('net')} FROM {net} WHERE {o('net')} < 0 LIMIT 1")
-        if below:
-            raise SinkError(
-                f"{dict(zip(self.columns, below[0]))} is retracted more often than it was added: "
-                f"its {self.count_column!r} would be {below[0][-1]}. "
-                "Something else changed the table, or it holds less than the pipeline wrote"
-            )
+        below = f"FROM {net} WHERE {o('net')} < 0"
+        found = session.run(f"SELECT {self._names(self.columns)}, {o('net')} {below}")
+        if found:
+            session.run(f"DELETE {below}")
+        why = (
+            "it is retracted more often than it was added: its {!r} would be {}. Something else changed the table, or "
+        )
+        why += "it holds less than the pipeline wrote"
+        return [Rejected(dict(zip(self.columns, row)), -1, why.format(self.count_column, row[-1])) for row in found]
 
-    def _delete(self, session: SqlSession, which: str) -> None:
+    def _delete(self, session: SqlSession, which: str, parameters: tuple[Any, ...] = ()) -> None:
         key = self._names(self.key)
         compared = f"({key})" if len(self.key) > 1 else key
         session.run(
             f"DELETE FROM {self.dialect.quoted(self.table)} WHERE {compared} IN "
-            f"(SELECT {key} FROM {self.dialect.quoted(self.net)} WHERE {which})"
+            f"(SELECT {key} FROM {self.dialect.quoted(self.net)} WHERE {which})",
+            parameters,
         )
 
-    def _upsert(self, session: SqlSession, which: str) -> None:
+    def _upsert(self, session: SqlSession, which: str, parameters: tuple[Any, ...] = ()) -> None:
         q = self.dialect.quoted
         columns, values = [q(name) for name in self.columns], [q(name) for name in self.columns]
         if self.count_column is not None:
             columns.append(q(self.count_column))
             values.append(self._o("net"))
         if not self.dialect.has_upsert:
-            self._delete(session, which)
+            self._delete(session, which, parameters)
         insert = (
             f"INSERT INTO {q(self.table)} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {q(self.net)} "
             f"WHERE {which}"
@@ -258,7 +320,7 @@ class TableChanges:
             new = [f"{column} = excluded.{column}" for column in columns if column not in key]
             insert += f" ON CONFLICT ({self._names(self.key)}) DO "
             insert += f"UPDATE SET {', '.join(new)}" if new else "NOTHING"
-        session.run(insert)
+        session.run(insert, parameters)
 
     def _names(self, columns: tuple[str, ...]) -> str:
         return ", ".join(map(self.dialect.quoted, columns))

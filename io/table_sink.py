@@ -11,21 +11,26 @@ The two phases, for every database:
 Whoever reads the table sees it as it was before, or all of the change.  A crash leaves the
 staging table, under a name that begins with `_penstock_`, until the transaction is
 committed or aborted.
+
+What the table would refuse is found before it is decided that the transaction commits: the staging table has the
+conditions of the table's columns, and `precommit` applies everything in a transaction that is rolled back.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn
 
-from ..sdk.errors import SinkError
+from ..sdk.errors import RejectedRecordError, SinkError
 from ..sdk.sink import Sink
 from .committed_transactions import CommittedTransactions
+from .dead_letters import Rejected, raise_for, tell
 from .sql_database import SqlDatabase, SqlSession
-from .sql_dialect import is_database_error
-from .table_changes import PREFIX, TableChanges, staging_table
+from .sql_dialect import MARK, is_database_error
+from .table_changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .table_rows import WINDOW_COLUMNS, Columns, TableRows
 from .table_sink_writer import TableSinkWriter
 
@@ -60,6 +65,8 @@ class TableSink(Sink[Any]):
     """
 
     accepts_retractions: ClassVar[bool] = True
+    # Whether a commit moves aside what the table refuses; else it fails.
+    has_dead_letters = False
 
     def __init__(
         self,
@@ -140,7 +147,8 @@ class TableSink(Sink[Any]):
                     self._create(session)
                 self._committed(session).make_table()
                 changes = self.changes_to(session, transaction, self._columns_found(session))
-                changes.make_tables(session)
+                # With dead letters a row that the table refuses is staged: the commit moves it.
+                changes.make_tables(session, strictly=not self.has_dead_letters)
             # Nothing is staged yet, so this does nothing, but what is wrong with the table shows.
             with session.rehearsal():
                 changes.apply(session)
@@ -148,29 +156,80 @@ class TableSink(Sink[Any]):
     def open_writer(self, transaction: str, unit: str) -> TableSinkWriter:
         return TableSinkWriter(self, transaction, f"{unit} {os.urandom(8).hex()}")
 
+    def with_dead_letters(self) -> TableSink:
+        sink = copy.copy(self)
+        sink.has_dead_letters = True
+        return sink
+
+    def precommit(self, transactions: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+        """Apply what was staged, and take it back."""
+        if self.has_dead_letters:
+            return
+        with self.session("can't be committed to") as session:
+            committed = self._committed(session)
+            with session.rehearsal():
+                for statement in session.dialect.one_at_a_time(self.table):
+                    session.run(statement)
+                for transaction, staged in transactions.items():
+                    if any(rows for _, rows in staged) and transaction not in committed:
+                        raise_for(self._apply(session, transaction, staged))
+
     def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
         """Apply what was staged, and note that it was."""
+        rejected: list[Rejected] = []
         with self.session("can't be committed to") as session:
-            accepted = {unit: rows for unit, rows in staged if rows}
             committed = self._committed(session)
             with session.transaction():
                 if transaction not in committed:
-                    changes = self.changes(session, transaction)
-                    if changes is None and accepted:
-                        raise SinkError(
-                            "what was staged for it is gone. "
-                            "Something removed the staging table before the commit; run the pipeline again"
-                        )
                     for statement in session.dialect.one_at_a_time(self.table):
                         session.run(statement)
                     # Again, for now no other can be committing it at the same time.
                     if transaction not in committed:
-                        if changes is not None:
-                            changes.keep_units(session, accepted)
-                            changes.apply(session)
+                        rejected = self._apply(session, transaction, staged)
+                        if self.has_dead_letters:
+                            self._move_aside(session, transaction, rejected)
+                        else:
+                            raise_for(rejected)
                         committed.add(transaction)
             with session.transaction():
                 self.changes_to(session, transaction, ()).drop_tables(session)
+        tell(rejected, self.transform, f"table {self.dead_letters!r}")
+
+    def _apply(self, session: SqlSession, transaction: str, staged: Sequence[tuple[str, int]]) -> list[Rejected]:
+        """Make the table what was staged, but for what it refuses; returns that."""
+        accepted = {unit: rows for unit, rows in staged if rows}
+        changes = self.changes(session, transaction)
+        if changes is None:
+            if accepted:
+                raise SinkError(
+                    "what was staged for it is gone. "
+                    "Something removed the staging table before the commit; run the pipeline again"
+                )
+            return []
+        changes.keep_units(session, accepted)
+        for statement in session.dialect.all_constraints_now():
+            session.run(statement)
+        return changes.apply(session)
+
+    @property
+    def dead_letters(self) -> str:
+        """The table of the rows that the table refuses, where commits move them aside."""
+        return in_schema_of(self.table, f"{PREFIX}dead_letters")
+
+    def _move_aside(self, session: SqlSession, transaction: str, rejected: Sequence[Rejected]) -> None:
+        if not rejected:
+            return
+        kind, table = session.dialect.name_type, session.dialect.quoted(self.dead_letters)
+        session.run(
+            f"CREATE TABLE IF NOT EXISTS {table} (transaction_id {kind} NOT NULL, transform {kind} NOT NULL, "
+            f"table_name {kind} NOT NULL, record TEXT NOT NULL, sign INTEGER NOT NULL, reason TEXT NOT NULL, "
+            "moved_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)"
+        )
+        columns = "transaction_id, transform, table_name, record, sign, reason"
+        session.run_for_each(
+            f"INSERT INTO {table} ({columns}) VALUES ({', '.join([MARK] * 6)})",
+            [(transaction, self.transform, self.table, each.as_json(), each.sign, each.why) for each in rejected],
+        )
 
     def abort(self, transaction: str) -> None:
         with self.session("can't be cleaned up") as session, session.transaction():
@@ -260,7 +319,7 @@ class TableSink(Sink[Any]):
         except SinkError as error:
             if error.transform:
                 raise
-            self._raise(what, str(error), error.__cause__)
+            self._raise(what, str(error), error.__cause__, getattr(error, "record", None))
         except Exception as error:
             if not is_database_error(error):
                 raise
@@ -277,8 +336,12 @@ class TableSink(Sink[Any]):
             found += f"; give it a primary key or a unique constraint on ({', '.join(self.key)})"
         return found
 
-    def _raise(self, what: str, found: str, cause: BaseException | None) -> NoReturn:
-        error = SinkError(f"{self.transform}: table {self.table!r} in {self.database} {what}: {found}")
+    def _raise(self, what: str, found: str, cause: BaseException | None, record: str | None = None) -> NoReturn:
+        text = f"{self.transform}: table {self.table!r} in {self.database} {what}: {found}"
+        error = SinkError(text)
+        if record is not None:
+            error = rejection = RejectedRecordError(text)
+            rejection.record = record
         error.transform = self.transform
         raise error from self.database.shown_cause(cause)
 

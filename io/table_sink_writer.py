@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..sdk.bundle import Bundle
 from ..sdk.coders.coder import shortened
-from ..sdk.errors import SinkError
+from ..sdk.errors import RejectedRecordError, SinkError
 from ..sdk.sink import SinkWriter
 from .sql_database import SqlSession
 from .sql_dialect import MARK, is_database_error
@@ -101,8 +101,11 @@ class TableSinkWriter(SinkWriter[Any]):
                 if not _is_about_values(error):
                     return
                 found = dict(zip(self._changes.columns, row[4:]))
-                message = f"the row {shortened(found, 200)} doesn't fit: {self._sink.found(error)}"
-                raise SinkError(message) from error
+                rejection = RejectedRecordError(
+                    f"the row {shortened(found, 200)} doesn't fit: {self._sink.found(error)}"
+                )
+                rejection.record = shortened(found, 200)
+                raise rejection from error
 
 
 def _is_about_values(error: Exception) -> bool:

@@ -83,6 +83,16 @@ class SinkError(PenstockError, OSError):
     """A sink can't be written."""
 
 
+class RejectedRecordError(SinkError):
+    """A sink's target refuses a record: a constraint of a table, a name that no file can have, a key with two values.
+
+    Attributes:
+      record: a shortened `repr` of it; "" where it isn't known.
+    """
+
+    record: str = ""
+
+
 class SnapshotError(PenstockError):
     """A checkpoint can't be written, or isn't there.  What was committed before stays as it was."""
 

@@ -5,6 +5,10 @@ Nothing that a run writes is visible before the whole run has succeeded.  Worker
 runs the pipeline *commits* all of it, for every sink; when anything fails it *aborts*.
 The transaction's id names what is committed as one: a batch run, or an epoch.
 
+Once a checkpoint is durable its transactions are committed by every start until that succeeds.  So before a
+checkpoint is written each sink *precommits*: it finds out what its target would refuse while the run can still fail
+and go back.
+
 A retried or speculated worker opens a writer of its own, under another `unit`; only the
 tokens of attempts that the runner accepted are passed to `commit`, and whatever else was
 staged for the transaction is removed by it.
@@ -13,7 +17,7 @@ staged for the transaction is removed by it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .bundle import Bundle
@@ -57,6 +61,22 @@ class Sink(ABC, Generic[T]):
     def for_many_transactions(self) -> Sink[T]:
         """The same sink for a run that commits again and again: what one transaction publishes, no other replaces."""
         return self
+
+    def with_dead_letters(self) -> Sink[T] | None:
+        """The same sink for `--on_commit_error=dead_letter`: its `commit` moves aside what the target refuses.
+
+        Returns None for a sink that has no such place; then its `commit` raises as ever.
+        """
+        return None
+
+    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
+        """Raise `RejectedRecordError` for a record that `commit` could not publish; nothing becomes visible.
+
+        Called before the checkpoint is written that decides the commit.  May be called again, in any process.
+
+        Args:
+          transactions: their tokens, in the order of the commits to come; some may be committed meanwhile.
+        """
 
     @abstractmethod
     def commit(self, transaction: str, staged: Sequence[Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from penstock.runners.execution.clock import time_of_day
+from penstock.runners.execution.commit_errors import with_dead_letters
 from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.simulated_disk import SimulatedDisk
@@ -105,6 +106,7 @@ class RunnerInThisProcess(Runner):
         def batches(program: Program, session: Any) -> BatchesInThisProcess:
             return BatchesInThisProcess(program, session, self._forgets)
 
+        graph = with_dead_letters(graph, options)
         execution_graph = cut(fuse(graph, lambda grouping: False), self._shards, by_level=True)
         session: Any = None
         query = MicroBatchQuery(execution_graph, session, self._store, time_of_day, self._settings)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.sink import Sink, SinkWriter
+from .commit_errors import precommit, precommitting
 from .counters import Counts
 from .user_code import Attribution, attributed, reraise
 
@@ -85,6 +86,16 @@ class OutputRun:
     def prepare(self) -> None:
         """Before anything runs: raises when the sink can't be written to."""
         self._guarded(lambda: self._sink.prepare(self._transaction))
+
+    def precommit(self, staged: Sequence[Any] | None = None) -> None:
+        """Find out whether what was staged can be published."""
+        tokens = self.staged if staged is None else staged
+        with precommitting("nothing is published", "Mend the pipeline, and run it again"):
+            self.precommit_all({self._transaction: tokens})
+
+    def precommit_all(self, transactions: Mapping[str, Sequence[Any]]) -> None:
+        """Find out the same of transactions, in their order, of which some may be committed already."""
+        precommit(self.label, self._sink, transactions)
 
     def commit(self, staged: Sequence[Any] | None = None) -> None:
         """Publish what was staged."""

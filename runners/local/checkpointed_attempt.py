@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.errors import PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
+from ..execution.commit_errors import PREVIOUS
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.snapshot_store import SnapshotStore
 from .attempt import Attempt
@@ -16,7 +17,7 @@ from .commands import Acknowledged, Commit, Declined, Inject, Pause, Stop
 from .coordinator import Coordinator
 from .messages import Barrier, BarrierKind
 from .requests import Answer, Listener, Wish
-from .snapshot_parts import PROCESSING_TIME, SINKS, part_name
+from .snapshot_parts import SINKS, part_name
 from .start import Start
 from .subtask_reports import SubtaskId
 from .transactions import Staged
@@ -184,6 +185,9 @@ class CheckpointedAttempt(Attempt):
 
     def _publish(self, epoch: int, parts: dict[SubtaskId, Acknowledged], staged: Staged) -> None:
         job = self._job
+        commits = not job._commits_at_end or self._ends is not None
+        if commits:
+            job.precommit(epoch, staged)
         if job._store is not None:
             try:
                 self._write_manifest(job._store, epoch, parts, staged)
@@ -195,18 +199,16 @@ class CheckpointedAttempt(Attempt):
             self._chain = 0 if self._is_whole else self._chain + 1
         self._is_durable(parts)
         transactions: tuple[str, ...] = ()
-        if not job._commits_at_end or self._ends is not None:
-            transactions = job._transactions.commit(staged)
+        if commits:
+            transactions = job.publish(staged)
             # All have passed the barrier, and told of what they had staged before it.
             job._transactions.close_before(self._transaction)
-        ended = job._clock()
-        self._coordinator.over(ended)
+        self._coordinator.over(job._clock())
         self.progressed = True
         job.checkpoints_completed += 1
         checkpoint = None if job._store is None else job.last_checkpoint
         tallies = [report.tally for report in parts.values() if report.tally is not None]
-        duration = ended - self._coordinator.began
-        job._observations.checkpointed(job.now(), epoch, duration, checkpoint, tallies)
+        job._observations.checkpointed(job._clock(), epoch, self._coordinator.began, checkpoint, tallies)
         if not self._is_final:
             job._workers.send(Commit(epoch, transactions))
         if self._kind is CheckpointKind.SAVEPOINT:
@@ -236,8 +238,8 @@ class CheckpointedAttempt(Attempt):
             part_name(id, n): {"subtask": id.index, "of": n, "labels": list(report.labels)}
             for id, report in parts.items()
         }
-        metadata: dict[str, Any] = {"parts": described, "state": job.shapes}
-        metadata[PROCESSING_TIME] = max((report.now for report in parts.values()), default=0)
+        previous = None if self._newest is None else self._newest.epoch
+        metadata: dict[str, Any] = {"parts": described, "state": job.shapes, PREVIOUS: previous}
         if self._ends is not None:
             metadata["ended"] = self._ends
         elif job._commits_at_end:
@@ -268,6 +270,6 @@ class CheckpointedAttempt(Attempt):
     def _finish(self) -> str:
         job = self._job
         self._publish(*self._final)
-        job._observations.ended(job.now(), self._tallies)
+        job._observations.ended(job._clock(), self._tallies)
         self._abort_what_is_open()
         return self._ends or PipelineState.CANCELLED

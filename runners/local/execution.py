@@ -59,6 +59,8 @@ class LocalExecution:
             task.teardown()
             for output in task.outputs:
                 output.stage()
+            for output in task.outputs:
+                output.precommit()
             while uncommitted:
                 uncommitted[0].commit()
                 del uncommitted[0]

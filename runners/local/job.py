@@ -22,7 +22,7 @@ from ...sdk.errors import CheckpointMismatchError, PenstockError, StaleWriterErr
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ...sdk.script import Script
-from ..execution.clock import ProcessingTime
+from ..execution.commit_errors import commit_failed, commit_succeeded, precommitting
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint, CheckpointKind
@@ -35,15 +35,12 @@ from .region_recovery import RegionRecovery
 from .regional_attempt import RegionalAttempt
 from .requests import Answer, Inbox, Listener, Wish
 from .restarts import Restarts
-from .snapshot_parts import PROCESSING_TIME, SINKS
+from .snapshot_parts import SINKS
 from .transactions import Staged, Transactions
 from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of
 
 _logger = logger_of(__name__)
-
-# A wall clock that is set back by less, in microseconds, isn't worth a line.
-_NOTED = 1_000_000
 
 
 @attrs.frozen
@@ -80,11 +77,10 @@ class Job:
       execution_graph: what is to be run.
       workers: who runs it.
       store: where checkpoints go; None for a run that keeps none, and commits at its end.
-      clock: microseconds, by the monotonic clock: intervals and time-outs follow it.
+      clock: microseconds since 1970.
       sleep: waits for so many seconds.
       token: makes hexadecimal digits that nobody else has.
       inbox: where other processes ask for things; None if they can't.
-      time: processing time; None for what `clock` shows.
 
     Attributes:
       state: one of `PipelineState`.
@@ -102,7 +98,6 @@ class Job:
         sleep: Callable[[float], Any],
         token: Callable[[], str] = fresh_token,
         inbox: Inbox | None = None,
-        time: ProcessingTime | None = None,
     ) -> None:
         self.state = PipelineState.RUNNING
         self.temporary: str | None = None
@@ -111,13 +106,11 @@ class Job:
         self._settings = settings
         self._store = store
         self._clock = clock
-        self._time = ProcessingTime.of(clock) if time is None else time
-        self._set_back = 0
         self._sleep = sleep
         self._token = token
         self._subtasks = ids_of(execution_graph)
         self.shapes = shapes_of(execution_graph.plan)
-        self._observations = Observations([task.label for task in execution_graph.tasks], self._time())
+        self._observations = Observations([task.label for task in execution_graph.tasks], clock())
         self._transactions = Transactions(
             execution_graph.plan,
             None if store is None else store.disk,
@@ -154,25 +147,6 @@ class Job:
     def vitals(self) -> Vitals:
         """How it is getting on, as of a moment ago."""
         return self._observations.vitals
-
-    def now(self) -> int:
-        """Processing time, in the job's thread."""
-        return self._time()
-
-    def time_at_a_glance(self) -> int:
-        """Processing time, from any thread."""
-        return self._time.peek()
-
-    def look_at_clock(self) -> None:
-        """Log that the wall clock was set back, where it was."""
-        ahead = self._time.ahead_of_wall()
-        if ahead >= self._set_back + _NOTED:
-            _logger.warning(
-                "The wall clock was set back: processing time is %.0f seconds ahead of it, and goes on from there",
-                ahead / 1_000_000,
-            )
-        if ahead >= self._set_back + _NOTED or ahead < self._set_back - _NOTED:
-            self._set_back = ahead
 
     def drain(self) -> None:
         """Have the sources stop, and everything that is under way be done."""
@@ -366,8 +340,6 @@ class Job:
                     ", ".join(map(str, reversed(skipped))),
                 )
         self._settle(checkpoint)
-        if checkpoint is not None and not self._has_script:
-            self._time.go_on_from(checkpoint.metadata.get(PROCESSING_TIME, 0))
         return checkpoint
 
     def _settle(self, checkpoint: Checkpoint | None) -> None:
@@ -379,10 +351,36 @@ class Job:
         self._unfinished = None if checkpoint is None else checkpoint.metadata.get("transaction")
         if self._unfinished is None:
             self._carried = {}
-            self._transactions.abort(but=self._transactions.commit(staged))
+            self._transactions.abort(but=self.publish(staged, checkpoint))
+            if self._store is not None:
+                commit_succeeded(self._store.disk, self._store.directory)
         else:
             self._carried = staged
             self._transactions.abort(but=[self._unfinished])
+
+    def precommit(self, epoch: int, staged: Staged) -> None:
+        """Find out whether what a checkpoint has staged can be published, before it is written."""
+        if self._store is None:
+            what, then = "nothing is published", "Mend the pipeline, and run it again"
+        elif self._commits_at_end:
+            what = f"{self._store.directory}: the last checkpoint, of epoch {epoch}, is not written"
+            then = "Nothing is published yet: run the mended pipeline with another --checkpoint_dir"
+        else:
+            what = f"{self._store.directory}: checkpoint {epoch} is not written"
+            then = "Mend the pipeline and start it again: it goes on from the checkpoint before"
+        with precommitting(what, then):
+            self._transactions.precommit(staged)
+
+    def publish(self, staged: Staged, checkpoint: Checkpoint | None = None) -> tuple[str, ...]:
+        """Commit what the newest checkpoint has staged; returns the transactions."""
+        checkpoint = checkpoint or self.last_checkpoint
+        try:
+            return self._transactions.commit(staged)
+        except Exception as error:
+            store, failed = self._store, self._transactions.failed
+            if store is not None and checkpoint is not None and failed is not None:
+                commit_failed(error, store.disk, store.directory, checkpoint, *failed)
+            raise
 
     def _staged_in(self, checkpoint: Checkpoint) -> Staged:
         assert self._store is not None

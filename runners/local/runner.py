@@ -10,6 +10,7 @@ from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import FinishedResult, PipelineResult, PipelineSimulation, Runner
+from ..execution.commit_errors import with_dead_letters
 from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
 from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
@@ -29,6 +30,7 @@ class LocalStreamingRunner(Runner):
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()
+        graph = with_dead_letters(graph, options)
         plan = fuse(graph, is_final if graph.is_bounded and not graph.loops() else _never)
         execution = LocalExecution(plan, container)
         with scoped(container), progress_of(execution.counts, plan, options):

@@ -3,6 +3,7 @@
 What has to hold (two-phase commit):
 
 - nothing is visible that wasn't staged for a transaction and committed;
+- nothing is committed that wasn't precommitted;
 - a transaction that was aborted is not committed later, nor one committed with other tokens than before;
 - nothing is written into a transaction before it has been prepared, or after it is over, but by zombies,
   of whom nothing ever becomes visible then;
@@ -54,6 +55,7 @@ class SimulatedTable:
         self._expected = expected
         self._prepared: set[str] = set()
         self._aborted: set[str] = set()
+        self._precommitted: set[str] = set()
         self._staged: dict[str, dict[str, list[tuple[Row, int]]]] = {}
 
     def prepare(self, transaction: str) -> None:
@@ -76,6 +78,15 @@ class SimulatedTable:
             return
         self.opened(transaction)
         self._staged.setdefault(transaction, {})[token] = rows
+
+    def precommit(self, tokens: Sequence[str]) -> None:
+        """Note that somebody has asked whether these can be committed."""
+        self._precommitted.update(tokens)
+
+    def decided(self, transaction: str, tokens: Sequence[str]) -> None:
+        """A commit is decided."""
+        unknown = sorted(set(tokens) - self._precommitted)
+        self._require(not unknown, f"{transaction} is committed with {unknown}, which nobody has precommitted")
 
     def commit(self, transaction: str, tokens: Sequence[str]) -> None:
         """Make it visible; if that has been done, nothing happens."""
@@ -156,8 +167,13 @@ class SimulatedSink(Sink[Any]):
         self._table.stage(transaction, token, rows, self._world.is_zombie)
         self._after("stage", token)
 
+    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
+        for staged in transactions.values():
+            self._table.precommit(staged)
+
     def commit(self, transaction: str, staged: Sequence[Any]) -> None:
         self._before("commit", transaction)
+        self._table.decided(transaction, staged)
         self._table.commit(transaction, staged)
         if self._world.random.random() < 0.1:
             # A request that is sent twice.

@@ -18,6 +18,7 @@ from ...sdk.errors import CorruptSnapshotError, SnapshotError
 from ...sdk.graph import Graph, ParDo, Transform
 from ...sdk.redaction import logger_of
 from ...sdk.sink import Sink
+from ..execution.commit_errors import by_transaction, precommit
 from ..execution.disk import Disk
 from ..execution.fusion import Output, Plan
 from ..execution.manifest import sealed, unsealed
@@ -38,6 +39,9 @@ class Transactions:
 
     Args:
       disk, directory: where open transactions are written down; None if nobody could come back to them.
+
+    Attributes:
+      failed: the label of the sink whose last commit has failed, and those of the sinks that had published before.
     """
 
     def __init__(self, plan: Plan, disk: Disk | None, directory: str) -> None:
@@ -51,6 +55,7 @@ class Transactions:
         self._disk = disk
         self._path = f"{directory}/{OPEN}"
         self._open: list[str] = []
+        self.failed: tuple[str, tuple[str, ...]] | None = None
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -96,17 +101,37 @@ class Transactions:
         for label, sink in self._sinks.items():
             guarded(label, partial(sink.prepare, transaction))
 
+    def _in_order(self, staged: Staged) -> list[str]:
+        """The transactions that something was staged in, in the order of their commits.
+
+        That is the order in which they began, since a later one may replace or take back what is in an earlier one.
+        Those that aren't open were committed before, and nothing will change.
+        """
+        named = {transaction for tokens in staged.values() for transaction, _ in tokens}
+        began = {transaction: number for number, transaction in enumerate(self._open)}
+        return sorted(named, key=lambda each: (began.get(each, -1), each))
+
+    def precommit(self, staged: Staged) -> None:
+        """Find out whether what was staged can be published; raises what a sink says."""
+        transactions = self._in_order(staged)
+        for label, sink in self._sinks.items():
+            precommit(label, sink, by_transaction(staged.get(label, ()), transactions))
+
     def commit(self, staged: Staged) -> tuple[str, ...]:
         """Publish what was staged: of these transactions nothing else remains.  Can be repeated."""
-        named = {transaction for tokens in staged.values() for transaction, _ in tokens}
-        # In the order in which they began, since a later one may replace or take back what is in an
-        # earlier one; those that aren't open were committed before, and nothing will change.
-        began = {transaction: number for number, transaction in enumerate(self._open)}
-        transactions = sorted(named, key=lambda each: (began.get(each, -1), each))
+        transactions = self._in_order(staged)
+        published: list[str] = []
         for label, sink in self._sinks.items():
-            for transaction in transactions:
-                tokens = [token for own, token in staged.get(label, ()) if own == transaction]
-                guarded(label, partial(sink.commit, transaction, tokens))
+            by_own = by_transaction(staged.get(label, ()), transactions)
+            try:
+                for transaction, tokens in by_own.items():
+                    guarded(label, partial(sink.commit, transaction, tokens))
+            except Exception:
+                self.failed = label, tuple(published)
+                raise
+            if any(by_own.values()):
+                published.append(label)
+        self.failed = None
         self._open = [transaction for transaction in self._open if transaction not in transactions]
         return tuple(transactions)
 

@@ -84,6 +84,8 @@ class SparkBatchExecution:
             for number, segment in enumerate(cut(self.plan)):
                 self._run_segment(number, segment)
             for label, output in self._outputs.items():
+                output.precommit(self._staged[label])
+            for label, output in self._outputs.items():
                 output.commit(self._staged[label])
                 del uncommitted[label]
         except BaseException as error:

@@ -11,6 +11,7 @@ from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
 from ...sdk.options import MicroBatchOptions, PipelineOptions
 from ...sdk.runner import FinishedResult, PipelineResult, Runner
+from ..execution.commit_errors import with_dead_letters
 from ..execution.fusion import fuse, shrinks
 from ..execution.progress import progress_of
 from ..execution.streaming_flags import refuse_unheeded
@@ -51,7 +52,7 @@ class SparkBatchRunner(Runner):
         if options.view_as(MicroBatchOptions).shard_memory is not None:
             # Its groups may be larger than memory anyway.
             refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")
-        plan = fuse(graph, shrinks)
+        plan = fuse(with_dead_letters(graph, options), shrinks)
         frames: dict[str, Any] = {}
         partitions = partitions_of(options)
         session, is_ours = find_session(options, self._session)

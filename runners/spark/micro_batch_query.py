@@ -21,7 +21,7 @@ import attrs
 from ...sdk.errors import RunnerError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
-from ..execution.clock import ProcessingTime
+from ..execution.commit_errors import PREVIOUS, commit_failed, commit_succeeded, precommitting
 from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint
@@ -75,8 +75,7 @@ class MicroBatchQuery:
 
     Args:
       store: where state and manifests go.
-      clock: processing time, in microseconds since 1970; not looked at where a script has the clock, or the input
-        is bounded.
+      clock: microseconds since 1970; not looked at where a script has the clock, or the input is bounded.
 
     Attributes:
       state: one of `PipelineState`.
@@ -101,8 +100,7 @@ class MicroBatchQuery:
         self.plan = execution_graph.plan
         self._session = session
         self._store = store
-        self._clock = ProcessingTime.of(clock)
-        self._jumped = self._clock.jumped
+        self._clock = clock
         self._sleep = sleep
         self._sinks = SinkTransactions(self.plan)
         self._ahead = WriteAhead(store)
@@ -193,10 +191,7 @@ class MicroBatchQuery:
         """Processing time; in a bounded input none goes by, and a script says itself."""
         if self._sources.has_script or self.plan.graph.is_bounded:
             return self._committed.now
-        now = self._clock.go_on_from(self._committed.now)
-        if self._clock.jumped != self._jumped:
-            self._sources.time_jumped(self._clock.jumped - self._jumped)
-            self._jumped = self._clock.jumped
+        now = max(self._clock(), self._committed.now)
         if self._settings.available_now:
             # What comes while it runs is for the next run.
             self._began = now = self._began or now
@@ -255,20 +250,27 @@ class MicroBatchQuery:
         results = self._batches.run(batch, self._parts, self._sources.frames(batch.frames))
         self._commit(batch, results)
         self._publish()
+        # Not before: what sources are told of can't be rolled back.
+        self._sources.acknowledge(batch.positions)
 
     def _commit(self, batch: PlannedBatch, results: Sequence[TaskResult]) -> None:
         committed, shards = Committed.of(batch, results, self._graph), self._graph.parallelism
         references = [result.part for result in results if result.part is not None]
         references.append(committed.write(self._store))
+        with precommitting(
+            f"{self._store.directory}: batch {batch.number} is not committed",
+            "Mend the pipeline and start it again: it goes on with this batch",
+        ):
+            self._sinks.precommit(batch.transaction, committed.staged)
         self._settings.reached("before-manifest", batch.number)
         if committed.has_staged and self._settings.may_start_again:
             # From now on it may be committed, whatever fails; then what is staged has to stay until it is published.
             self._sinks.prepared = None
-        self._store.commit(batch.number, references, described(results, shards))
+        previous = self._committed.number or None
+        self._store.commit(batch.number, references, {**described(results, shards), PREVIOUS: previous})
         self._settings.reached("after-manifest", batch.number)
         self._committed = committed
         self._sources.heard(committed.newest)
-        self._sources.acknowledge(batch.positions)
         self._parts = state_of(results, shards)
         self.batches += 1
         for result in results:
@@ -284,7 +286,13 @@ class MicroBatchQuery:
         if not committed.has_staged:
             return
         self._settings.reached("before-publication", committed.number)
-        self._sinks.commit(committed.transaction, committed.staged)
+        try:
+            self._sinks.commit(committed.transaction, committed.staged)
+        except Exception as error:
+            if self._settings.may_start_again and self._sinks.failed is not None:
+                store, newest = self._store, self._store.checkpoints()[0]
+                commit_failed(error, store.disk, store.directory, newest, *self._sinks.failed)
+            raise
         self._settings.reached("after-publication", committed.number)
 
     def _abort(self, transaction: str | None) -> None:
@@ -299,6 +307,7 @@ class MicroBatchQuery:
         if newest is not None:
             self._restore(*newest)
             self._publish()
+            commit_succeeded(self._store.disk, self._store.directory)
         planned = self._ahead.read()
         self._store.sweep()
         if planned is None or planned.number != self._committed.number + 1:

@@ -46,6 +46,7 @@ class SparkMicroBatchRunner(Runner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run a bounded pipeline, or a script, to the end; start any other one."""
+        from ..execution.commit_errors import with_dead_letters
         from .session import find_session, partitions_of
 
         for head in graph.loops():
@@ -53,6 +54,7 @@ class SparkMicroBatchRunner(Runner):
         refuse_frames(graph, self.name)
         _check_clock(graph)
         settings = settings_of(options, self._reached)
+        graph = with_dead_letters(graph, options)
         for read in graph.unbounded_reads():
             primitive = read.primitive
             if isinstance(primitive, Read) and isinstance(primitive.source, UnboundedSource):
@@ -111,11 +113,11 @@ def _check_replayable(label: str, source: UnboundedSource[Any]) -> None:
 def _query(
     graph: Graph, shards: int, session: SparkSession, store: SnapshotStore, settings: QuerySettings
 ) -> MicroBatchQuery:
-    from ..execution.clock import ProcessingTime
+    from ..execution.clock import time_of_day
     from ..execution.execution_graph import cut
     from .micro_batch_query import MicroBatchQuery
 
-    return MicroBatchQuery(cut(fuse(graph, _never), shards, by_level=True), session, store, ProcessingTime(), settings)
+    return MicroBatchQuery(cut(fuse(graph, _never), shards, by_level=True), session, store, time_of_day, settings)
 
 
 def _never(grouping: GroupByKeyAndWindow) -> bool:

@@ -11,6 +11,7 @@ import cloudpickle
 
 from ...sdk import graph
 from ...sdk.sink import Sink
+from ..execution.commit_errors import precommit
 from ..execution.fusion import Output, Plan
 from ..execution.user_code import guarded
 
@@ -20,11 +21,13 @@ class SinkTransactions:
 
     Attributes:
       prepared: the one that is under way, if one is.
+      failed: the label of the sink whose last commit has failed, and those of the sinks that had published before.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._sinks = dict(_sink_of(step) for step in plan.steps if isinstance(step, Output))
         self.prepared: str | None = None
+        self.failed: tuple[str, tuple[str, ...]] | None = None
 
     def prepare(self, transaction: str) -> None:
         """Begin it; one that is under way goes on."""
@@ -33,11 +36,23 @@ class SinkTransactions:
             for label, sink in self._sinks.items():
                 guarded(label, partial(sink.prepare, transaction))
 
+    def precommit(self, transaction: str, staged: Mapping[str, Sequence[bytes]]) -> None:
+        """Find out whether what was staged can be published."""
+        for label, sink in self._sinks.items():
+            precommit(label, sink, {transaction: _tokens(staged, label)})
+
     def commit(self, transaction: str, staged: Mapping[str, Sequence[bytes]]) -> None:
         """Publish what was staged, by label and pickled; once more does nothing more."""
+        published: list[str] = []
         for label, sink in self._sinks.items():
-            tokens = [cloudpickle.loads(token) for token in staged.get(label, ())]
-            guarded(label, partial(sink.commit, transaction, tokens))
+            try:
+                guarded(label, partial(sink.commit, transaction, _tokens(staged, label)))
+            except Exception:
+                self.failed = label, tuple(published)
+                raise
+            if staged.get(label):
+                published.append(label)
+        self.failed = None
         self.prepared = None
 
     def abort(self, transaction: str | None) -> None:
@@ -47,6 +62,10 @@ class SinkTransactions:
         for sink in self._sinks.values():
             with suppress(Exception):
                 sink.abort(transaction)
+
+
+def _tokens(staged: Mapping[str, Sequence[bytes]], label: str) -> list[Any]:
+    return [cloudpickle.loads(token) for token in staged.get(label, ())]
 
 
 def _sink_of(step: Output) -> tuple[str, Sink[Any]]:

@@ -132,6 +132,19 @@ class StreamingOptions(PipelineOptions):
         _switch(parser, "allow_untrusted_checkpoints", False, help)
 
 
+class SinkOptions(PipelineOptions):
+    """What becomes of a record that a sink's target refuses.
+
+    >>> PipelineOptions(["--on_commit_error=dead_letter"]).view_as(SinkOptions).on_commit_error
+    'dead_letter'
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        help = "What a record does that a sink's commit can't publish: fail the run, or go into a table or file beside."
+        parser.add_argument("--on_commit_error", choices=["fail", "dead_letter"], default="fail", help=help)
+
+
 class MicroBatchOptions(PipelineOptions):
     """How Spark's micro-batches are driven.
 

@@ -12,6 +12,7 @@ import attrs
 from ....sdk.errors import SnapshotError, StaleWriterError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ...execution.commit_errors import precommitting
 from ...execution.fusion import Output
 from ..attempt import Attempt
 from ..commands import Drain, Report, Rewind, Stop
@@ -245,10 +246,15 @@ class ProductionAttempt(Attempt):
         staged = self._staged()
         disk = job._productions.disk
         job._transactions.check()
+        with precommitting(
+            f"{job._productions.directory}: the results are not published",
+            "What was computed is in the logs there: run the mended pipeline with another --checkpoint_dir",
+        ):
+            job._transactions.precommit(staged)
         try:
             disk.write_atomically(job._ended_path, pickle.dumps((state, staged), protocol=5))
         except OSError as error:
             raise SnapshotError(f"{job._ended_path} can't be written: {error}") from error
         job._end(state, staged)
-        job._observations.ended(job.now(), self._tallies)
+        job._observations.ended(job._clock(), self._tallies)
         return state

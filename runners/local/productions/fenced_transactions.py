@@ -20,6 +20,7 @@ import attrs
 import msgspec
 
 from ....sdk.errors import SnapshotError
+from ...execution.commit_errors import DEAD_LETTERS, explain
 from ...execution.disk import Disk
 from ...execution.fusion import Plan
 from ...execution.production_log import ProductionLog
@@ -52,6 +53,7 @@ class FencedTransactions(Transactions):
 
     def __init__(self, plan: Plan, disk: Disk, directory: str) -> None:
         super().__init__(plan, disk, directory)
+        self._directory = directory
         self._log = ProductionLog(disk, f"{directory}/{JOB}", ahead=1 << 12)
         self.layout: Layout | None = None
         # Of those that began here.
@@ -97,15 +99,20 @@ class FencedTransactions(Transactions):
         super().abort(but)
 
     def commit(self, staged: Staged) -> tuple[str, ...]:
-        named = {transaction for tokens in staged.values() for transaction, _ in tokens}
-        began = {transaction: number for number, transaction in enumerate(self._open)}
-        transactions = sorted(named, key=lambda each: (began.get(each, -1), each))
+        transactions = self._in_order(staged)
         for transaction in transactions:
             # Of one that began elsewhere it isn't known which sinks have prepared it.
             for label in sorted(self._labels.get(transaction, self._sinks.keys())):
                 tokens = [token for own, token in staged.get(label, ()) if own == transaction]
-                guarded(label, partial(self._sinks[label].commit, transaction, tokens))
-        self._open = [transaction for transaction in self._open if transaction not in named]
+                try:
+                    guarded(label, partial(self._sinks[label].commit, transaction, tokens))
+                except Exception as error:
+                    before = f"{self._directory}: transaction {transaction} is in the logs, and can't be published: "
+                    explain(
+                        error, before, f"Every start tries this again. To go on without what is refused, {DEAD_LETTERS}"
+                    )
+                    raise
+        self._open = [each for each in self._open if each not in transactions]
         for transaction in transactions:
             self._labels.pop(transaction, None)
         return tuple(transactions)

@@ -14,11 +14,13 @@ stragglers, are written down after all, and the inputs are acknowledged.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
 
+from ...execution.commit_errors import by_transaction, precommitting
+from ...execution.output import OutputRun
 from ...execution.production_log import AHEAD, ProductionLog
 from ...execution.seen_ids import KeptIds
 from ..channel import ChannelId
@@ -230,10 +232,22 @@ class Producer:
             self._fresh += [(output.label, self._transaction, token) for token in output.staged]
             output.staged = []
         if not self._keeps_transaction:
+            self._precommit(outputs)
+        if not self._keeps_transaction:
             self._transaction = self._spare.popleft()
             for output in outputs:
                 output.next(self._transaction)
         return True
+
+    def _precommit(self, outputs: Iterable[OutputRun]) -> None:
+        """Find out whether what was staged can be published: what is in the log has to be."""
+        staged = [*self._staged, *self._fresh]
+        with precommitting(
+            "a production is not logged", "Mend the pipeline and start it again: it goes on from its logs"
+        ):
+            for output in outputs:
+                own = [(transaction, token) for label, transaction, token in staged if label == output.label]
+                output.precommit_all(by_transaction(own, ()))
 
     # Productions
 

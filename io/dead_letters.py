@@ -1,0 +1,67 @@
+"""Dead letters: records that a sink's target refuses, as a sink keeps them where `--on_commit_error=dead_letter`.
+
+>>> refused = Rejected({"word": None, "n": 3}, 1, "NOT NULL constraint failed: words.word")
+>>> refused.as_json()
+'{"word":null,"n":3}'
+>>> raise_for([refused])
+Traceback (most recent call last):
+penstock.sdk.errors.RejectedRecordError: it refuses {'word': None, 'n': 3}: NOT NULL constraint failed: words.word
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from ..sdk.coders.coder import shortened
+from ..sdk.errors import RejectedRecordError
+from ..sdk.redaction import redacted
+
+_logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Rejected:
+    """A record that the target refuses.
+
+    Attributes:
+      record: its fields, or what else it is.
+      sign: -1 if it was to be taken back.
+      why: what the target says.
+    """
+
+    record: Any
+    sign: int
+    why: str = attrs.field(converter=redacted)
+
+    def as_json(self) -> str:
+        """The record as JSON; what JSON has no form for becomes text."""
+        return json.dumps(self.record, ensure_ascii=False, separators=(",", ":"), default=_as_text)
+
+
+def _as_text(value: Any) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def raise_for(rejected: Sequence[Rejected]) -> None:
+    """Raise `RejectedRecordError` for the first of them, if there are any."""
+    if not rejected:
+        return
+    first = rejected[0]
+    shown = shortened(first.record, 200)
+    what = f"it refuses {shown}" if first.sign > 0 else f"it refuses to have {shown} taken back"
+    more = f" (and {len(rejected) - 1} more)" if len(rejected) > 1 else ""
+    error = RejectedRecordError(f"{what}{more}: {first.why}")
+    error.record = shown
+    raise error
+
+
+def tell(rejected: Sequence[Rejected], transform: str, where: str) -> None:
+    """Log what is moved aside."""
+    for each in rejected:
+        shown = shortened(each.record, 200)
+        _logger.warning("%s: %s is refused, and moved into %s: %s", transform, shown, redacted(where), each.why)
