@@ -23,15 +23,27 @@ def main() -> None:
     """Penstock: the Dataflow Model in Python."""
 
 
+class _WithPipelineFlags(click.Command):
+    """A command whose help ends with the flags of pipelines."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from .sdk.options import describe_options
+
+        formatter.write("\nFlags of pipelines, by group:\n\n" + describe_options() + "\n")
+
+
 # What stands after the file is the program's, --help included.
-@main.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@main.command(
+    cls=_WithPipelineFlags, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @BEAM
 @FILE
 @ARGUMENTS
 def run(file: str, arguments: tuple[str, ...], beam: bool) -> None:
     """Run a Python file that runs pipelines.
 
-    Flags after the file are the file's own and the pipelines', such as --runner=spark-batch.
+    Flags after the file are the file's own and the pipelines', such as --runner=spark-batch.  One that neither the
+    file's parsers (argparse, click) nor a class of options knows is an error when a pipeline is made.
     """
     try:
         run_program(file, arguments, beam)

@@ -40,6 +40,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "metrics.metric": ("sdk.metrics",),
     "options": ("sdk.options",),
     "options.pipeline_options": ("sdk.options",),
+    "options.value_provider": ("sdk.options.value_provider",),
     "options.pipeline_options_context": ("sdk.options",),
     "pipeline": ("sdk.pipeline",),
     "pvalue": ("sdk.pvalue", "sdk.side_inputs", "sdk.tagged_output", "sdk.row"),

@@ -1,7 +1,8 @@
 """Options: how a pipeline is to be run.
 
 In reading order: options and their views (`pipeline_options`); the views that penstock
-itself reads (`views`); one view's flags (`parser`); the options in scope (`context`).
+itself reads (`views`); one view's flags (`parser`); values of Beam's templates
+(`value_provider`); the options in scope (`context`).
 """
 
 from .context import get_pipeline_options, scoped_pipeline_options

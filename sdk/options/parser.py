@@ -16,25 +16,44 @@ class OptionsParser(argparse.ArgumentParser):
 
     Attributes:
       required: by name, the flags that have to be given, here or as a keyword.
+      required_one_of: groups of such, one of which has to be given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         # Not --help: the command line may be the program's own.
-        super().__init__(
-            usage=argparse.SUPPRESS, add_help=False, allow_abbrev=False, conflict_handler="resolve", exit_on_error=False
-        )
+        own: dict[str, Any] = {"usage": argparse.SUPPRESS, "add_help": False, "allow_abbrev": False}
+        own.update(conflict_handler="resolve", exit_on_error=False)
+        super().__init__(**{**kwargs, **own})
         self.required: dict[str, str] = {}
+        self.required_one_of: list[dict[str, str]] = []
 
-    def add_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
-        """As argparse, except that whether a required one is there is the view's business."""
-        is_required = kwargs.pop("required", False)
-        # A function is argparse's way to say it; bool("False") is True, which nobody means.
-        if kwargs.get("type") is bool:
-            kwargs["type"] = _boolean
-        action = super().add_argument(*args, **kwargs)
-        if is_required:
-            self.required[action.dest] = action.option_strings[-1] if action.option_strings else action.dest
-        return action
+    def add_value_provider_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
+        """Beam's, for templates: a flag whose value has a method `get`.  Here the value is known at once."""
+        from .value_provider import StaticValueProvider
+
+        kind: Any = kwargs.pop("type", None) or str
+        default = kwargs.pop("default", None)
+        kwargs["default"] = StaticValueProvider(kind, default)
+        if kwargs.get("action", "store") == "store":
+            read = _boolean if kind is bool else kind
+            kwargs["type"] = _provided(kind, read)
+            if kwargs.get("choices") is not None:
+                kwargs["choices"] = [StaticValueProvider(kind, choice) for choice in kwargs["choices"]]
+        return self.add_argument(*args, **kwargs)
+
+    def settle(self) -> None:
+        """Take over from argparse which flags are required, those in groups included: it is the view's business."""
+        for action in self._actions:
+            # A function is argparse's way to say it; bool("False") is True, which nobody means.
+            if action.type is bool:
+                action.type = _boolean
+            if action.required:
+                action.required = False
+                self.required[action.dest] = _name(action)
+        for group in self._mutually_exclusive_groups:
+            if group.required:
+                group.required = False
+                self.required_one_of.append({action.dest: _name(action) for action in group._group_actions})
 
     def flags(self) -> list[str]:
         """All flags, such as `--runner`."""
@@ -99,6 +118,16 @@ def _name(action: argparse.Action) -> str:
 
 def _shown(action: argparse.Action, value: Any) -> str:
     return HIDDEN if looks_secret(action.dest) else repr(value)
+
+
+def _provided(kind: Any, read: Any) -> Any:
+    from .value_provider import StaticValueProvider
+
+    def provided(text: str) -> StaticValueProvider:
+        return StaticValueProvider(kind, read(text))
+
+    provided.__name__ = getattr(kind, "__name__", repr(kind))
+    return provided
 
 
 def _boolean(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,11 +15,17 @@ from ..redaction import HIDDEN, looks_secret, redacted
 if TYPE_CHECKING:
     from .parser import OptionsParser
 
+_logger = logging.getLogger(__name__)
+
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
 
 # What stands for the program's command line where no flags are given.  None: `sys.argv[1:]`.
 # The pytest plugin puts an empty list here, since that command line is pytest's.
 implicit_flags: list[str] | None = None
+
+# The flags of the command line that the program reads itself, where that is watched, as `penstock run` does; None
+# where it isn't.
+flags_of_program: set[str] | None = None
 
 
 class PipelineOptions:
@@ -106,7 +113,7 @@ class PipelineOptions:
         """
         given = dict(self._given)
         defaults: dict[str, Any] = {}
-        for view in _views():
+        for view, _, _ in _usable():
             for name, default in _read(view, self._flags, given, check_required=False).items():
                 defaults.setdefault(name, default)
         every = {name: given.get(name, default) for name, default in defaults.items()}
@@ -139,14 +146,20 @@ class PipelineOptions:
         """Raises `OptionsError` for an option that no view has, suggesting the nearest one.
 
         On the program's own command line, where there may be flags of the program's own, only
-        for one that looks like a misspelled option.
+        for one that looks like a misspelled option; under `penstock run`, which sees what the
+        program reads, for every one that it hasn't read.
         """
         flags, names = _known()
-        for flag in _flags_in(self._flags):
-            if flag in flags or (self._is_implicit and not _nearest(flag, flags, 0.85)):
+        own = flags_of_program
+        for flag in flags_in(self._flags):
+            if flag in flags or (own is not None and flag in own):
+                continue
+            if own is None and self._is_implicit and not _nearest(flag, flags, 0.85):
                 continue
             advice = "is it an option of your own? Then declare it in a subclass of PipelineOptions"
-            raise OptionsError(f"unknown option {flag}; {_did_you_mean(flag, flags) or advice}")
+            if own is not None and self._is_implicit:
+                advice += ", read it with argparse before the pipeline is made, or put it behind a --"
+            raise OptionsError(f"unknown option {flag}; {_did_you_mean(flag, flags) or advice}{_broken_ones()}")
         for name in self._given:
             if name not in names:
                 advice = "declare it in a subclass of PipelineOptions"
@@ -170,8 +183,8 @@ class PipelineOptions:
 
     def _no_option(self, name: str) -> str:
         message = f"{type(self).__name__} has no option {name!r}"
-        for view in _views():
-            if name in _parser(view).defaults():
+        for view, _, defaults in _usable():
+            if name in defaults:
                 return f"{message}; {view.__name__} has: options.view_as({view.__name__}).{name}"
         return f"{message}; it has {', '.join(sorted(self._defaults)) or 'none'}"
 
@@ -193,11 +206,47 @@ class PipelineOptions:
 
 def describe_options() -> str:
     """All options of all views, as text for a user."""
-    return "\n".join(f"{view.__name__}:\n{_parser(view).format_help()}" for view in _views())
+    groups = []
+    for view, parser, _ in _usable():
+        described = parser.format_help().strip()
+        if described:
+            lines = described.splitlines()[1:] if described.startswith("options:") else described.splitlines()
+            groups.append("\n".join([f"{view.__name__}: {_summary(view)}", *lines]))
+    return "\n\n".join(groups)
+
+
+def _summary(view: type[PipelineOptions]) -> str:
+    return (view.__doc__ or "").strip().partition("\n")[0]
 
 
 def _command_line() -> list[str]:
     return list(sys.argv[1:] if implicit_flags is None else implicit_flags)
+
+
+# Views whose flags can't be told, and why.
+_broken: dict[type[PipelineOptions], str] = {}
+
+
+def _usable() -> list[tuple[type[PipelineOptions], OptionsParser, dict[str, Any]]]:
+    """All views with their parsers and defaults, those excepted that fail: of these each is warned of once."""
+    usable = []
+    for view in _views():
+        try:
+            parser = _parser(view)
+            defaults = parser.defaults()
+        except OptionsError as error:
+            if view not in _broken:
+                _logger.warning("%s Its options are unknown.", error)
+            _broken[view] = str(error)
+        else:
+            _broken.pop(view, None)
+            usable.append((view, parser, defaults))
+    return usable
+
+
+def _broken_ones() -> str:
+    names = [view.__name__ for view in _views() if view in _broken]
+    return f" (the options of {', '.join(names)} are unknown, since it fails to declare them)" if names else ""
 
 
 def _views() -> Iterator[type[PipelineOptions]]:
@@ -238,7 +287,15 @@ def _new_parser(view: type[PipelineOptions]) -> OptionsParser:
     parser = OptionsParser()
     for cls in view.__mro__:
         if "_add_argparse_args" in vars(cls) and cls is not PipelineOptions:
-            vars(cls)["_add_argparse_args"].__get__(None, cls)(parser)
+            try:
+                vars(cls)["_add_argparse_args"].__get__(None, cls)(parser)
+            except Exception as error:
+                where = f"{cls.__module__}.{cls.__qualname__}"
+                raise OptionsError(
+                    f"{where}: its _add_argparse_args failed with {type(error).__name__}: {error}; the parser that it "
+                    "is given is an argparse.ArgumentParser."
+                ) from error
+    parser.settle()
     return parser
 
 
@@ -254,19 +311,21 @@ def _read(view: type[PipelineOptions], flags: list[str], given: dict[str, Any], 
     missing = [flag for name, flag in parser.required.items() if name not in given]
     if missing and check_required:
         raise OptionsError(f"{view.__name__}: the option {missing[0]} is required and was not given")
+    for group in parser.required_one_of:
+        if check_required and not any(name in given for name in group):
+            raise OptionsError(f"{view.__name__}: one of the options {', '.join(group.values())} is required")
     return defaults
 
 
 def _known() -> tuple[list[str], list[str]]:
     """The flags and the names of all options of all views."""
-    parsers = [_parser(view) for view in _views()]
-    return [flag for parser in parsers for flag in parser.flags()], [
-        name for parser in parsers for name in parser.defaults()
-    ]
+    usable = _usable()
+    flags = [flag for _, parser, _ in usable for flag in parser.flags()]
+    return flags, [name for _, _, defaults in usable for name in defaults]
 
 
-def _flags_in(arguments: list[str]) -> Iterator[str]:
-    """The arguments that are flags, as argparse sees it, without the values they may carry."""
+def flags_in(arguments: list[str]) -> Iterator[str]:
+    """The arguments that are flags, up to a `--`, as argparse sees it, without the values they may carry."""
     for argument in arguments:
         if argument == "--":
             return

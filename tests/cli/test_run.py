@@ -62,14 +62,85 @@ def test_options_that_the_program_gives_are_not_overruled(penstock: Penstock) ->
     assert (0, "LocalStreamingRunner its own\n") == (ran.returncode, ran.stdout), ran.stderr
 
 
-def test_flags_of_the_programs_own_are_let_pass(penstock: Penstock) -> None:
-    """Only what looks like a misspelled option is an error."""
-    ran = penstock("run", "pipeline.py", "--volume=11", program=PRINTS_ITS_OPTIONS)
-    misspelled = penstock("run", "pipeline.py", "--spark_app_nam=x", program=PRINTS_ITS_OPTIONS)
+@pytest.mark.parametrize(
+    ("flag", "advice"),
+    [
+        ("--foo=3", "is it an option of your own? Then declare it in a subclass of PipelineOptions, "),
+        ("--paralel=3", "did you mean --parallelism?\n"),
+        ("--spark_app_nam=x", "did you mean --spark_app_name?\n"),
+    ],
+)
+def test_a_flag_that_nothing_reads_is_an_error(flag: str, advice: str, penstock: Penstock) -> None:
+    """The message says what the nearest flag is, or what to do about one of the program's own."""
+    ran = penstock("run", "pipeline.py", flag, program=PRINTS_ITS_OPTIONS)
+
+    assert (1, "") == (ran.returncode, ran.stdout)
+    assert f"OptionsError: unknown option {flag.partition('=')[0]}; {advice}" in ran.stderr
+
+
+READS_ITS_FLAGS = {
+    "argparse": """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--volume", type=int)
+print(parser.parse_known_args()[0].volume)
+""",
+    "abbreviated": """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--volume_of_all", type=int)
+print(parser.parse_known_args(sys.argv)[0].volume_of_all)
+""",
+    "passed on": """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--volume", type=int)
+known, sys.argv[1:] = parser.parse_known_args()
+print(known.volume)
+""",
+    "click": """
+import click
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--volume", type=int)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED)
+def main(volume, rest):
+    print(volume)
+main(standalone_mode=False)
+""",
+    "options": """
+class Mine(beam.options.PipelineOptions):
+    @classmethod
+    def _add_argparse_args(cls, parser):
+        parser.add_argument("--volume", type=int)
+print(beam.options.PipelineOptions().view_as(Mine).volume)
+""",
+}
+
+
+@pytest.mark.parametrize("how", READS_ITS_FLAGS)
+def test_a_flag_that_the_program_reads_is_its_own(how: str, penstock: Penstock) -> None:
+    """Whichever parser reads it, if it does so before the pipeline is made."""
+    program = f"import sys\nimport penstock as beam\n{READS_ITS_FLAGS[how]}{PRINTS_ITS_OPTIONS}"
+
+    ran = penstock("run", "pipeline.py", "--volume=11", "--runner=local", program=program)
+
+    assert (0, "11\nLocalStreamingRunner None\n") == (ran.returncode, ran.stdout), ran.stderr
+
+
+def test_what_stands_behind_two_dashes_is_the_programs(penstock: Penstock) -> None:
+    """For a program that looks at its command line itself."""
+    ran = penstock("run", "pipeline.py", "--runner=local", "--", "--volume=11", program=PRINTS_ITS_OPTIONS)
 
     assert (0, "LocalStreamingRunner None\n") == (ran.returncode, ran.stdout), ran.stderr
-    assert 1 == misspelled.returncode
-    assert misspelled.stderr.endswith("OptionsError: unknown option --spark_app_nam; did you mean --spark_app_name?\n")
+
+
+def test_the_help_lists_the_flags_of_pipelines_by_group(penstock: Penstock) -> None:
+    """With what each group is about."""
+    ran = penstock("run", "--help")
+
+    assert 0 == ran.returncode
+    assert "\nStreamingOptions: " in ran.stdout
+    assert "\n  --checkpoint_interval CHECKPOINT_INTERVAL\n" in ran.stdout
 
 
 def test_a_beam_program_runs_unchanged(penstock: Penstock) -> None:

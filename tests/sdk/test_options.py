@@ -305,9 +305,9 @@ def test_options_in_scope_are_those_of_the_innermost_block():
 
 def test_all_options_can_be_described():
     text = describe_options()
-    assert "StandardOptions:\n" in text
+    assert "StandardOptions: Which runner, and in which mode.\n" in text
     assert "  --runner RUNNER" in text
-    assert "MyOptions:\n" in text
+    assert "MyOptions: \n" in text
 
 
 def test_a_name_shared_by_two_views_keeps_each_ones_default():
@@ -372,3 +372,83 @@ def test_threads_do_not_share_a_parser():
         assert (
             pipeline_options._parser(SparkOptions) is not other.submit(pipeline_options._parser, SparkOptions).result()
         )
+
+
+def broken_options():
+    class BrokenOptions(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            parser.add_argument("--fine", default="fine")
+            parser.add_nothing("--broken")
+
+    return BrokenOptions
+
+
+def test_a_class_of_options_that_fails_is_named_where_it_is_used_and_harms_no_others(caplog):
+    broken = broken_options()
+    PipelineOptions(["--my_size=2"]).check_known()
+    assert PipelineOptions(["--my_size=2"]).get_all_options(drop_default=True) == {"my_size": 2}
+    assert "MyOptions" in describe_options()
+    assert len([record for record in caplog.records if "BrokenOptions" in record.message]) == 1
+    message = "BrokenOptions: its _add_argparse_args failed with AttributeError: .*'add_nothing'"
+    with pytest.raises(OptionsError, match=message):
+        PipelineOptions([]).view_as(broken)
+    with pytest.raises(OptionsError, match=r"unknown option --fine; .* \(the options of BrokenOptions are unknown"):
+        PipelineOptions(["--fine=1"]).check_known()
+
+
+def test_a_class_of_options_whose_default_is_of_the_wrong_type_harms_no_others():
+    class WrongDefault(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            parser.add_argument("--wrong_default", type=int, default="many")
+
+    PipelineOptions(["--my_size=2"]).check_known()
+    with pytest.raises(OptionsError, match="option --wrong_default: expected an int, got 'many'"):
+        PipelineOptions([]).view_as(WrongDefault)
+
+
+def grouped_options():
+    class GroupedOptions(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            group = parser.add_argument_group("places", "Where to read and write.")
+            group.add_argument("--grouped_input", required=True)
+            group.add_argument("--grouped_switch", type=bool, default=True)
+            either = parser.add_mutually_exclusive_group(required=True)
+            either.add_argument("--grouped_fast", action="store_true")
+            either.add_argument("--grouped_slow", action="store_true")
+            parser.set_defaults(grouped_set=7)
+            parser.register("type", "short", lambda text: text[:1])
+            parser.add_argument("--grouped_short", type="short")
+
+    return GroupedOptions
+
+
+def test_a_parser_has_all_that_argparse_has():
+    grouped = grouped_options()
+    PipelineOptions(["--my_size=2"]).check_known()
+    flags = ["--grouped_input=a", "--grouped_switch=false", "--grouped_fast", "--grouped_short=xyz"]
+    options = PipelineOptions(flags).view_as(grouped)
+    assert (options.grouped_input, options.grouped_switch, options.grouped_fast) == ("a", False, True)
+    assert (options.grouped_set, options.grouped_short) == (7, "x")
+    with pytest.raises(OptionsError, match="GroupedOptions: the option --grouped_input is required"):
+        PipelineOptions([]).view_as(grouped)
+    with pytest.raises(OptionsError, match="not allowed with argument --grouped_fast"):
+        PipelineOptions(["--grouped_input=a", "--grouped_fast", "--grouped_slow"]).view_as(grouped)
+    with pytest.raises(OptionsError, match="one of the options --grouped_fast, --grouped_slow is required"):
+        PipelineOptions(["--grouped_input=a"]).view_as(grouped)
+
+
+def test_beams_values_of_templates_are_known_at_once():
+    class TemplateOptions(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            parser.add_value_provider_argument("--template_input", default="in.txt")
+            parser.add_value_provider_argument("--template_size", type=int)
+
+    options = PipelineOptions(["--template_size=3"]).view_as(TemplateOptions)
+    assert (options.template_input.get(), options.template_size.get()) == ("in.txt", 3)
+    assert options.template_size.is_accessible()
+    with pytest.raises(OptionsError, match="option --template_size: expected int, got 'x'"):
+        PipelineOptions(["--template_size=x"]).view_as(TemplateOptions)
