@@ -39,11 +39,14 @@ def test_a_drawing_can_be_for_graphviz(penstock: Penstock) -> None:
 def test_flags_of_the_programs_own_reach_it(penstock: Penstock) -> None:
     """And those of pipelines, whose runner needs nothing for it."""
     program = """
-import sys
+import argparse
 import penstock as beam
 
+parser = argparse.ArgumentParser()
+parser.add_argument("--label")
+label = parser.parse_known_args()[0].label
 with beam.Pipeline() as p:
-    p | sys.argv[2] >> beam.Create([1])
+    p | label >> beam.Create([1])
 """
     ran = penstock("graph", "pipeline.py", "--label", "Mine", "--runner=spark-batch", program=program)
 
