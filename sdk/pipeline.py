@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +83,8 @@ class Pipeline:
 
     def apply(self, transform: PTransform, pvalue: Any = None, label: str | None = None) -> Any:
         """Apply a transform to a PCollection, to several, or to the pipeline itself.
+
+        In a notebook, where cells are run again, a label that is taken already gets a number: "Map(len) (2)".
 
         Raises `DuplicateLabelError` and `TypeHintError`.
         """
@@ -164,6 +168,11 @@ class Pipeline:
     @contextmanager
     def _scoped(self, label: str) -> Iterator[str]:
         full_label = "/".join([*self._scope, label])
+        if full_label in self._labels and in_notebook():
+            # A cell that is run again applies its transforms again.
+            around = full_label[: len(full_label) - len(label)]
+            label = next(f"{label} ({i})" for i in count(2) if f"{around}{label} ({i})" not in self._labels)
+            full_label = around + label
         if full_label in self._labels:
             raise DuplicateLabelError(
                 f"a transform labelled {full_label!r} is already in the pipeline; "
@@ -278,6 +287,13 @@ class PipelineVisitor:
 
     def visit_transform(self, transform: graph.Transform) -> None:
         """Called once for each."""
+
+
+def in_notebook() -> bool:
+    """Whether the program is the cells of a notebook: IPython's shell has a kernel, which a terminal's doesn't."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
 
 
 def _retracted_by_grouping(windowing: WindowingStrategy, retracted_by: str, label: str) -> str:
