@@ -58,7 +58,7 @@ def _watched_parsers() -> Iterator[None]:
         taken.update(set(flags_in(given)).difference(flags_in(ctx.args)))
         return left
 
-    argparse.ArgumentParser.parse_known_args = watched_argparse  # type: ignore[assignment,method-assign]
+    argparse.ArgumentParser.parse_known_args = watched_argparse  # type: ignore[method-assign]
     click.Command.parse_args = watched_click  # type: ignore[method-assign]
     before, pipeline_options.flags_of_program = pipeline_options.flags_of_program, taken
     try:
