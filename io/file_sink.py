@@ -218,7 +218,9 @@ class FileSink(Sink[Any]):
                 self._check_that_it_was_published(transaction, files)
                 return
             plan = read_plan(fs, directory)
-            if plan is None:
+            if plan is not None:
+                self._check_plan(directory, plan)
+            else:
                 files += self._stage_empty_shards(directory, files)
                 if self.has_dead_letters:
                     plan = self._plan_of_what_fits(transaction, directory, files)
@@ -326,6 +328,22 @@ class FileSink(Sink[Any]):
             Renaming(file.name, self.final_path(transaction, shard, shards), file.size)
             for shard, file in numbered.items()
         ]
+
+    def may_publish(self, final: str) -> bool:
+        """Return whether this sink gives such names."""
+        return final.startswith(self.file_path_prefix) and ".." not in final[len(self.file_path_prefix) :].split("/")
+
+    def _check_plan(self, directory: str, plan: Sequence[Renaming]) -> None:
+        """Raise `SinkError` for a plan that names files which this sink doesn't stage, or doesn't publish.
+
+        Another user may have put it there, where others can write to the output directory.
+        """
+        for entry in plan:
+            if "/" in entry.staged or entry.staged in ("", ".", "..") or not self.may_publish(entry.final):
+                raise SinkError(
+                    f"{self.transform}: the plan in {directory!r} isn't of this sink: it renames {entry.staged!r} to "
+                    f"{entry.final!r}. Remove the directory if another user has made it"
+                )
 
     def _numbered(self, files: Sequence[StagedFile]) -> dict[int, StagedFile]:
         numbered: dict[int, StagedFile] = {}

@@ -130,13 +130,15 @@ class RedisSink(Sink[Any]):
                     if not self.has_dead_letters:
                         raise_for(rejected)
                     lists = pipe.smembers(is_open)
+                    newest = pipe.zrevrange(noted, 0, 0, withscores=True)
                     pipe.multi()
                     for effect in effects:
                         effect.apply(pipe)
                     if rejected:
                         pipe.rpush(self.own("dead_letters"), *(each.as_json() for each in rejected))
                     if series is None:
-                        pipe.zadd(noted, {transaction: time.time()})
+                        # The oldest are forgotten, whatever the wall clock says.
+                        pipe.zadd(noted, {transaction: newest[0][1] + 1 if newest else time.time()})
                         pipe.zremrangebyrank(noted, 0, -_REMEMBERED - 1)
                     else:
                         pipe.hset(last, series, transaction)

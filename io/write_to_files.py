@@ -189,6 +189,11 @@ class DestinationSink(FileSink):
                 plan[final] = Renaming(file.name, final, file.size)
         return list(plan.values())
 
+    def may_publish(self, final: str) -> bool:
+        top = join_path(self.directory, "")
+        below = final[len(top) :]
+        return final.startswith(top) and below == path_inside(below)
+
     def _final(self, transaction: str, window: Any, pane: Any, shard: int, shards: int, destination: Any) -> str:
         """The path that a file is published under; `SinkError` if there can be none."""
         given = self.file_naming(window, pane, shard, shards, None, destination)

@@ -141,6 +141,10 @@ class EventTimeReader(UnboundedReader[T]):
             self._active = now.micros
         return now.micros - self._active >= self.times.idle_after
 
+    def time_jumped(self, micros: int) -> None:
+        if self._active is not None:
+            self._active += micros
+
     def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
         self.end = offset_end
         try:

@@ -63,6 +63,14 @@ class GaugeResult:
     timestamp: float
 
 
+# The wall clock may be set back; the latest value of a gauge stays the latest.
+_EPOCH = time.time() - time.monotonic()
+
+
+def _seconds() -> float:
+    return _EPOCH + time.monotonic()
+
+
 class StepMetrics:
     """What one step has reported: plain dictionaries from `MetricName`, since reports must be cheap."""
 
@@ -88,7 +96,7 @@ class MetricsContainer:
     2
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = _seconds) -> None:
         self.clock = clock
         self.steps: dict[str, StepMetrics] = {}
 
@@ -156,7 +164,7 @@ def _calling_step() -> str:
 # Where reports go at this moment: a part of a container, and the container's clock.  A plain
 # module global: a task runs user code on one thread, and a context variable would cost each report.
 _active: StepMetrics | _StepsByCaller | None = None
-_clock: Callable[[], float] = time.time
+_clock: Callable[[], float] = _seconds
 
 
 @contextmanager

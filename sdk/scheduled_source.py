@@ -86,8 +86,10 @@ class ScheduledReader(EventTimeReader[T]):
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[T], list[int] | int | None]:
         source, step = self.source, self.source.number_of_partitions
-        if source.elements is not None and self._begin is None:
-            self._begin = now.micros if self.end is None else self.end[1]
+        if source.elements is not None and self.end is not None:
+            self._begin = self.end[1]
+        elif source.elements is not None and self._begin is None:
+            self._begin = now.micros
         self._stop = self._index + max_elements * step
         if self.end is not None:
             self._stop = min(self._stop, self.end[0])
@@ -105,6 +107,12 @@ class ScheduledReader(EventTimeReader[T]):
             due = [begin + i * period // elements for i in indices]
             self._last = due[-1]
         return source.elements_at(indices, due)
+
+    def time_jumped(self, micros: int) -> None:
+        super().time_jumped(micros)
+        # A schedule that nobody has fixed keeps its rate; one that begins at a given time is behind, and catches up.
+        if self._begin is not None and self.source.begin is None:
+            self._begin += micros
 
     def offset(self) -> tuple[int, int | None]:
         return self._index, self._begin

@@ -128,6 +128,12 @@ class UnboundedReader(ABC, Generic[T]):
         """Whether it is declared idle: its watermark then holds nobody back."""
         return False
 
+    def time_jumped(self, micros: int) -> None:
+        """Processing time was set forward by so many microseconds since it was last told.
+
+        Called before the next time is told.  A reader that measures a span of time adds them to where the span begins.
+        """
+
     def acknowledge(self, offset: Any) -> None:
         """A checkpoint with this offset is durable: what comes before it won't be asked for again."""
 

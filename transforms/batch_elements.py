@@ -68,7 +68,7 @@ class BatchElements(PTransform):
         *,
         element_size_fn: Callable[[Any], int] | None = None,
         variance: float = 0.25,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         record_metrics: bool = True,
         length_fn: Callable[[Any], int] | None = None,
         bucket_boundaries: Sequence[int] | None = None,
@@ -133,7 +133,7 @@ class BatchSizeEstimator:
         target_batch_duration_secs: float | None = 10,
         target_batch_duration_secs_including_fixed_cost: float | None = None,
         variance: float = 0.25,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         record_metrics: bool = True,
         rng: random.Random | None = None,
     ) -> None:

@@ -99,6 +99,13 @@ class WatchedGrowthReader(EventTimeReader[Any]):
     def backlog(self) -> int | None:
         return len(self._pending)
 
+    def time_jumped(self, micros: int) -> None:
+        super().time_jumped(micros)
+        if self._quiet is not None:
+            self._quiet += micros
+        if self._began is not None:
+            self._began += micros
+
     def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
         """What the offsets say, whatever the function would find now."""
         new = [(value, micros) for key, value, micros in offset_end.seen if key not in self._seen]
@@ -109,8 +116,9 @@ class WatchedGrowthReader(EventTimeReader[Any]):
             yield Bundle([(self.element, value) for value, _ in given], [micros for _, micros in given])
 
     def _go_on_from(self, growth: _Growth) -> None:
-        self._next, self._quiet, self._is_complete = growth.next_look, growth.quiet_since, growth.is_complete
-        self._reached, self._began = growth.watermark, growth.began
+        self._quiet: int | None = growth.quiet_since
+        self._began: int | None = growth.began
+        self._next, self._is_complete, self._reached = growth.next_look, growth.is_complete, growth.watermark
         self._pending = list(growth.pending)
         self._seen = {key: (value, micros) for key, value, micros in growth.seen}
 

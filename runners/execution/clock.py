@@ -1,8 +1,28 @@
-"""Clocks: processing time, which a script may move, or the time of the day does."""
+"""Clocks: processing time, which a script or the wall clock moves, and the monotonic clock for intervals.
+
+The wall clock may be set, forward or back, while a pipeline runs.  Intervals and time-outs follow the monotonic clock
+and don't notice.  Processing time follows the wall clock forward; where that is set back, processing time goes on from
+where it was, at the pace of the monotonic clock.
+
+>>> wall, steady = [5_000_000], [0]
+>>> now = ProcessingTime(lambda: wall[0], lambda: steady[0])
+>>> now()
+5000000
+>>> wall[0], steady[0] = 3_000_000, 1_000_000
+>>> now(), now.ahead_of_wall()
+(6000000, 3000000)
+>>> wall[0] = 60_000_000
+>>> now(), now.jumped
+(60000000, 54000000)
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+
+# A wall clock that gets ahead of the monotonic one by less, in microseconds, was adjusted and not set.
+_JUMP = 100_000
 
 
 class Clock:
@@ -19,5 +39,66 @@ class Clock:
 
 
 def time_of_day() -> int:
-    """Microseconds since 1970."""
+    """Microseconds since 1970, by the wall clock."""
     return time.time_ns() // 1000
+
+
+def steady_time() -> int:
+    """Microseconds since some moment, by the monotonic clock."""
+    return time.monotonic_ns() // 1000
+
+
+class ProcessingTime:
+    """Microseconds since 1970 that never go back, in one thread.  Picklable: a copy goes on from where this one is.
+
+    Args:
+      wall: the wall clock, in microseconds since 1970.
+      steady: the monotonic clock, in microseconds.
+
+    Attributes:
+      jumped: by how many microseconds the wall clock was set forward since the first call, in all.
+    """
+
+    __slots__ = ("_ahead", "_steady", "_wall", "jumped")
+
+    def __init__(self, wall: Callable[[], int] = time_of_day, steady: Callable[[], int] = steady_time) -> None:
+        self._wall = wall
+        self._steady = steady
+        # By how much processing time is greater than the monotonic clock; None before the first call.
+        self._ahead: int | None = None
+        self.jumped = 0
+
+    @staticmethod
+    def of(clock: Callable[[], int]) -> ProcessingTime:
+        """The clock itself if it is one of these, else one that shows what `clock` does."""
+        return clock if isinstance(clock, ProcessingTime) else ProcessingTime(clock, clock)
+
+    def __call__(self) -> int:
+        # In this order a pause in between makes the difference too small, and the next call mends that.
+        wall = self._wall()
+        steady = self._steady()
+        known, ahead = self._ahead, wall - steady
+        if known is None:
+            self._ahead = known = ahead
+        elif ahead > known:
+            if ahead - known >= _JUMP:
+                self.jumped += ahead - known
+            self._ahead = known = ahead
+        return steady + known
+
+    def go_on_from(self, micros: int) -> int:
+        """Be no less than `micros` from now on, and return the time."""
+        now = self()
+        if micros > now:
+            assert self._ahead is not None
+            self._ahead += micros - now
+        return max(micros, now)
+
+    def ahead_of_wall(self) -> int:
+        """By how many microseconds it is greater than the wall clock: 0 unless that was set back."""
+        now = self()
+        return max(0, now - self._wall())
+
+    def peek(self) -> int:
+        """The time, from another thread than the one that calls this object."""
+        return self._steady() + (self._ahead or 0)

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from ...io.filesystem import AnyPath, LocalFileSystem, filesystem_for, path_string, split_path
 from ...sdk.errors import SnapshotError, UnsupportedError
 from ...sdk.redaction import redacted_cause
+from .trust import why_untrusted
 
 # A file's content, whole or in pieces.
 Content: TypeAlias = bytes | Iterable[bytes]
@@ -173,21 +174,7 @@ class LocalDisk(Disk):
         _sync_directory(path)
 
     def why_untrusted(self, path: str) -> str | None:
-        real = os.path.realpath(_local(path))
-        us = os.geteuid()
-        status = os.stat(real)
-        if status.st_uid != us:
-            return f"{real} belongs to user {status.st_uid}, and this process runs as user {us}"
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return f"{real} can be written by others (its mode is {stat.S_IMODE(status.st_mode):04o})"
-        # Whoever may rename a directory above can put another one in its place.
-        while real != (real := os.path.dirname(real)):
-            status = os.stat(real)
-            if status.st_uid not in (us, 0):
-                return f"{real}, above it, belongs to user {status.st_uid}"
-            if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
-                return f"{real}, above it, can be written by everybody (its mode is {stat.S_IMODE(status.st_mode):04o})"
-        return None
+        return why_untrusted(_local(path))
 
 
 class FsspecDisk(Disk):
@@ -244,7 +231,12 @@ class FsspecDisk(Disk):
         fs.makedirs(stripped, exist_ok=True)
 
     def why_untrusted(self, path: str) -> str | None:
-        return None
+        fs, stripped = _fsspec(path)
+        # A cache or a subdirectory of another file system.
+        while hasattr(fs, "fs"):
+            fs = fs.fs
+        is_local = "local" in ([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol)
+        return why_untrusted(stripped) if is_local else None
 
 
 def disk_of(path: AnyPath) -> Disk:

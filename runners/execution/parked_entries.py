@@ -20,6 +20,7 @@ nothing is logged or synced, and it is removed with whoever it belongs to.
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import struct
@@ -31,8 +32,9 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any, TypeVar
 
-from ...sdk.errors import missing_extra
+from ...sdk.errors import UntrustedSnapshotError, missing_extra
 from ...sdk.serialization import dumps
+from .trust import why_untrusted
 
 T = TypeVar("T")
 
@@ -80,6 +82,12 @@ class ParkingDatabase:
     def rocksdb(self) -> Any:
         """It is made when there is something to be parked."""
         path = tempfile.mkdtemp(prefix="penstock-parked-", dir=self._directory)
+        if reason := why_untrusted(path):
+            os.rmdir(path)
+            raise UntrustedSnapshotError(
+                f"State that memory has no room for can't be kept in {path}, from where it is unpickled: {reason}. "
+                "Expected a directory for temporary files (TMPDIR) in which other users can't replace it: chmod it (+t)"
+            )
         watch = 'read -r _; rm -rf -- "$0"'
         quiet = subprocess.DEVNULL
         watcher = subprocess.Popen(

@@ -82,7 +82,8 @@ class Attempt(ABC):
         job.look_at_requests()
         if now >= self._next_look and not self._is_final:
             self._next_look = now + _LOOK
-            job._observations.looked(now, job._workers.counted())
+            job.look_at_clock()
+            job._observations.looked(job.now(), job._workers.counted())
         if self._is_cancelled():
             return True
         if not self._is_catching_up():

@@ -17,7 +17,7 @@ from .commands import Acknowledged, Commit, Declined, Inject, Pause, Stop
 from .coordinator import Coordinator
 from .messages import Barrier, BarrierKind
 from .requests import Answer, Listener, Wish
-from .snapshot_parts import SINKS, part_name
+from .snapshot_parts import PROCESSING_TIME, SINKS, part_name
 from .start import Start
 from .subtask_reports import SubtaskId
 from .transactions import Staged
@@ -203,12 +203,14 @@ class CheckpointedAttempt(Attempt):
             transactions = job.publish(staged)
             # All have passed the barrier, and told of what they had staged before it.
             job._transactions.close_before(self._transaction)
-        self._coordinator.over(job._clock())
+        ended = job._clock()
+        self._coordinator.over(ended)
         self.progressed = True
         job.checkpoints_completed += 1
         checkpoint = None if job._store is None else job.last_checkpoint
         tallies = [report.tally for report in parts.values() if report.tally is not None]
-        job._observations.checkpointed(job._clock(), epoch, self._coordinator.began, checkpoint, tallies)
+        duration = ended - self._coordinator.began
+        job._observations.checkpointed(job.now(), epoch, duration, checkpoint, tallies)
         if not self._is_final:
             job._workers.send(Commit(epoch, transactions))
         if self._kind is CheckpointKind.SAVEPOINT:
@@ -240,6 +242,7 @@ class CheckpointedAttempt(Attempt):
         }
         previous = None if self._newest is None else self._newest.epoch
         metadata: dict[str, Any] = {"parts": described, "state": job.shapes, PREVIOUS: previous}
+        metadata[PROCESSING_TIME] = max((report.now for report in parts.values()), default=0)
         if self._ends is not None:
             metadata["ended"] = self._ends
         elif job._commits_at_end:
@@ -270,6 +273,6 @@ class CheckpointedAttempt(Attempt):
     def _finish(self) -> str:
         job = self._job
         self._publish(*self._final)
-        job._observations.ended(job._clock(), self._tallies)
+        job._observations.ended(job.now(), self._tallies)
         self._abort_what_is_open()
         return self._ends or PipelineState.CANCELLED

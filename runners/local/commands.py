@@ -93,6 +93,7 @@ class Acknowledged(NamedTuple):
       staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
       labels: the steps that something is kept of.
       tally: what was counted before the snapshot.
+      now: its processing time then.
     """
 
     epoch: int
@@ -100,6 +101,7 @@ class Acknowledged(NamedTuple):
     staged: dict[str, list[tuple[str, Any]]]
     labels: tuple[str, ...] = ()
     tally: Tally | None = None
+    now: int = 0
 
 
 class Declined(NamedTuple):

@@ -115,6 +115,12 @@ class Injector:
         known = self._partitions.get(partition)
         return known is None or (self._source.reopens and known.is_finished)
 
+    def time_jumped(self, micros: int) -> None:
+        """Processing time was set forward by so much."""
+        for partition in self._partitions.values():
+            if partition.reader is not None and not partition.is_finished:
+                self._guarded(partial(partition.reader.time_jumped, micros))
+
     # Reading
 
     def poll(self, max_elements: int, now: int) -> Bundle | None:

@@ -22,6 +22,7 @@ from ...sdk.errors import CheckpointMismatchError, PenstockError, StaleWriterErr
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ...sdk.script import Script
+from ..execution.clock import ProcessingTime
 from ..execution.commit_errors import commit_failed, commit_succeeded, precommitting
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
@@ -35,12 +36,15 @@ from .region_recovery import RegionRecovery
 from .regional_attempt import RegionalAttempt
 from .requests import Answer, Inbox, Listener, Wish
 from .restarts import Restarts
-from .snapshot_parts import SINKS
+from .snapshot_parts import PROCESSING_TIME, SINKS
 from .transactions import Staged, Transactions
 from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of
 
 _logger = logger_of(__name__)
+
+# A wall clock that is set back by less, in microseconds, isn't worth a line.
+_NOTED = 1_000_000
 
 
 @attrs.frozen
@@ -77,10 +81,11 @@ class Job:
       execution_graph: what is to be run.
       workers: who runs it.
       store: where checkpoints go; None for a run that keeps none, and commits at its end.
-      clock: microseconds since 1970.
+      clock: microseconds, by the monotonic clock: intervals and time-outs follow it.
       sleep: waits for so many seconds.
       token: makes hexadecimal digits that nobody else has.
       inbox: where other processes ask for things; None if they can't.
+      time: processing time; None for what `clock` shows.
 
     Attributes:
       state: one of `PipelineState`.
@@ -98,6 +103,7 @@ class Job:
         sleep: Callable[[float], Any],
         token: Callable[[], str] = fresh_token,
         inbox: Inbox | None = None,
+        time: ProcessingTime | None = None,
     ) -> None:
         self.state = PipelineState.RUNNING
         self.temporary: str | None = None
@@ -106,11 +112,13 @@ class Job:
         self._settings = settings
         self._store = store
         self._clock = clock
+        self._time = ProcessingTime.of(clock) if time is None else time
+        self._set_back = 0
         self._sleep = sleep
         self._token = token
         self._subtasks = ids_of(execution_graph)
         self.shapes = shapes_of(execution_graph.plan)
-        self._observations = Observations([task.label for task in execution_graph.tasks], clock())
+        self._observations = Observations([task.label for task in execution_graph.tasks], self._time())
         self._transactions = Transactions(
             execution_graph.plan,
             None if store is None else store.disk,
@@ -147,6 +155,25 @@ class Job:
     def vitals(self) -> Vitals:
         """How it is getting on, as of a moment ago."""
         return self._observations.vitals
+
+    def now(self) -> int:
+        """Processing time, in the job's thread."""
+        return self._time()
+
+    def time_at_a_glance(self) -> int:
+        """Processing time, from any thread."""
+        return self._time.peek()
+
+    def look_at_clock(self) -> None:
+        """Log that the wall clock was set back, where it was."""
+        ahead = self._time.ahead_of_wall()
+        if ahead >= self._set_back + _NOTED:
+            _logger.warning(
+                "The wall clock was set back: processing time is %.0f seconds ahead of it, and goes on from there",
+                ahead / 1_000_000,
+            )
+        if ahead >= self._set_back + _NOTED or ahead < self._set_back - _NOTED:
+            self._set_back = ahead
 
     def drain(self) -> None:
         """Have the sources stop, and everything that is under way be done."""
@@ -340,6 +367,8 @@ class Job:
                     ", ".join(map(str, reversed(skipped))),
                 )
         self._settle(checkpoint)
+        if checkpoint is not None and not self._has_script:
+            self._time.go_on_from(checkpoint.metadata.get(PROCESSING_TIME, 0))
         return checkpoint
 
     def _settle(self, checkpoint: Checkpoint | None) -> None:

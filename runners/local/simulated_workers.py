@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ..execution.clock import ProcessingTime
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.remote_error import remote
 from ..execution.simulated_disk import SimulatedCrash
@@ -209,7 +210,8 @@ class SimulatedWorkers(Workers):
             slot.reports.append(pickle.loads(pickle.dumps(slot.own.say(news), protocol=5)))
             world.step(f"says {type(news[1]).__name__}")
 
-        slot.slot = start.slot(execution_graph, ids, partial(self._channel, slot.number), report, world.clock)
+        clock = ProcessingTime(world.wall, world.clock)
+        slot.slot = start.slot(execution_graph, ids, partial(self._channel, slot.number), report, clock)
         for subtask in slot.slot.subtasks.values():
             subtask.choose = world.random.choice
         slot.slot.start()

@@ -37,6 +37,7 @@ class Misfortunes:
       zombies: how many times those whose job is over, or has given them up, may go on.
       repeating: the probability that something that is said, or delivered by its id, comes again later.
       visited: how many starts somebody may stop, with a savepoint or without.
+      settings: how many times the wall clock may be set, back or forward.
     """
 
     deaths: int = 0
@@ -46,6 +47,7 @@ class Misfortunes:
     zombies: int = 0
     repeating: float = 0.0
     visited: int = 5
+    settings: int = 0
 
     @staticmethod
     def drawn(random: Random) -> Misfortunes:
@@ -65,7 +67,7 @@ class SimulatedWorld:
       limit: after so many steps a run is taken to have no end.
 
     Attributes:
-      now: microseconds since 1970, or so.
+      now: microseconds, by the monotonic clock.
       running: the number of the worker whose turn it is; None for the process that the user started.
       is_zombie: whether it is the turn of one whom nobody waits for.
       is_over: whether that process has died, and with it all others: nothing can be done any more.
@@ -84,7 +86,13 @@ class SimulatedWorld:
         self.counts: Counter[str] = Counter()
         self.steps = 0
         self.trace: list[str] = []
-        self.misfortunes = Misfortunes.drawn(self.random) if misfortunes is None else misfortunes
+        # By itself, so that the clock's misfortunes leave all others of a seed where they are.
+        self._chance_of_clock = Random(f"the wall clock of {seed}")
+        self._wall = 0
+        if misfortunes is None:
+            misfortunes = Misfortunes.drawn(self.random)
+            misfortunes.settings = self._chance_of_clock.choice([0, 0, 1, 3])
+        self.misfortunes = misfortunes
         self._limit = limit
         self._fuse = self._calm = 0
         self._light()
@@ -109,8 +117,12 @@ class SimulatedWorld:
         self._calm = max(0, self._calm - 1)
 
     def clock(self) -> int:
-        """Microseconds."""
+        """Microseconds, by the monotonic clock."""
         return self.now
+
+    def wall(self) -> int:
+        """Microseconds, by the wall clock."""
+        return self.now + self._wall
 
     def sleep(self, seconds: float) -> None:
         """Time passes."""
@@ -132,6 +144,7 @@ class SimulatedWorld:
         self.steps += 1
         if self.steps > self._limit or self.now > _LONGEST:
             raise EndlessSimulation(f"there is no end after {self.steps} steps and {self.now / 1_000_000:.0f} s")
+        self._may_set_clock()
         if self.is_zombie:
             # Its end comes in another way.
             self.note(what)
@@ -141,6 +154,16 @@ class SimulatedWorld:
             if self._fuse <= 0 and self.misfortunes.deaths:
                 self._die(what)
         self.note(what)
+
+    def _may_set_clock(self) -> None:
+        chance = self._chance_of_clock
+        if not self.misfortunes.settings or chance.random() >= 0.003:
+            return
+        self.misfortunes.settings -= 1
+        self.counts["settings of the wall clock"] += 1
+        by = chance.choice([-3600, -1, 1, 3600])
+        self._wall += by * 1_000_000
+        self.note(f"the wall clock is set by {by} s")
 
     def _die(self, what: str) -> None:
         self.misfortunes.deaths -= 1

@@ -30,6 +30,7 @@ from ...sdk.errors import PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.runner import PipelineState
+from ..execution.clock import ProcessingTime
 from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
 from ..execution.simulated_disk import SimulatedCrash
@@ -251,7 +252,7 @@ class _Run:
             self.parallelism = random.choice([1, 2, 3])
         n = self.parallelism
         world.note(f"start {self.starts}: {self.mode}, parallelism {n}")
-        store = SnapshotStore(self.disk, DIRECTORY, token=world.token, now=lambda: world.now / 1_000_000)
+        store = SnapshotStore(self.disk, DIRECTORY, token=world.token, now=lambda: world.wall() / 1_000_000)
         settings = JobSettings(
             CheckpointSettings(
                 self.interval,
@@ -270,12 +271,15 @@ class _Run:
         own = self.settings
         workers = SimulatedWorkers(random.randint(1, n), world, visitor, self.zombies, own.fences, own.notices)
         execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
+        time = ProcessingTime(world.wall, world.clock)
         if is_by_barriers:
-            visitor.job = Job(execution_graph, workers, settings, store, world.clock, world.sleep, world.token)
+            visitor.job = Job(
+                execution_graph, workers, settings, store, world.clock, world.sleep, world.token, time=time
+            )
         else:
             productions = self._productions()
             visitor.job = ProductionJob(
-                execution_graph, workers, settings, productions, world.clock, world.sleep, world.token
+                execution_graph, workers, settings, productions, world.clock, world.sleep, world.token, time=time
             )
         return visitor.job
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ...sdk.metrics import scoped
-from ..execution.clock import Clock
+from ..execution.clock import Clock, ProcessingTime
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.garbage import rarely_collected
 from ..execution.remote_error import remote
@@ -29,7 +29,7 @@ from .commands import (
     Stopped,
 )
 from .forked_snapshots import LARGE
-from .snapshot_parts import SnapshotParts, restored_from
+from .snapshot_parts import PROCESSING_TIME, SnapshotParts, restored_from
 from .subtask import Report as SubtaskNews
 from .subtask import Snapshot, Subtask, SubtaskId
 from .tally import Tally, sum_of
@@ -52,7 +52,7 @@ class Slot:
       ids: which ones.
       channels: a channel for each id that begins or ends here.
       report: called with what the process that runs the pipeline has to know.
-      clock: microseconds since 1970.
+      clock: microseconds since 1970; a `ProcessingTime`, unless it is a test's and never goes back.
 
     Attributes:
       has_stopped: whether it was told to, and there is nothing left to do.
@@ -70,7 +70,10 @@ class Slot:
         self._tallies: dict[SubtaskId, Tally] = {}
         self._start = start
         self._report = report
-        self._clock = clock
+        self._clock = ProcessingTime.of(clock)
+        if start.checkpoint is not None and not start.has_script:
+            self._clock.go_on_from(start.checkpoint.metadata.get(PROCESSING_TIME, 0))
+        self._jumped = self._clock.jumped
         self._graph = execution_graph
         self._clocks: dict[SubtaskId, Clock] = {}
         self.subtasks: dict[SubtaskId, Subtask] = {}
@@ -241,7 +244,20 @@ class Slot:
             return
         now = self._clock()
         for clock in self._clocks.values():
-            clock.now = max(now, clock.now)
+            if clock.now > now:
+                # A log says so: processing time goes on from there.
+                now = self._clock.go_on_from(clock.now)
+            clock.now = now
+        if self._clock.jumped != self._jumped:
+            self._tell_of_jump()
+
+    def _tell_of_jump(self) -> None:
+        """Tell the sources that processing time was set forward."""
+        by, self._jumped = self._clock.jumped - self._jumped, self._clock.jumped
+        for subtask in list(self.subtasks.values()):
+            with self._acting(subtask.id):
+                for injector in subtask.injectors:
+                    injector.time_jumped(by)
 
     def tick(self) -> None:
         """Time has passed: look at timers, and at the sources' watermarks."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 
+from ..execution.clock import ProcessingTime
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.garbage import look_rarely_for_garbage
 from ..execution.remote_error import remote
@@ -55,7 +56,7 @@ class SlotProcess:
     ) -> None:
         self._control = control
         self._conversation = Conversation(start.attempt)
-        self._clock = clock
+        self._clock = ProcessingTime.of(clock)
         self._receiving: list[ReceivingEnd] = []
         self._sending: list[SendingEnd] = []
         self._channels: dict[ChannelId, Channel] = {}
@@ -82,7 +83,7 @@ class SlotProcess:
         # The unaligned barrier that is on its way.
         self._expected = -1
         self._slot: Slot | None = None
-        self._make = partial(start.slot, execution_graph, ids, self._channel, self._tell, clock)
+        self._make = partial(start.slot, execution_graph, ids, self._channel, self._tell, self._clock)
 
     def _take(self, id: ChannelId, is_entry: bool, pipe: socket.socket) -> None:
         """An end of a pipe is this process's: where messages are put, or where they come out."""

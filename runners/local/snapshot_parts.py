@@ -19,6 +19,9 @@ from .written_behind import WrittenBehind
 # What of a checkpoint belongs to the whole run, and to no subtask.
 SINKS = "sinks"
 
+# In a manifest's metadata, the latest processing time of any subtask at the checkpoint, in microseconds.
+PROCESSING_TIME = "processing_time"
+
 # How many entries are let go at a time: two milliseconds' worth, and more than a bundle can change.  As many for each
 # snapshot that there is more, or at full speed they would pile up.
 _LET_GO = 20_000
@@ -86,7 +89,7 @@ class SnapshotParts:
         if copied is None:
             return
         if self._store is None:
-            self._report((id, Acknowledged(snapshot.epoch, None, snapshot.staged, tally=snapshot.tally)))
+            self._report((id, Acknowledged(snapshot.epoch, None, snapshot.staged, (), snapshot.tally, snapshot.now)))
         elif self.waits:
             self._report((id, self._acknowledgement(id, copied)))
         else:
@@ -143,7 +146,7 @@ class SnapshotParts:
             self._labels[id] = {}
         labels = self._labels[id]
         labels.update(dict.fromkeys(snapshot.labels))
-        return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally)
+        return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally, snapshot.now)
 
     def _forked(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:
         """Have a child copy and write a snapshot; where there can't be one, the snapshot, copied."""

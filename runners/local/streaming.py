@@ -21,7 +21,7 @@ from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineResult
 from ..execution.background_run import BackgroundRun
-from ..execution.clock import time_of_day
+from ..execution.clock import ProcessingTime, steady_time
 from ..execution.commit_errors import with_dead_letters
 from ..execution.disk import Disk, disk_of
 from ..execution.execution_graph import cut, whole
@@ -80,7 +80,8 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         _logger.warning("--workers=%d: only %d of them would have work, with --parallelism=%d", workers, slots, slots)
     if slots > 1:
         refuse_memory(streaming.checkpoint_dir, f"{slots} workers would each have their own")
-    runs: Workers = WorkersInThisProcess(time_of_day) if slots == 1 else _processes(slots, streaming)
+    time_by_wall = ProcessingTime()
+    runs: Workers = WorkersInThisProcess(time_by_wall) if slots == 1 else _processes(slots, streaming, time_by_wall)
     settings = JobSettings(
         CheckpointSettings(
             interval=_micros(streaming.checkpoint_interval),
@@ -95,13 +96,15 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     )
     if is_by_barriers:
         inbox = _inbox_of(None if store is None else store.disk, streaming)
-        job = Job(execution_graph, runs, settings, store, time_of_day, time.sleep, inbox=inbox)
+        job = Job(execution_graph, runs, settings, store, steady_time, time.sleep, inbox=inbox, time=time_by_wall)
         if store is not None and streaming.checkpoint_dir is None:
             job.temporary = store.directory
         return job
     productions = _productions_of(streaming)
     inbox = _inbox_of(productions.disk, streaming)
-    job = ProductionJob(execution_graph, runs, settings, productions, time_of_day, time.sleep, inbox=inbox)
+    job = ProductionJob(
+        execution_graph, runs, settings, productions, steady_time, time.sleep, inbox=inbox, time=time_by_wall
+    )
     if streaming.checkpoint_dir is None:
         job.temporary = productions.directory
     return job
@@ -156,7 +159,7 @@ def _productions_of(streaming: StreamingOptions) -> Productions:
     )
 
 
-def _processes(slots: int, streaming: StreamingOptions) -> Workers:
+def _processes(slots: int, streaming: StreamingOptions, clock: ProcessingTime) -> Workers:
     """Workers in processes of their own, started as the platform can."""
     if sys.platform == "win32":
         raise OptionsError(
@@ -165,7 +168,7 @@ def _processes(slots: int, streaming: StreamingOptions) -> Workers:
         )
     how = streaming.worker_start or ("fork" if hasattr(os, "fork") else "spawn")
     kind = ForkedWorkers if how == "fork" else SpawnedWorkers
-    return kind(slots, time_of_day, streaming.worker_timeout)
+    return kind(slots, clock, streaming.worker_timeout)
 
 
 def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None:
@@ -228,7 +231,7 @@ class Observers(AbstractContextManager["Observers"]):
         wanted = options.view_as(ProgressOptions).progress
 
         def vitals() -> Vitals:
-            return attrs.evolve(job.vitals, now=time_of_day())
+            return attrs.evolve(job.vitals, now=job.time_at_a_glance())
 
         self._progress = JobProgress(vitals, job.execution_graph, wanted)
         streaming = options.view_as(StreamingOptions)

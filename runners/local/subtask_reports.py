@@ -31,6 +31,7 @@ class Snapshot(NamedTuple):
       labels: the steps that something is kept of.
       staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
       tally: what was counted before the barrier.
+      now: its processing time there.
       uncopied: None, or what makes the chunks, instead of records and labels: to be called by a forked child.
     """
 
@@ -40,6 +41,7 @@ class Snapshot(NamedTuple):
     staged: dict[str, list[tuple[str, Any]]]
     is_whole: bool
     tally: Tally
+    now: int
     uncopied: Callable[[], list[Chunk]] | None = None
 
 

@@ -63,7 +63,8 @@ class SubtaskSnapshots:
                 output.end()
         self._transaction = barrier.transaction
         staged = {label: list(tokens) for label, tokens in self.staged.items() if tokens}
-        copied = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]))
+        now = self._execution.clock.now
+        copied = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]), now)
         if self.large is not None and not is_joined and weight(self._execution, barrier.is_whole) >= self.large:
             self._taken.append((barrier.epoch, self._positions()))
             return copied._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0])

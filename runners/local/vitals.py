@@ -27,7 +27,7 @@ class Vitals:
     """A job at one moment; times in microseconds.
 
     Attributes:
-      now, started: moments.
+      now, started: moments, of processing time.
       committed: what was reported and counted before the last checkpoint.
       attempted: the same up to now.
       watermarks: by the step that puts it out.
@@ -123,9 +123,9 @@ class Observations:
         )
 
     def checkpointed(
-        self, now: int, epoch: int, began: int, checkpoint: Checkpoint | None, tallies: Iterable[Tally]
+        self, now: int, epoch: int, duration: int, checkpoint: Checkpoint | None, tallies: Iterable[Tally]
     ) -> None:
-        """A checkpoint is complete, before which so much had been counted."""
+        """A checkpoint is complete, which took `duration`, and before which so much had been counted."""
         tally = self._tallies[epoch] = sum_of([self._base, *tallies])
         for old in sorted(self._tallies)[:-_REMEMBERED]:
             del self._tallies[old]
@@ -137,7 +137,7 @@ class Observations:
             checkpoints=self.vitals.checkpoints + 1,
             epoch=epoch,
             checkpoint_at=now,
-            checkpoint_duration=now - began,
+            checkpoint_duration=duration,
             checkpoint_size=size,
         )
 

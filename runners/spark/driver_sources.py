@@ -169,6 +169,12 @@ class DriverSources:
         for stream in self._streams:
             stream.gather(gathered)
 
+    def time_jumped(self, micros: int) -> None:
+        """Processing time was set forward by so much."""
+        for source in self._sources:
+            if isinstance(source, UnboundedOnDriver):
+                source.time_jumped(micros)
+
     def frames(self, wanted: Mapping[str, int | None]) -> dict[str, Any]:
         """The DataFrames that a batch reads; those of streams when Spark has brought them."""
         frames = {}

@@ -21,6 +21,7 @@ import attrs
 from ...sdk.errors import RunnerError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.runner import PipelineState
+from ..execution.clock import ProcessingTime
 from ..execution.commit_errors import PREVIOUS, commit_failed, commit_succeeded, precommitting
 from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
@@ -75,7 +76,8 @@ class MicroBatchQuery:
 
     Args:
       store: where state and manifests go.
-      clock: microseconds since 1970; not looked at where a script has the clock, or the input is bounded.
+      clock: processing time, in microseconds since 1970; not looked at where a script has the clock, or the input
+        is bounded.
 
     Attributes:
       state: one of `PipelineState`.
@@ -100,7 +102,8 @@ class MicroBatchQuery:
         self.plan = execution_graph.plan
         self._session = session
         self._store = store
-        self._clock = clock
+        self._clock = ProcessingTime.of(clock)
+        self._jumped = self._clock.jumped
         self._sleep = sleep
         self._sinks = SinkTransactions(self.plan)
         self._ahead = WriteAhead(store)
@@ -191,7 +194,10 @@ class MicroBatchQuery:
         """Processing time; in a bounded input none goes by, and a script says itself."""
         if self._sources.has_script or self.plan.graph.is_bounded:
             return self._committed.now
-        now = max(self._clock(), self._committed.now)
+        now = self._clock.go_on_from(self._committed.now)
+        if self._clock.jumped != self._jumped:
+            self._sources.time_jumped(self._clock.jumped - self._jumped)
+            self._jumped = self._clock.jumped
         if self._settings.available_now:
             # What comes while it runs is for the next run.
             self._began = now = self._began or now

@@ -113,11 +113,11 @@ def _check_replayable(label: str, source: UnboundedSource[Any]) -> None:
 def _query(
     graph: Graph, shards: int, session: SparkSession, store: SnapshotStore, settings: QuerySettings
 ) -> MicroBatchQuery:
-    from ..execution.clock import time_of_day
+    from ..execution.clock import ProcessingTime
     from ..execution.execution_graph import cut
     from .micro_batch_query import MicroBatchQuery
 
-    return MicroBatchQuery(cut(fuse(graph, _never), shards, by_level=True), session, store, time_of_day, settings)
+    return MicroBatchQuery(cut(fuse(graph, _never), shards, by_level=True), session, store, ProcessingTime(), settings)
 
 
 def _never(grouping: GroupByKeyAndWindow) -> bool:

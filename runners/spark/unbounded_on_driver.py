@@ -142,6 +142,12 @@ class UnboundedOnDriver:
         start = self._guarded(reader.offset) if offset is None and reader is not None else offset
         self._partitions[partition] = _Partition(partition, reader, start, watermark, is_finished)
 
+    def time_jumped(self, micros: int) -> None:
+        """Processing time was set forward by so much."""
+        for partition in (self._partitions or {}).values():
+            if partition.reader is not None and not partition.is_finished:
+                self._guarded(partial(partition.reader.time_jumped, micros))
+
     # Where it stands
 
     def position(self) -> Any:

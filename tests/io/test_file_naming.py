@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 import penstock as beam
 from penstock.io import fileio
+from penstock.io.commit_plan import Renaming, write_plan
 from penstock.io.file_naming import path_inside, quoted_name
+from penstock.io.file_sink import FileSink
+from penstock.io.text_format import TextFormat
 from penstock.sdk.errors import SinkError
 from penstock.testing import ScriptedSource, TestPipeline
 
@@ -36,6 +39,16 @@ DESTINATIONS = [
     "plain name, with ünicode",
 ]
 TEXTS = st.text(alphabet=st.sampled_from("ab./%:2EF\0\n\ud800é") | st.characters())
+
+
+def text_sink(directory: str) -> FileSink:
+    """A sink of lines."""
+    return FileSink(f"{directory}/out", TextFormat())
+
+
+def files_sink(directory: str) -> FileSink:
+    """The sink of `WriteToFiles`."""
+    return fileio.WriteToFiles(directory).sink
 
 
 def below(directory: pathlib.Path) -> list[str]:
@@ -166,6 +179,28 @@ def test_a_naming_that_gives_no_name_is_an_error(tmp_path: pathlib.Path, name: A
     """Which says for which destination."""
     with pytest.raises(SinkError, match=rf"WriteToFiles: file_naming gives {name!r} for the destination '?{name}'?"):
         write_one(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("staged", "final"),
+    [("../../../secret", "out-00000-of-00001"), ("stolen", "../stolen"), ("stolen", "out/../../stolen"), ("..", "out")],
+)
+@pytest.mark.parametrize("sink", [text_sink, files_sink], ids=["text", "files"])
+def test_a_plan_that_another_user_has_put_there_is_not_carried_out(
+    tmp_path: pathlib.Path, staged: str, final: str, sink: Callable[[str], FileSink]
+) -> None:
+    """It could take a file from anywhere, and put one anywhere, as the user that runs the pipeline."""
+    directory = tmp_path / "some" / "out"
+    made = sink(str(directory))
+    made.prepare("7")
+    staging = pathlib.Path(made.staging_directory("7"))
+    (staging / "stolen").write_text("x")
+    (tmp_path / "secret").write_text("x")
+    write_plan(made.file_system, str(staging), [Renaming(staged, f"{directory}/{final}", 1)])
+    before = below(tmp_path)
+    with pytest.raises(SinkError, match="isn't of this sink: it renames"):
+        made.commit("7", [])
+    assert before == below(tmp_path)
 
 
 def test_names_that_no_text_file_can_have_are_refused_before_anything_is_written(tmp_path: pathlib.Path) -> None:

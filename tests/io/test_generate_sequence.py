@@ -66,6 +66,27 @@ def test_a_reader_that_was_away_catches_up():
     assert None is again.backlog()
 
 
+def test_a_clock_that_is_set_forward_brings_no_flood():
+    """A sequence that began when it was first read keeps its rate, also for a batch that is read elsewhere."""
+    made = source(0, None, 1, 1)
+    reader = made.open(0, None)
+    reader.poll(10, Timestamp(10))
+    before = reader.offset()
+    reader.time_jumped(3_600_000_000)
+
+    assert [(1, 3_611_000_000)] == elements(reader.poll(10, Timestamp(3_611)))
+    assert [(1, 3_611_000_000)] == elements(next(made.open(0, before).read_to(reader.offset(), Timestamp(3_611))))
+
+
+def test_numbers_that_are_due_at_fixed_times_catch_up_with_a_clock_that_is_set_forward():
+    """The schedule is the user's."""
+    reader = source(0, None, 1, 1, start_time=10).open(0, None)
+    reader.poll(10, Timestamp(10))
+    reader.time_jumped(2_000_000)
+
+    assert [(1, 11_000_000), (2, 12_000_000)] == elements(reader.poll(10, Timestamp(12)))
+
+
 def test_without_a_rate_and_a_stop_there_are_as_many_as_are_asked_for():
     """They happen when they are read; partitions take every so manieth."""
     made = source(5, partitions=2)

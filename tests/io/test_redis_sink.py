@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import penstock as beam
-from penstock.io import WriteToRedis
+from penstock.io import WriteToRedis, redis_sink
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import MissingExtraError, SinkError
 from penstock.testing import ScriptedSource
@@ -119,6 +119,20 @@ def test_committing_twice_changes_nothing(keys):
     sink.commit("1", tokens)
     keys.client.set(keys.prefix + "a", 7)
     sink.commit("1", tokens)
+    assert {"a": "7"} == keys.found()
+
+
+def test_a_committed_transaction_is_remembered_though_the_clock_was_set_back(keys, monkeypatch):
+    """Those that are forgotten are the oldest, and not the ones with the earliest times."""
+    monkeypatch.setattr(redis_sink, "_REMEMBERED", 2)
+    for time, name in ((2_000.0, "1"), (2_001.0, "2"), (1_000.0, "3")):
+        monkeypatch.setattr(redis_sink.time, "time", lambda time=time: time)
+        sink = keys.sink()
+        sink.prepare(name)
+        tokens = keys.stage(sink, name, Bundle([("a", int(name))]))
+        sink.commit(name, tokens)
+    keys.client.set(keys.prefix + "a", 7)
+    sink.commit("3", tokens)
     assert {"a": "7"} == keys.found()
 
 

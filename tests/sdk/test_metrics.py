@@ -1,6 +1,7 @@
 """Metrics: what user code reports, and what can be asked afterwards."""
 
 import pickle
+import time
 from contextlib import suppress
 
 import pytest
@@ -61,6 +62,18 @@ def test_a_gauge_keeps_the_latest_value_and_its_time():
         Metrics.gauge("app", "depth").set(7)
         Metrics.gauge("app", "depth").set(5)
     assert {("", "depth"): GaugeResult(5, 20.0)} == values(MetricResults(container), "gauges")
+
+
+def test_the_latest_gauge_counts_though_the_wall_clock_was_set_back(monkeypatch):
+    """Where the reports of two subtasks are added up."""
+    earlier, later = MetricsContainer(), MetricsContainer()
+    with scoped(earlier):
+        Metrics.gauge("app", "depth").set(7)
+    monkeypatch.setattr(time, "time", lambda: 1.0)
+    with scoped(later):
+        Metrics.gauge("app", "depth").set(5)
+    earlier.merge(later)
+    assert 5 == values(MetricResults(earlier), "gauges")["", "depth"].value
 
 
 def test_outside_of_a_pipeline_a_report_goes_nowhere():

@@ -210,3 +210,14 @@ def test_a_runner_that_reads_to_the_end_refuses_what_has_none(runner):
 
     with pytest.raises(UnsupportedError, match="Letters: .*has no end.*--runner=local"):
         p.run()
+
+
+def test_a_partition_is_not_idle_because_the_clock_was_set_forward():
+    """Only time that has passed counts: else its watermark would hold nobody back, and its elements would be late."""
+    reader = Seconds([1], watermark_estimator=DISORDERED, idle_after=60).open(0, None)
+    reader.poll(10, Timestamp(1_000))
+    reader.time_jumped(3_600_000_000)
+
+    assert not reader.is_idle(Timestamp(4_600))
+    assert not reader.is_idle(Timestamp(4_659))
+    assert reader.is_idle(Timestamp(4_660))

@@ -256,5 +256,5 @@ class ProductionAttempt(Attempt):
         except OSError as error:
             raise SnapshotError(f"{job._ended_path} can't be written: {error}") from error
         job._end(state, staged)
-        job._observations.ended(job._clock(), self._tallies)
+        job._observations.ended(job.now(), self._tallies)
         return state

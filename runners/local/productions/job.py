@@ -21,6 +21,7 @@ import attrs
 from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StaleWriterError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ...execution.clock import ProcessingTime
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
 from ...execution.production_logs import OWNER as OWNER
@@ -79,8 +80,9 @@ class ProductionJob(Job):
         sleep: Callable[[float], Any],
         token: Callable[[], str] = fresh_token,
         inbox: Inbox | None = None,
+        time: ProcessingTime | None = None,
     ) -> None:
-        super().__init__(execution_graph, workers, settings, None, clock, sleep, token, inbox)
+        super().__init__(execution_graph, workers, settings, None, clock, sleep, token, inbox, time)
         self._productions = productions
         # How many subtasks each task is to have; until then it runs with as many as there were.
         self._wanted = execution_graph
@@ -248,6 +250,8 @@ class ProductionJob(Job):
             )
         try:
             disk.make_directory(directory)
+            if not self._productions.allow_untrusted:
+                trusted(disk, directory)
             disk.write_atomically(path, b"{}")
         except OSError as error:
             raise SnapshotError(f"{path} can't be written: {error}") from error

@@ -134,31 +134,6 @@ def test_local_files_and_directories_are_for_their_owner_alone(tmp_path: pathlib
     assert [None, None] == [LocalDisk().why_untrusted(str(path)) for path in paths[1:]]
 
 
-def test_a_directory_that_others_can_write_to_is_not_trusted(tmp_path: pathlib.Path) -> None:
-    """Itself, or one above it that isn't sticky; a sticky one is like /tmp."""
-    directory = tmp_path / "above" / "dir"
-    directory.mkdir(parents=True)
-
-    directory.chmod(0o770)
-    assert f"{directory} can be written by others (its mode is 0770)" == LocalDisk().why_untrusted(str(directory))
-    directory.chmod(0o700)
-    directory.parent.chmod(0o777)
-    expected = f"{directory.parent}, above it, can be written by everybody (its mode is 0777)"
-    assert expected == LocalDisk().why_untrusted(str(directory))
-    directory.parent.chmod(0o1777)
-    assert LocalDisk().why_untrusted(str(directory)) is None
-
-
-def test_a_directory_of_another_user_is_not_trusted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As this process sees it when it runs as somebody else."""
-    us = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: us + 1)
-
-    reason = LocalDisk().why_untrusted(str(tmp_path))
-
-    assert f"{tmp_path} belongs to user {us}, and this process runs as user {us + 1}" == reason
-
-
 def _write_until_killed(path: str, piece: bytes) -> None:
     def content() -> Iterator[bytes]:
         yield piece * 10_000

@@ -165,6 +165,15 @@ def test_a_log_that_others_could_have_written_is_refused(pattern: str, stream: S
         job_of(stream, 2, lambda job: None).run()
 
 
+def test_logs_are_not_begun_where_others_can_replace_them(stream: Stream) -> None:
+    """A worker that starts again would unpickle what others have put there."""
+    above = stream.checkpoints.parent
+    above.chmod(0o777)
+
+    with pytest.raises(UntrustedSnapshotError, match=f"{above}, above it, can be written by everybody"):
+        job_of(stream, 2, lambda job: None).run()
+
+
 def test_weak_productions_go_on_with_as_many_subtasks_as_they_had(stream: Stream) -> None:
     """What they send again would open windows that had been closed: the simulation found results twice."""
     stopped(stream, 2, 1, "weak")
