@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from ..sdk.compat import install_import_hook
-from ..sdk.options import PipelineOptions, pipeline_options, scoped_pipeline_options
+from ..sdk.options import PipelineOptions, pipeline_options
+from ..sdk.options.context import options_of_program
 from ..sdk.options.parser import OptionsParser
 from ..sdk.options.pipeline_options import flags_in
 
@@ -35,7 +36,7 @@ def run_program(file: str, arguments: Sequence[str], beam: bool = False) -> None
     sys.argv = [file, *arguments]
     sys.path.insert(0, str(Path(file).resolve().parent))
     # Without flags given to it, PipelineOptions reads sys.argv, and lets pass what is the program's own.
-    with scoped_pipeline_options(PipelineOptions()), _watched_parsers():
+    with options_of_program(PipelineOptions()), _watched_parsers():
         runpy.run_path(file, run_name="__main__")
 
 

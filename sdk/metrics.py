@@ -7,15 +7,25 @@ so that a `DoFn` can be called on its own.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from types import CodeType, FrameType
+from typing import Any, NamedTuple, TypeVar
 
 import attrs
+
+from .redaction import logger_of
+
+_logger = logger_of(__name__)
+
+# A function of this package.
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class MetricName(NamedTuple):
@@ -129,70 +139,143 @@ class _StepsByCaller:
     Looking for it costs only those functions that report something.
     """
 
-    __slots__ = ("container",)
+    __slots__ = ("_thread", "container")
 
     def __init__(self, container: MetricsContainer) -> None:
         self.container = container
+        self._thread = threading.get_ident()
+
+    def _step(self) -> StepMetrics:
+        label = _calling_step(sys._getframe(2))
+        if not label and threading.get_ident() != self._thread:
+            # Of a thread that user code has started: what the pipeline's own is doing, which mostly waits for it.
+            label = _calling_step(sys._current_frames().get(self._thread))
+        return self.container.step(label)
 
     @property
     def counters(self) -> dict[MetricName, int]:
-        return self.container.step(_calling_step()).counters
+        return self._step().counters
 
     @property
     def distributions(self) -> dict[MetricName, list[Any]]:
-        return self.container.step(_calling_step()).distributions
+        return self._step().distributions
 
     @property
     def gauges(self) -> dict[MetricName, tuple[float, Any]]:
-        return self.container.step(_calling_step()).gauges
+        return self._step().gauges
 
 
 # The global variable in which generated code has the label of the step that each of its lines is of.
 STEPS_OF_LINES = "PENSTOCK_STEPS_OF_LINES"
 
 
-def _calling_step() -> str:
-    frame: FrameType | None = sys._getframe(3)
+# Functions of ours that run the code of one step, `self.label`: by their code.
+_RUNS_STEP: set[CodeType] = set()
+
+
+def runs_step(method: _Method) -> _Method:
+    """Declare that what is reported under a method is of the step `self.label`, unless a call in between says another.
+
+    Costs nothing where nothing is reported.
+    """
+    _RUNS_STEP.add(method.__code__)
+    return method
+
+
+def _calling_step(frame: FrameType | None) -> str:
     while frame is not None:
         steps = frame.f_globals.get(STEPS_OF_LINES)
         if steps is not None:
             return str(steps[frame.f_lineno - 1])
+        if frame.f_code in _RUNS_STEP:
+            return str(frame.f_locals["self"].label)
         frame = frame.f_back
     return ""
 
 
-# Where reports go at this moment: a part of a container, and the container's clock.  A plain
-# module global: a task runs user code on one thread, and a context variable would cost each report.
-_active: StepMetrics | _StepsByCaller | None = None
-_clock: Callable[[], float] = _seconds
+class _Scope(NamedTuple):
+    """Where reports go: a part of a container, and the container's clock."""
+
+    reports: StepMetrics | _StepsByCaller
+    clock: Callable[[], float]
+
+
+# Of this thread, so that pipelines in several threads don't count for each other.  None where nothing is to be counted,
+# and the default in a thread of which nothing is known.
+_active: ContextVar[Any] = ContextVar("metrics", default=False)
+
+# By thread, the innermost scope of those that are in one: for threads that user code starts.
+_scopes: dict[int, _Scope] = {}
+
+_is_warned = False
+
+
+def _forget_other_threads() -> None:
+    own = _scopes.get(threading.get_ident())
+    _scopes.clear()
+    if own is not None:
+        _scopes[threading.get_ident()] = own
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @contextmanager
-def scoped(container: MetricsContainer | None, step: str = "") -> Iterator[None]:
-    """Inside of the `with` block reports go to `container`: under `step`, or that whose code is running."""
-    global _active, _clock
-    previous = (_active, _clock)
-    if container is None:
-        _active = None
+def _entered(scope: _Scope | None) -> Iterator[None]:
+    thread = threading.get_ident()
+    before = _scopes.get(thread)
+    token = _active.set(scope)
+    if scope is None:
+        _scopes.pop(thread, None)
     else:
-        _active, _clock = container.step(step) if step else _StepsByCaller(container), container.clock
+        _scopes[thread] = scope
     try:
         yield
     finally:
-        _active, _clock = previous
+        _active.reset(token)
+        if before is None:
+            _scopes.pop(thread, None)
+        else:
+            _scopes[thread] = before
 
 
-@contextmanager
-def at_step(label: str) -> Iterator[None]:
+def scoped(container: MetricsContainer | None, step: str = "") -> AbstractContextManager[None]:
+    """Inside of the `with` block this thread's reports go to `container`: under `step`, or that whose code is running.
+
+    So do those of threads that user code starts, while no other thread is in such a block.
+    """
+    if container is None:
+        return _entered(None)
+    return _entered(_Scope(container.step(step) if step else _StepsByCaller(container), container.clock))
+
+
+def at_step(label: str) -> AbstractContextManager[None]:
     """Inside of the `with` block reports are of this step, of the container in scope."""
-    global _active
-    previous = _active
-    if isinstance(previous, _StepsByCaller):
-        _active = previous.container.step(label)
+    scope = _active.get()
+    if not isinstance(scope, _Scope) or not isinstance(scope.reports, _StepsByCaller):
+        return nullcontext()
+    return _entered(scope._replace(reports=scope.reports.container.step(label)))
+
+
+def _scope_of_starter() -> _Scope | None:
+    """The scope of the thread that has started this one, as far as that can be told."""
+    global _is_warned
+    is_known = _active.get() is None
+    if is_known or not _scopes or threading.current_thread() is threading.main_thread():
+        return None
     try:
-        yield
-    finally:
-        _active = previous
+        (scope,) = _scopes.copy().values()
+    except ValueError:
+        if not _is_warned:
+            _is_warned = True
+            _logger.warning(
+                "A metric was reported in the thread %r, which user code has started, while several pipelines run in "
+                "this process: it is not counted. Start such a thread with contextvars.copy_context().run(...)",
+                threading.current_thread().name,
+            )
+        return None
+    return scope
 
 
 @attrs.frozen
@@ -203,9 +286,9 @@ class Counter:
 
     def inc(self, n: int = 1) -> None:
         """Adds `n`."""
-        active = _active
-        if active is not None:
-            active.counters[self.metric_name] += n
+        scope = _active.get() or _scope_of_starter()
+        if scope is not None:
+            scope.reports.counters[self.metric_name] += n
 
     def dec(self, n: int = 1) -> None:
         """Takes `n` away."""
@@ -220,12 +303,13 @@ class Distribution:
 
     def update(self, value: float) -> None:
         """Adds a value."""
-        active = _active
-        if active is None:
+        scope = _active.get() or _scope_of_starter()
+        if scope is None:
             return
-        cell = active.distributions.get(self.metric_name)
+        distributions = scope.reports.distributions
+        cell = distributions.get(self.metric_name)
         if cell is None:
-            active.distributions[self.metric_name] = [value, 1, value, value]
+            distributions[self.metric_name] = [value, 1, value, value]
             return
         cell[0] += value
         cell[1] += 1
@@ -243,9 +327,9 @@ class Gauge:
 
     def set(self, value: Any) -> None:
         """Replaces the value."""
-        active = _active
-        if active is not None:
-            active.gauges[self.metric_name] = (_clock(), value)
+        scope = _active.get() or _scope_of_starter()
+        if scope is not None:
+            scope.reports.gauges[self.metric_name] = (scope.clock(), value)
 
 
 class Metrics:

@@ -15,7 +15,8 @@ import attrs
 from ..triggers import AccumulationMode
 from . import graph, typehints
 from .errors import DuplicateLabelError, PipelineError, TypeHintError, UnsupportedError, UserCodeError
-from .options import PipelineOptions, StandardOptions, TypeOptions, get_pipeline_options
+from .options import PipelineOptions, StandardOptions, TypeOptions
+from .options.context import inside_a_run, options_of_new_pipeline
 from .ptransform import PTransform, unnamed
 from .pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
 from .runner import PipelineResult, Runner, create_runner
@@ -56,7 +57,7 @@ class Pipeline:
             raise TypeError(f"Pipeline: options must be PipelineOptions, got {options!r}")
         if options is None and argv is None:
             # `penstock run` puts the flags of its command line in scope.
-            options = get_pipeline_options()
+            options = options_of_new_pipeline()
         if options is None:
             options = PipelineOptions(list(argv or []))
         options.check_known()
@@ -248,7 +249,8 @@ class Pipeline:
         for check in self._checks:
             check()
         try:
-            self.result = self.runner.run_pipeline(self.graph(), self.options)
+            with inside_a_run():
+                self.result = self.runner.run_pipeline(self.graph(), self.options)
         except UserCodeError as error:
             # Where it went wrong is in its cause; the runner's own frames would only hide it.
             raise error.with_traceback(None) from error.__cause__

@@ -6,6 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from ...sdk.metrics import scoped
+from ...sdk.options.context import inside_a_run
+
 # Seconds: how often a thread that waits looks up.
 _SLICE = 0.2
 
@@ -26,7 +29,9 @@ class BackgroundRun:
 
     def _run(self) -> None:
         try:
-            self._function()
+            # What starts the run may itself be in a pipeline, for which nothing is to be counted here.
+            with scoped(None), inside_a_run():
+                self._function()
         except BaseException as error:
             self._error = error
 

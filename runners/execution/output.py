@@ -11,7 +11,7 @@ from ...sdk.bundle import Bundle
 from ...sdk.sink import Sink, SinkWriter
 from .commit_errors import precommit, precommitting
 from .counters import Counts
-from .user_code import Attribution, attributed, reraise
+from .user_code import guarded
 
 
 class OutputRun:
@@ -109,7 +109,4 @@ class OutputRun:
             self._sink.abort(self._transaction)
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
-        try:
-            return action()
-        except Exception as error:
-            reraise(attributed(error, Attribution(self.label, None)))
+        return guarded(self.label, action)

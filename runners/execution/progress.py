@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _BEFORE_THE_FIRST = 0.5
 _BETWEEN = 0.25
+# Two tables on one terminal would overwrite each other: of several pipelines one is shown at a time.
+_terminal = threading.Lock()
+
 # Columns of the terminal: two numbers of up to thirteen digits, and what is between.
 _FOR_THE_NUMBERS = 36
 
@@ -85,6 +88,15 @@ class Progress(AbstractContextManager["Progress"]):
     def _show(self) -> None:
         if self._is_over.wait(self._wait) and self._wait:
             return
+        while not _terminal.acquire(timeout=_BETWEEN):
+            if self._is_over.is_set():
+                return
+        try:
+            self._show_table()
+        finally:
+            _terminal.release()
+
+    def _show_table(self) -> None:
         from rich.console import Console
         from rich.live import Live
 

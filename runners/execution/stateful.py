@@ -22,6 +22,7 @@ from ...sdk import graph
 from ...sdk.bundle import Bundle, Windows
 from ...sdk.coders.key_encoding import check_keys
 from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
+from ...sdk.metrics import runs_step
 from ...sdk.process_signature import bind_callback
 from ...sdk.retracted import Retracted
 from ...sdk.tagged_output import TaggedOutput
@@ -327,6 +328,7 @@ class StatefulExecutor(StageExecutor):
 
     # Bundles
 
+    @runs_step
     def _in_bundle(self, work: Callable[[], None]) -> None:
         if not self._is_set_up:
             self.setup()

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import attrs
 
 from ...sdk.errors import PenstockError, UserCodeError
+from ...sdk.metrics import at_step
 from ...sdk.redaction import redacted
 
 T = TypeVar("T")
@@ -83,9 +84,10 @@ def reraise(error: Exception) -> NoReturn:
 
 
 def guarded(transform: str, action: Callable[[], T]) -> T:
-    """The result of user code; what it raises is attributed to the transform of this label."""
+    """The result of user code; what it reports and raises is attributed to the transform of this label."""
     try:
-        return action()
+        with at_step(transform):
+            return action()
     except Exception as error:
         reraise(attributed(error, Attribution(transform, None)))
 

@@ -24,7 +24,7 @@ from ..execution.counters import Counts
 from ..execution.execution_graph import whole
 from ..execution.fusion import Keyed, Plan, Source, Stage
 from ..execution.task_execution import TaskExecution
-from ..execution.user_code import Attribution, attributed, reraise
+from ..execution.user_code import guarded
 
 
 class LocalExecution:
@@ -140,10 +140,7 @@ class LocalExecution:
         count.written += len(bundle)
 
     def _guarded(self, step: Source, read: Callable[[], Any]) -> Any:
-        try:
-            return read()
-        except Exception as error:
-            reraise(attributed(error, Attribution(step.transform.label, None)))
+        return guarded(step.transform.label, read)
 
 
 def _script(step: Source) -> Script | None:

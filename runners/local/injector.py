@@ -25,7 +25,7 @@ from ..execution.source_contract import (
     checked_watermark,
     checked_watermarks,
 )
-from ..execution.user_code import Attribution, attributed, reraise
+from ..execution.user_code import guarded
 
 
 class PartitionPosition(NamedTuple):
@@ -232,10 +232,7 @@ class Injector:
             self._guarded(reader.close)
 
     def _guarded(self, read: Callable[[], Any]) -> Any:
-        try:
-            return read()
-        except Exception as error:
-            reraise(attributed(error, Attribution(self.label, None)))
+        return guarded(self.label, read)
 
 
 def number_of(partition: Any) -> int:

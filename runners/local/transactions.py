@@ -8,7 +8,7 @@ anybody writes in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..execution.commit_errors import by_transaction, precommit
 from ..execution.disk import Disk
 from ..execution.fusion import Output, Plan
 from ..execution.manifest import sealed, unsealed
-from ..execution.user_code import Attribution, attributed, reraise
+from ..execution.user_code import guarded
 
 # By sink label, pairs of a transaction and a token.
 Staged = Mapping[str, Sequence[tuple[str, Any]]]
@@ -182,11 +182,3 @@ def committing_often(graph: Graph) -> Graph:
         return attrs.evolve(transform, primitive=attrs.evolve(primitive, sink=sink))
 
     return attrs.evolve(graph, transforms=tuple(map(with_sink, graph.transforms)))
-
-
-def guarded(label: str, action: Callable[[], Any]) -> Any:
-    """Have a sink do something; its errors name it by its label."""
-    try:
-        return action()
-    except Exception as error:
-        reraise(attributed(error, Attribution(label, None)))

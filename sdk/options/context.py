@@ -10,6 +10,12 @@ from .pipeline_options import PipelineOptions
 
 _current: ContextVar[PipelineOptions | None] = ContextVar("pipeline_options", default=None)
 
+# Those that a program was started with: for all of its threads.
+_of_program: PipelineOptions | None = None
+
+# Whether a pipeline runs in this thread.
+_is_inside: ContextVar[bool] = ContextVar("inside_a_run", default=False)
+
 
 def get_pipeline_options() -> PipelineOptions | None:
     """The options in scope, or None.
@@ -18,14 +24,48 @@ def get_pipeline_options() -> PipelineOptions | None:
     ...     get_pipeline_options()
     PipelineOptions(streaming=True)
     """
-    return _current.get()
+    found = _current.get()
+    return _of_program if found is None else found
+
+
+def options_of_new_pipeline() -> PipelineOptions | None:
+    """The options that a pipeline has which is given none: those in scope, unless it is built while another one runs.
+
+    The directory of checkpoints, the port for metrics and so on of a pipeline are not for those that its DoFns run.
+
+    >>> with scoped_pipeline_options(PipelineOptions([], streaming=True)), inside_a_run():
+    ...     options_of_new_pipeline()
+    """
+    return None if _is_inside.get() else get_pipeline_options()
 
 
 @contextmanager
 def scoped_pipeline_options(options: PipelineOptions | None) -> Iterator[None]:
-    """Inside of the `with` block, `get_pipeline_options` gives `options`."""
-    token = _current.set(options)
+    """Inside of the `with` block, `get_pipeline_options` gives `options` in this thread."""
+    token, inside = _current.set(options), _is_inside.set(False)
     try:
         yield
     finally:
+        _is_inside.reset(inside)
         _current.reset(token)
+
+
+@contextmanager
+def options_of_program(options: PipelineOptions) -> Iterator[None]:
+    """Inside of the `with` block, `get_pipeline_options` gives `options` in all threads that have no others."""
+    global _of_program
+    before, _of_program = _of_program, options
+    try:
+        yield
+    finally:
+        _of_program = before
+
+
+@contextmanager
+def inside_a_run() -> Iterator[None]:
+    """Inside of the `with` block a pipeline runs in this thread."""
+    token = _is_inside.set(True)
+    try:
+        yield
+    finally:
+        _is_inside.reset(token)

@@ -62,6 +62,28 @@ def test_options_that_the_program_gives_are_not_overruled(penstock: Penstock) ->
     assert (0, "LocalStreamingRunner its own\n") == (ran.returncode, ran.stdout), ran.stderr
 
 
+def test_the_flags_reach_pipelines_in_all_threads_of_the_program_but_not_those_that_functions_run(
+    penstock: Penstock,
+) -> None:
+    """What a DoFn runs is no part of the pipeline that the command line is for."""
+    program = """
+import threading
+import penstock as beam
+
+def name(element=None):
+    return beam.Pipeline().options.view_as(beam.options.SparkOptions).spark_app_name
+
+threading.Thread(target=lambda: print("thread", name())).start()
+with beam.Pipeline() as p:
+    p | beam.Create([1]) | beam.Map(name) | beam.Map(lambda found: print("function", found))
+print("after", name())
+"""
+    ran = penstock("run", "pipeline.py", "--spark_app_name", "mine", program=program)
+
+    assert 0 == ran.returncode, ran.stderr
+    assert ["after mine", "function None", "thread mine"] == sorted(ran.stdout.splitlines())
+
+
 @pytest.mark.parametrize(
     ("flag", "advice"),
     [

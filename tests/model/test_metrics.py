@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import penstock as beam
 from penstock.sdk.metrics import DistributionResult, Metrics, MetricsFilter
+from penstock.sdk.userstate import CombiningValueStateSpec, TimeDomain, TimerSpec, on_timer
+from penstock.testing import assert_that, equal_to
+from penstock.windowing import FixedWindows
 
 
 class Reporting(beam.DoFn):
@@ -111,3 +115,82 @@ def test_of_what_failed_nothing_is_reported_to_the_next_run(pipeline: Any, make_
         _ = p | beam.Create([1, 2]) | "count" >> counting
     for p in (first, second):
         assert {("count", "elements"): 2} == committed(p.run(), "counters", MetricsFilter().with_name("elements"))
+
+
+class CountsInState(beam.DoFn):
+    """Reports in all methods that a stateful DoFn has, in functions and in generators."""
+
+    SEEN = CombiningValueStateSpec("seen", beam.coders.VarIntCoder(), sum)
+    TIMER = TimerSpec("timer", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: Any,
+        window: Any = beam.DoFn.WindowParam,
+        seen: Any = beam.DoFn.StateParam(SEEN),
+        timer: Any = beam.DoFn.TimerParam(TIMER),
+    ) -> Iterator[Any]:
+        Metrics.counter("app", "processed").inc()
+        seen.add(element[1])
+        timer.set(window.end)
+        yield element
+
+    @on_timer(TIMER)
+    def fire(self, seen: Any = beam.DoFn.StateParam(SEEN)) -> list[Any]:
+        Metrics.counter("app", "fired").inc()
+        return [("sum", seen.read())]
+
+
+def test_stateful_functions_report_as_their_step_and_so_do_those_behind_them(pipeline: Any) -> None:
+    """What is put out while one works may be worked on at once, by another step."""
+
+    def seen(element: Any) -> Any:
+        Metrics.counter("app", "seen").inc()
+        return element
+
+    pairs = pipeline | beam.Create([("a", 1), ("b", 2), ("a", 3)]) | beam.WindowInto(FixedWindows(10))
+    _ = pairs | "count" >> beam.ParDo(CountsInState()) | "behind" >> beam.Map(seen)
+    counters = committed(pipeline.run(), "counters", MetricsFilter().with_namespace("app"))
+
+    assert {("count", "processed"): 3, ("count", "fired"): 2, ("behind", "seen"): 5} == counters
+
+
+def in_threads(element: int) -> list[int]:
+    def work(n: int) -> int:
+        Metrics.counter("app", "worked").inc()
+        return n
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, range(element)))
+
+
+def test_threads_that_a_function_starts_report_for_it(pipeline: Any) -> None:
+    """As its step."""
+    _ = pipeline | beam.Create([3]) | "in threads" >> beam.FlatMap(in_threads)
+    counters = committed(pipeline.run(), "counters", MetricsFilter().with_namespace("app"))
+
+    assert {("in threads", "worked"): 3} == counters
+
+
+def with_a_pipeline_of_its_own(element: int) -> Any:
+    """Runs one that has several tasks, and reports as this function does."""
+
+    def inner(n: int) -> int:
+        Metrics.counter("app", "reports").inc()
+        return n
+
+    Metrics.counter("app", "reports").inc()
+    p = beam.Pipeline()
+    _ = p | beam.Create(range(element)) | beam.Reshuffle() | "inner" >> beam.Map(inner)
+    result = p.run()
+    result.wait_until_finish()
+    return committed(result, "counters", MetricsFilter().with_namespace("app"))
+
+
+def test_a_pipeline_that_a_function_runs_has_metrics_of_its_own(pipeline: Any) -> None:
+    """And neither counts for the other."""
+    found = pipeline | beam.Create([5]) | "outer" >> beam.Map(with_a_pipeline_of_its_own)
+    assert_that(found, equal_to([{("inner", "reports"): 5}]))
+    result = pipeline.run()
+
+    assert {("outer", "reports"): 1} == committed(result, "counters", MetricsFilter().with_name("reports"))

@@ -82,7 +82,7 @@ def test_outside_of_a_pipeline_a_report_goes_nowhere():
     Metrics.gauge("app", "depth").set(1)
     with scoped(None):
         Parse.lines.inc()
-    assert None is metrics._active
+    assert not metrics._active.get()
 
 
 def test_scopes_nest_and_end_when_user_code_raises():

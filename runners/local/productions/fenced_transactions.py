@@ -24,7 +24,8 @@ from ...execution.commit_errors import DEAD_LETTERS, explain
 from ...execution.disk import Disk
 from ...execution.fusion import Plan
 from ...execution.production_log import ProductionLog
-from ..transactions import Staged, Transactions, guarded
+from ...execution.user_code import guarded
+from ..transactions import Staged, Transactions
 from .layout import Layout
 
 # Where the log is, beside those of the subtasks.

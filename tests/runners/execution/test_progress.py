@@ -216,3 +216,23 @@ def test_the_spark_runner_shows_its_steps_and_how_many_tasks_are_done(tmp_path: 
     steps = ["Read/Values 1,200 1,200", "Slowly + Sum 1,200", "Sum 1,200 1,200", "Show + Print 1,200 1"]
     # After them may come what Spark logs when it stops.
     assert steps == lines_of(shown)[: len(steps)]
+
+
+def test_of_two_pipelines_one_is_shown_at_a_time() -> None:
+    """Their tables would overwrite each other; the second is shown when the first is over."""
+    consoles = [terminal(), terminal()]
+
+    def shown(console: Console) -> bool:
+        return "Read" in console.file.getvalue()  # type: ignore[attr-defined]
+
+    counts = Counts()
+    counts.of("Read").read = 1
+    first, second = (Progress(counts, ["Read"], True, console) for console in consoles)
+    with first:
+        wait_until(lambda: shown(consoles[0]), "the first one's table")
+        with second:
+            # Its last state is shown at the end of the block, if it has its turn.
+            pass
+        assert not shown(consoles[1])
+    with Progress(counts, ["Read"], True, consoles[1]):
+        wait_until(lambda: shown(consoles[1]), "the other one's table")
