@@ -73,6 +73,10 @@ class CsvSource(FileSource[Any]):
     def can_be_cut(self, path: str) -> bool:
         return False
 
+    def format_identity(self) -> Mapping[str, Any]:
+        dialect = ", ".join(f"{name}={value!r}" for name, value in sorted(self.dialect.items()))
+        return {"header": "in names" if self.names is not None else "in the first record", "dialect": dialect}
+
     def read_range(self, file_range: FileRange) -> Iterator[tuple[list[Any], int]]:
         path = file_range.path
         consumed = 0

@@ -7,7 +7,7 @@ size: a large file is cut, many small ones share a split.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,6 +17,7 @@ from ..sdk.bundle import BUNDLE_SIZE, Bundle
 from ..sdk.errors import SourceError
 from ..sdk.redaction import redacted_cause
 from ..sdk.source import BoundedSource
+from ..windowing.timestamp import Timestamp
 from .compression import CompressionTypes
 from .filesystem import (
     AnyPath,
@@ -45,12 +46,16 @@ class FileRange:
 
     `stop` is None where the range is the whole of a file that can't be cut, or whose size
     isn't known.
+
+    Attributes:
+      modified: when the file was last changed, in seconds since 1970; 0 where that isn't known.
     """
 
     path: str
     start: int = 0
     stop: int | None = None
     file_size: int = 0
+    modified: float = attrs.field(default=0.0, eq=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -117,12 +122,32 @@ class FileSource(BoundedSource[T]):
 
     def ranges_of(self, file: FileMetadata, target: int) -> list[FileRange]:
         """A file, cut into equal ranges of about `target` bytes where it can be."""
-        path, size = file.path, file.size_in_bytes
+        path, size, modified = file.path, file.size_in_bytes, file.last_updated_in_seconds
         if not size or not self.can_be_cut(path):
-            return [FileRange(path, file_size=size)]
+            return [FileRange(path, file_size=size, modified=modified)]
         pieces = max(round(size / target), 1)
         cuts = [size * i // pieces for i in range(pieces + 1)]
-        return [FileRange(path, start, stop, size) for start, stop in pairwise(cuts)]
+        return [FileRange(path, start, stop, size, modified) for start, stop in pairwise(cuts)]
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"file_pattern": self.pattern, "compression_type": str(self.compression_type), **self.format_identity()}
+
+    def format_identity(self) -> Mapping[str, Any]:
+        """Return what else the number of a file's elements depends on."""
+        return {}
+
+    def check_split(self, split: FileSplit) -> None:
+        for file_range in split:
+            path = file_range.path
+            found = matching_files(path, EmptyMatchTreatment.ALLOW, self.transform)
+            now = (found[0].size_in_bytes, found[0].last_updated_in_seconds) if found else None
+            if now != (file_range.file_size, file_range.modified):
+                raise SourceError(
+                    f"{self.transform}: {path!r} has changed since it was first read, and a checkpoint is "
+                    f"in the middle of it: expected {_file(file_range.file_size, file_range.modified)}, found "
+                    f"{_file(*now) if now else 'no such file'}. Bring back the file that it was, or give another "
+                    "--checkpoint_dir to read it anew"
+                )
 
     def read_bundles(self, split: FileSplit) -> Iterator[Bundle]:
         return bundles_of(chunk for file_range in split for chunk in self.read_range(file_range))
@@ -141,6 +166,10 @@ def matching_files(pattern: str, empty_match_treatment: str, transform: str) -> 
     if not files and not EmptyMatchTreatment.allow_empty_match(pattern, empty_match_treatment):
         raise SourceError(f"{transform}: no file matches {pattern!r}: {_why_nothing_matches(pattern)}")
     return files
+
+
+def _file(size: int, modified: float) -> str:
+    return f"{size} bytes" + (f", of {Timestamp(modified).to_rfc3339()}" if modified else "")
 
 
 def bundles_of(chunks: Iterable[tuple[list[Any], int]]) -> Iterator[Bundle]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from ..sdk.event_time_reader import EventTimes
@@ -21,9 +21,23 @@ class SequenceSource(ScheduledSource[int]):
 
     start: int = 0
 
-    def elements_at(self, indices: range, due: list[int] | None) -> tuple[list[int], list[int] | None]:
+    def elements_at(self, indices: Sequence[int], due: list[int] | None) -> tuple[list[int], list[int] | None]:
         start = self.start
-        return list(range(indices.start + start, indices.stop + start, indices.step)), due
+        if isinstance(indices, range):
+            return list(range(indices.start + start, indices.stop + start, indices.step)), due
+        return [index + start for index in indices], due
+
+    def identity(self) -> Mapping[str, Any]:
+        begin = None if self.begin is None else str(Timestamp.of_micros(self.begin))
+        stop = None if self.count is None else self.start + self.count
+        return {**super().identity(), "start": self.start, "stop": stop, "start_time": begin}
+
+    def rescalable_from(self, before: Mapping[str, Any]) -> Set[str]:
+        return {"partitions", "stop"}
+
+    def rescale(self, before: Mapping[str, Any], offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        count = None if before["stop"] is None else before["stop"] - before["start"]
+        return self.shared_out(before["partitions"], count, offsets)
 
 
 class GenerateSequence(PTransform):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ..sdk.coders.primitive import StrUtf8Coder
@@ -72,6 +72,13 @@ class GrowingTextSource(UnboundedSource[Any]):
 
     def partitions(self) -> Sequence[str]:
         return [file.path for file in matching_files(self.pattern, EmptyMatchTreatment.ALLOW, self.transform)]
+
+    def identity(self) -> Mapping[str, Any]:
+        return {
+            "file_pattern": self.pattern,
+            "skip_header_lines": self.skip_header_lines,
+            "delimiter": None if self.delimiter is None else repr(self.delimiter),
+        }
 
     def open(self, partition: str, offset: Offset | None) -> GrowingTextReader:
         kind = CompressionTypes.resolve(CompressionTypes.AUTO, partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -42,6 +42,9 @@ class JsonSource(TextSource):
     ) -> None:
         super().__init__(pattern, compression_type=compression_type, transform=transform)
         self.lines = lines
+
+    def format_identity(self) -> Mapping[str, Any]:
+        return {"lines": self.lines}
 
     def can_be_cut(self, path: str) -> bool:
         return self.lines and super().can_be_cut(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..sdk.bundle import Bundle
@@ -49,8 +49,10 @@ class WatchedFiles(UnboundedSource[FileMetadata]):
         self.replayable = has_deduplication
 
     def partitions(self) -> Sequence[str]:
-        # Part of checkpoints and metrics.
-        return [redacted(self.pattern)]
+        return ["files"]
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"file_pattern": redacted(self.pattern)}
 
     def open(self, partition: str, offset: Offset | None) -> WatchedFilesReader:
         return WatchedFilesReader(self, offset or (self.start, (), ()))

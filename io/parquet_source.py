@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..sdk.bundle import BUNDLE_SIZE
@@ -46,6 +46,9 @@ class ParquetSource(FileSource[Any]):
         self.as_rows = as_rows
         self.batched = batched
         self._parquet()
+
+    def format_identity(self) -> Mapping[str, Any]:
+        return {"batched": self.batched}
 
     def read_range(self, file_range: FileRange) -> Iterator[tuple[list[Any], int]]:
         path = file_range.path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -73,6 +73,13 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
             finally:
                 client.close()
         return self.streams
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"url": address_of(self.url).partition("?")[0], "streams": sorted(self.streams)}
+
+    def rescalable_from(self, before: Mapping[str, Any]) -> Set[str]:
+        # A stream that is new is read from its beginning; one that is gone might have more.
+        return {"streams"} if set(before["streams"]) <= set(self.streams) else frozenset()
 
     def open(self, partition: str, offset: Offset | None) -> RedisStreamReader:
         with self.explained(partition):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..sdk.errors import SourceError
@@ -38,7 +38,10 @@ class SocketSource(UnboundedSource[str]):
         return f"{self.transform}: {self.host}:{self.port}"
 
     def partitions(self) -> Sequence[str]:
-        return [f"{self.host}:{self.port}"]
+        return ["connection"]
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"address": f"{self.host}:{self.port}"}
 
     def open(self, partition: str, offset: Any | None) -> SocketReader:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..sdk import graph
@@ -24,6 +24,10 @@ from .spark_schema import schema_of
 
 # Sources that Spark has in packages of their own, and what is in their names before its version.
 _PACKAGES = {"kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13", "avro": "org.apache.spark:spark-avro_2.13"}
+
+
+# Options of Spark's streaming sources that their offsets depend on; others may have passwords.
+_PLACES = {"path", "subscribe", "subscribepattern", "assign", "topic", "host", "port", "rowspersecond", "numpartitions"}
 
 
 class FromSpark(PTransform):
@@ -229,6 +233,9 @@ class DataFrameStream(_WithFrame, UnboundedFrame):
         self._timestamp = timestamp
         self._watermark = watermark
 
+    def frame_identity(self, frame: Any) -> Mapping[str, Any]:
+        return {f"source {i}": described for i, described in enumerate(_sources_of(frame))}
+
     def watermark(self, newest: Timestamp, now: Timestamp) -> Timestamp:
         if isinstance(self._watermark, Duration):
             return Timestamp.of_micros(newest.micros - self._watermark.micros)
@@ -261,6 +268,23 @@ def _read(pbegin: PBegin, source: Any, is_bounded: bool) -> PCollection[Any]:
     dumps(source, label)
     primitive = graph.Read(source)
     return pbegin.pipeline.add(primitive, [], DEFAULT_WINDOWING, Row, is_bounded=is_bounded)[None]
+
+
+def _sources_of(frame: Any) -> Iterator[str]:
+    """What a streaming DataFrame reads: the names of Spark's sources, with the options that say where they read."""
+    leaves = frame._jdf.queryExecution().logical().collectLeaves()
+    as_java = frame.sparkSession._jvm.scala.jdk.javaapi.CollectionConverters.asJava
+    for i in range(leaves.size()):
+        leaf = leaves.apply(i)
+        kind = leaf.getClass().getSimpleName()
+        if kind == "StreamingRelationV2":
+            name, options = leaf.sourceName(), dict(leaf.extraOptions().asCaseSensitiveMap())
+        elif kind == "StreamingRelation":
+            name, options = leaf.dataSource().className(), dict(as_java(leaf.dataSource().options()))
+        else:
+            continue
+        own = sorted(f"{key}={value}" for key, value in options.items() if key.lower() in _PLACES)
+        yield f"{name}({', '.join(own)})"
 
 
 def _is_function(frame: Any) -> bool:

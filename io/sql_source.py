@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,6 +58,14 @@ class SqlSource(UnboundedSource[Row]):
     def partitions(self) -> Sequence[str]:
         self._check()
         return ["all"]
+
+    def identity(self) -> Mapping[str, Any]:
+        return {
+            "database": str(self.database),
+            "table": self.table,
+            "query": self.query,
+            "increasing_column": self.column,
+        }
 
     def open(self, partition: str, offset: Any | None) -> SqlReader:
         return SqlReader(self, None if offset is None else offset[0])

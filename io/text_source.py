@@ -6,7 +6,7 @@ is what makes this as fast as a Python loop over an open file (docs: see `line_b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -72,6 +72,13 @@ class TextSource(FileSource[Any]):
         self.delimiter = delimiter
         self.escapechar = escapechar
         self.with_filename = with_filename
+
+    def format_identity(self) -> Mapping[str, Any]:
+        return {
+            "skip_header_lines": self.skip_header_lines,
+            "delimiter": None if self.delimiter is None else repr(self.delimiter),
+            "escapechar": None if self.escapechar is None else repr(self.escapechar),
+        }
 
     def can_be_cut(self, path: str) -> bool:
         return self.escapechar is None and super().can_be_cut(path)

@@ -34,6 +34,7 @@ windowing_strategy.py  how a PCollection is windowed and triggered
 What runners are given:
 
 source.py, sink.py     where elements come from and go to
+digest.py              values as a few letters that are always the same
 unbounded_source.py    sources without an end: partitions, offsets, watermarks
 frames.py              DataFrames of Spark, as sources and as a sink
 event_time_reader.py   a reader that leaves event time to us

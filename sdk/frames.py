@@ -7,7 +7,7 @@ Spark compute it, and reads what its tasks are then given: *blocks*, each so man
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .bundle import Bundle
@@ -56,6 +56,10 @@ class UnboundedFrame(UnboundedSource[Any]):
     @abstractmethod
     def frame(self, session: Any) -> Any:
         """The streaming DataFrame, in a `SparkSession`.  Raises `SourceError` when there is none."""
+
+    def frame_identity(self, frame: Any) -> Mapping[str, Any]:
+        """Return what the query's offsets depend on, by name: as `identity`, but of the DataFrame itself."""
+        return {}
 
     @abstractmethod
     def read_bundles(self, split: Block) -> Iterator[Bundle]:

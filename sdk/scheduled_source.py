@@ -7,7 +7,8 @@ however often it is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
 from typing import Any, TypeVar
 
 from ..windowing.timestamp import MIN_MICROS, Timestamp
@@ -15,6 +16,9 @@ from .event_time_reader import EventTimeReader, EventTimes
 from .unbounded_source import UnboundedReader, UnboundedSource
 
 T = TypeVar("T")
+
+# Numbers that are still to be read and come before the offset's own: first, end and step of each series.
+Left = tuple[tuple[int, int, int], ...]
 
 
 class ScheduledSource(UnboundedSource[T]):
@@ -52,12 +56,52 @@ class ScheduledSource(UnboundedSource[T]):
             return self.times.timestamp_fn is not None
         return self.begin is not None and self.elements is not None
 
-    def elements_at(self, indices: range, due: list[int] | None) -> tuple[list[T], list[int] | None]:
+    def elements_at(self, indices: Sequence[int], due: list[int] | None) -> tuple[list[T], list[int] | None]:
         """The elements of these numbers, and their event times: those they are due at, or others."""
         raise NotImplementedError(f"{type(self).__name__}.elements_at")
 
+    def least_from(self, index: int, due: int) -> int:
+        """The least event time of the elements from this number on, of which the first is due then."""
+        return due
+
+    def count_from(self, begin: int | None) -> int | None:
+        """How many elements there are when the first is due at `begin`; None for no end."""
+        return self.count
+
     def partitions(self) -> Sequence[int]:
         return range(self.number_of_partitions)
+
+    def identity(self) -> Mapping[str, Any]:
+        return {
+            "elements_per_period": self.elements,
+            "period": self.period / 1_000_000,
+            "partitions": self.number_of_partitions,
+        }
+
+    def shared_out(self, partitions: int, count: int | None, offsets: Mapping[int, Any]) -> Mapping[int, Any]:
+        """Return offsets with which this source's partitions read all that so many others have left.
+
+        That are the numbers which some of them were behind with, and all that come after those.
+
+        Args:
+          count: how many elements those had in all; None for no end.
+          offsets: of each of them; None where it was finished.
+        """
+        finished = count or 0
+        positions = {
+            i: offsets.get(i, (i, None)) or (finished + (i - finished) % partitions, None) for i in range(partitions)
+        }
+        begins = [position[1] for position in positions.values() if position[1] is not None]
+        # The latest: what is due later than it was is never late.
+        begin = max(begins, default=self.begin)
+        front = max(position[0] for position in positions.values())
+        left = [series for position in positions.values() for series in _left_of(position)]
+        left += [(position[0], front, partitions) for position in positions.values()]
+        shared: dict[int, Any] = {}
+        for i in range(self.number_of_partitions):
+            own = tuple(sorted(_own_of(left, i, self.number_of_partitions)))
+            shared[i] = (front + (i - front) % self.number_of_partitions, begin, *([own] if own else []))
+        return shared
 
     def open(self, partition: int, offset: Any | None) -> UnboundedReader[T]:
         return ScheduledReader(self, *(offset or (partition, self.begin)))
@@ -74,33 +118,30 @@ class ScheduledSource(UnboundedSource[T]):
 
 
 class ScheduledReader(EventTimeReader[T]):
-    """Reads every so manieth element; its offset is the number of the next, and when the first was due."""
+    """Reads every so manieth element; its offset is the number of the next, and when the first was due.
 
-    def __init__(self, source: ScheduledSource[T], index: int, begin: int | None) -> None:
+    Behind a change of the number of partitions there may be numbers before that one, which others hadn't read; they
+    come first, and are in the offset until they have.
+    """
+
+    def __init__(self, source: ScheduledSource[T], index: int, begin: int | None, left: Left = ()) -> None:
         super().__init__(source.times or EventTimes())
         self.source = source
         self._index = index
         self._begin = begin
+        self._left = left
         self._last = MIN_MICROS
-        self._stop = 0
 
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[T], list[int] | int | None]:
-        source, step = self.source, self.source.number_of_partitions
+        source = self.source
         if source.elements is not None and self.end is not None:
             self._begin = self.end[1]
         elif source.elements is not None and self._begin is None:
             self._begin = now.micros
-        self._stop = self._index + max_elements * step
-        if self.end is not None:
-            self._stop = min(self._stop, self.end[0])
-        elif self._begin is not None and source.elements is not None:
-            self._stop = min(self._stop, source.due_by(now.micros, self._begin))
-        if source.count is not None:
-            self._stop = min(self._stop, source.count)
-        indices = range(self._index, self._stop, step)
+        stop = self._stop(now)
+        indices = self._take_left(max_elements, stop) if self._left else self._take_own(max_elements, stop)
         if not indices:
             return [], None
-        self._index = indices[-1] + step
         due = None
         if self._begin is not None and source.elements is not None:
             begin, period, elements = self._begin, source.period, source.elements
@@ -114,24 +155,95 @@ class ScheduledReader(EventTimeReader[T]):
         if self._begin is not None and self.source.begin is None:
             self._begin += micros
 
-    def offset(self) -> tuple[int, int | None]:
-        return self._index, self._begin
+    def _stop(self, now: Timestamp) -> int | None:
+        """Before which number it has to stop; None if it hasn't."""
+        source = self.source
+        stops = [source.count_from(self._begin)]
+        if self.end is None and self._begin is not None and source.elements is not None:
+            stops.append(source.due_by(now.micros, self._begin))
+        return min((stop for stop in stops if stop is not None), default=None)
+
+    def _take_own(self, max_elements: int, stop: int | None) -> range:
+        step = self.source.number_of_partitions
+        last = self._index + max_elements * step
+        if stop is not None:
+            last = min(last, stop)
+        if self.end is not None:
+            last = min(last, self.end[0])
+        indices = range(self._index, last, step)
+        if indices:
+            self._index = indices[-1] + step
+        return indices
+
+    def _take_left(self, max_elements: int, stop: int | None) -> list[int]:
+        """The least of what is left, in order."""
+        ahead = self._left_until_end()
+        found = sorted(i for first, end, step in ahead for i in range(first, end, step)[:max_elements])
+        taken = found[:max_elements]
+        if stop is not None:
+            taken = [i for i in taken if i < stop]
+        if taken:
+            behind = taken[-1] + 1
+            self._left = _from(self._left, behind)
+        return taken
+
+    def _left_until_end(self) -> Left:
+        if self.end is None:
+            return self._left
+        kept = [first for first, _, _ in _left_of(self.end)]
+        # What the batch leaves begins where it ended.
+        return tuple((first, min([end, *kept]), step) for first, end, step in self._left)
+
+    def offset(self) -> tuple[Any, ...]:
+        return (self._index, self._begin, *([self._left] if self._left else []))
 
     def watermark(self, now: Timestamp) -> int:
         source = self.source
-        if source.times is None and self._begin is not None and source.elements is not None and not self.is_finished():
-            # Until the next is due, event time goes on with the clock.
-            reached = max(self._last, min(source.due(self._index, self._begin), now.micros))
-            self._watermark = max(self._watermark, reached)
-            return self._watermark
         if source.times is None and source.elements is not None and not self.is_finished():
+            if self._begin is not None:
+                index = min([self._index, *(first for first, _, _ in self._left)])
+                # Until the next is due, event time goes on with the clock.
+                due = source.due(index, self._begin)
+                reached = source.least_from(index, max(self._last, min(due, now.micros)))
+                self._watermark = max(self._watermark, reached)
             return self._watermark
         return super().watermark(now)
 
     def backlog(self) -> int | None:
-        if self.source.count is None:
+        count = self._count
+        if count is None:
             return None
-        return len(range(self._index, self.source.count, self.source.number_of_partitions))
+        left = sum(len(range(first, min(end, count), step)) for first, end, step in self._left)
+        return left + len(range(self._index, count, self.source.number_of_partitions))
 
     def is_finished(self) -> bool:
-        return self.source.count is not None and self._index >= self.source.count
+        return self.backlog() == 0
+
+    @property
+    def _count(self) -> int | None:
+        return self.source.count_from(self._begin)
+
+
+def _left_of(offset: Sequence[Any]) -> Left:
+    return tuple(offset[2]) if len(offset) > 2 else ()
+
+
+def _from(left: Iterable[tuple[int, int, int]], index: int) -> Left:
+    """What of these series isn't before a number."""
+    later = ((max(first, index + (first - index) % step), end, step) for first, end, step in left)
+    return tuple(series for series in later if series[0] < series[1])
+
+
+def _own_of(left: Iterable[tuple[int, int, int]], index: int, partitions: int) -> Left:
+    """What of these series one of so many partitions takes.
+
+    >>> _own_of([(1, 20, 3)], 0, 2), _own_of([(1, 20, 3)], 1, 2)
+    (((4, 20, 6),), ((1, 20, 6),))
+    """
+    own = []
+    for first, end, step in left:
+        common = gcd(step, partitions)
+        for start in range(first, min(first + step * (partitions // common), end), step):
+            if start % partitions == index:
+                own.append((start, end, step * partitions // common))
+    return tuple(own)

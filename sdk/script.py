@@ -7,12 +7,13 @@ before it looks at the next one; processing time is the script's, never the wall
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import attrs
 
 from .bundle import Bundle
+from .digest import digest_of
 
 # Which output of the source; None is the main one.
 Tag: TypeAlias = str | None
@@ -71,6 +72,18 @@ class Script:
     events: tuple[Event, ...]
     tags: tuple[Tag, ...] = (None,)
 
+    def identity(self) -> Mapping[str, Any]:
+        """Return what a position in it depends on: as `UnboundedSource.identity`."""
+        return {"events": digest_of(map(_described, self.events))}
+
     def of(self, tag: Tag) -> Sequence[Event]:
         """The events of one output."""
         return [event for event in self.events if getattr(event, "tag", tag) == tag]
+
+
+def _described(event: Event) -> Any:
+    """An event as data that has a digest."""
+    if isinstance(event, ElementsArrive):
+        bundle = event.bundle
+        return "elements", event.tag, list(bundle.values), bundle.timestamps
+    return type(event).__name__, *attrs.astuple(event)

@@ -7,11 +7,12 @@ where the runner likes, split by split: in this process, or in Spark's executors
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from .bundle import BUNDLE_SIZE, Bundle
+from .digest import digest_of
 
 T = TypeVar("T")
 
@@ -44,6 +45,13 @@ class BoundedSource(ABC, Generic[T]):
         naming the file or address, when the input is missing or unreadable.
         """
 
+    def identity(self) -> Mapping[str, Any]:
+        """Return what splits depend on, by name: as `UnboundedSource.identity`."""
+        return {}
+
+    def check_split(self, split: Any) -> None:
+        """Raise `SourceError` if a split, which an earlier run has made, isn't what it was any more."""
+
     def read(self, split: Any) -> Iterator[T]:
         """The elements of one split, one by one."""
         raise TypeError(f"{type(self).__name__} defines neither read nor read_bundles")
@@ -64,6 +72,12 @@ class ValuesSource(BoundedSource[T]):
 
     def __init__(self, values: Sequence[T]) -> None:
         self.values = values
+        self._digest: str | None = None
+
+    def identity(self) -> Mapping[str, Any]:
+        if self._digest is None:
+            self._digest = digest_of(self.values)
+        return {"values": self._digest}
 
     def split(self, desired_splits: int) -> Sequence[Any]:
         n = len(self.values)

@@ -12,9 +12,11 @@ from typing import Any
 
 import attrs
 
+from ..windowing import TimestampedValue
 from ..windowing.duration import Duration
 from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from .bundle import Bundle
+from .digest import digest_of
 from .dofn import DoFn
 from .errors import PipelineError
 from .event_time_reader import EventTimeReader, EventTimes
@@ -47,6 +49,9 @@ class SplittableSource(UnboundedSource[Any]):
       label: the transform's.
     """
 
+    # What an element is split into is decided once.
+    keeps_partitions = True
+
     def __init__(
         self,
         call: Serialized[tuple[DoFn, tuple[Any, ...], Mapping[str, Any]]],
@@ -69,6 +74,12 @@ class SplittableSource(UnboundedSource[Any]):
             for i, (element, _) in enumerate(self.elements)
             for j, restriction in enumerate(provider.split(element, provider.initial_restriction(element)))
         ]
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"splittable DoFn": type(self.call.object[0]).__qualname__, "elements": digest_of(self._timestamped())}
+
+    def _timestamped(self) -> list[TimestampedValue]:
+        return [TimestampedValue(element, Timestamp.of_micros(micros)) for element, micros in self.elements]
 
     def open(self, partition: InitialRestriction, offset: Offset | None) -> UnboundedReader[Any]:
         return SplittableReader(self, partition, offset)

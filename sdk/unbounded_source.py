@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, TypeVar
 
 from ..windowing.timestamp import Timestamp
@@ -36,6 +36,8 @@ class UnboundedSource(ABC, Generic[T]):
       reopens: whether a partition that is finished, and that `partitions` gives again, is another
         of its name, such as a file that was removed and made anew; it is then read from its
         beginning.
+      keeps_partitions: whether a run that goes on from a checkpoint reads the partitions that are in it and no
+        others, whatever `partitions` gives then; for partitions that are numbers of parts of an input.
 
     >>> class Counter(UnboundedSource[int]):
     ...     def partitions(self):
@@ -61,6 +63,7 @@ class UnboundedSource(ABC, Generic[T]):
     repeatable: bool = False
     discovery_interval: float | None = None
     reopens: bool = False
+    keeps_partitions: bool = False
 
     def for_run(self) -> UnboundedSource[T]:
         """The source as a run reads it: itself, unless user code in it has to be pickled for the run."""
@@ -80,6 +83,31 @@ class UnboundedSource(ABC, Generic[T]):
 
         Raises `SourceError` when what comes after the offset isn't there any more.
         """
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return what partitions and offsets depend on, by name: a topic, a query, an address, a number of partitions.
+
+        Checkpoints keep it, and a run that goes on from one is refused if the source isn't the same any more.  Values
+        are text, numbers, None, or lists of these.  What may change freely, such as how event times are found, isn't
+        in it; nor are passwords.
+        """
+        return {}
+
+    def rescalable_from(self, before: Mapping[str, Any]) -> Set[str]:
+        """Return the names in `identity` that may differ from those of a source with the identity `before`.
+
+        `rescale` then makes offsets of this source from those of the other.
+        """
+        return frozenset()
+
+    def rescale(self, before: Mapping[str, Any], offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Return the offsets, by partition, with which this source goes on where another one stood.
+
+        Args:
+          before: the `identity` of the other, which differs in names that `rescalable_from` gave.
+          offsets: of all of its partitions; None of those that were finished, and that are closed.
+        """
+        return offsets
 
 
 class UnboundedReader(ABC, Generic[T]):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 import attrs
 
 from ..sdk.bundle import Bundle
+from ..sdk.digest import digest_of
 from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ..windowing import TimestampedValue
 from ..windowing.timestamp import MAX_MICROS, Timestamp
@@ -70,6 +71,10 @@ class ScriptedSource(UnboundedSource[T], Generic[T]):
 
     def partitions(self) -> Sequence[int]:
         return range(len(self._partitions))
+
+    def identity(self) -> Mapping[str, Any]:
+        partitions = (list(zip(each.values, each.timestamps, strict=True)) for each in self._partitions)
+        return {"partitions": digest_of(partitions)}
 
     def open(self, partition: int, offset: int | None) -> UnboundedReader[T]:
         return _ScriptedReader(self._partitions[partition], offset or 0, self._at_a_time)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from ..sdk import graph
 from ..sdk.bundle import Bundle
+from ..sdk.digest import digest_of
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.ptransform import PTransform
@@ -39,6 +40,8 @@ class _Growth:
 class WatchedGrowth(UnboundedSource[Any]):
     """A partition is an element; its outputs are pairs of it and what the function found for it."""
 
+    keeps_partitions = True
+
     def __init__(
         self,
         poll: Serialized[tuple[Callable[[Any], Any], Callable[[Any], Hashable] | None]],
@@ -58,6 +61,9 @@ class WatchedGrowth(UnboundedSource[Any]):
 
     def partitions(self) -> Sequence[int]:
         return range(len(self.elements))
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"elements": digest_of(self.elements)}
 
     def open(self, partition: int, offset: _Growth | None) -> UnboundedReader[Any]:
         return WatchedGrowthReader(self, self.elements[partition], offset or _Growth())

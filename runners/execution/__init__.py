@@ -91,6 +91,7 @@ partitioning.py        which worker has a key
 pre_aggregation.py     folded where it is sent, if that makes less of it
 bounded_reader.py      a bounded source as partitions with offsets
 source_contract.py     what an unbounded one is held to
+source_identities.py   what sources were when a checkpoint was taken, and are now
 streaming_flags.py     and the flags of a stream
 clock.py               processing time
 background_run.py      a run in a thread beside the one that started it

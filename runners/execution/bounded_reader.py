@@ -36,6 +36,9 @@ class BoundedPartitions(UnboundedSource[Any]):
     [['a'], ['b']]
     """
 
+    # They are what they were when the source was first read.
+    keeps_partitions = True
+
     def __init__(self, source: BoundedSource[Any], splits: int) -> None:
         self._source = source
         self._splits = splits
@@ -50,6 +53,8 @@ class BoundedPartitions(UnboundedSource[Any]):
         split = partition.split
         if isinstance(self._source, ValuesSource):
             split = self._source.split(partition.of)[partition.index]
+        elif offset is not None:
+            self._source.check_split(split)
         return BoundedReader(self._source, split, offset or 0)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from .fusion import Keyed, Plan, Stage
 from .output_memory import MemoryChanges, OutputMemory
 from .partitioning import owner
 from .side_input_contents import SideInputContents
+from .source_identities import Identities
 from .state_shapes import Mismatch
 from .task_execution import TaskExecution
 
@@ -212,6 +213,7 @@ class Restored:
 
     Attributes:
       index, parallelism: which of how many subtasks it is.
+      sources: what the sources were then, by label.
 
     Args:
       dropped: state that isn't as its step keeps it now.
@@ -220,6 +222,7 @@ class Restored:
     def __init__(self, index: int, parallelism: int, dropped: Iterable[Mismatch] = ()) -> None:
         self.index = index
         self.parallelism = parallelism
+        self.sources: Identities = {}
         self._dropped = {(each.label, each.name) for each in dropped}
         self._chained: dict[tuple[str, str], list[Any]] = {}
         self._newest: dict[tuple[str, str], list[Any]] = {}
@@ -308,6 +311,12 @@ class Restored:
             run.executor.memory(place).restore([part for part in of_place if part])
         for rows in self.newest(label_of(step), KEPT):
             run.keep([Bundle(*map(list, zip(*rows, strict=True)))])
+
+    def drop_positions(self, labels: Iterable[str]) -> None:
+        """Forget where these sources stood."""
+        for label in labels:
+            for kind in (POSITIONS, SCRIPT):
+                self._newest.pop((label, kind), None)
 
     def newest(self, label: str, kind: str) -> list[Any]:
         """What the subtasks wrote last of a kind."""

@@ -72,6 +72,7 @@ class CheckpointedAttempt(Attempt):
             job._has_script or job._graph.plan.graph.is_bounded,
             job._settings.aligns,
             job._settings.logs,
+            sources_begun_anew=job.sources_begun_anew,
         )
 
     # What is due
@@ -241,7 +242,7 @@ class CheckpointedAttempt(Attempt):
             for id, report in parts.items()
         }
         previous = None if self._newest is None else self._newest.epoch
-        metadata: dict[str, Any] = {"parts": described, "state": job.shapes, PREVIOUS: previous}
+        metadata: dict[str, Any] = {"parts": described, "state": job.shapes, "sources": job.sources, PREVIOUS: previous}
         metadata[PROCESSING_TIME] = max((report.now for report in parts.values()), default=0)
         if self._ends is not None:
             metadata["ended"] = self._ends

@@ -7,9 +7,9 @@ are: a partition that is declared idle holds nobody back, nor does one that is f
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from ...sdk import graph
@@ -25,16 +25,8 @@ from ..execution.source_contract import (
     checked_watermark,
     checked_watermarks,
 )
+from ..execution.source_identities import PartitionPosition, rescaled
 from ..execution.user_code import guarded
-
-
-class PartitionPosition(NamedTuple):
-    """Where a partition stands in a snapshot; its watermark in microseconds."""
-
-    partition: Any
-    offset: Any
-    watermark: int
-    is_finished: bool
 
 
 class _Partition:
@@ -82,8 +74,16 @@ class Injector:
         self._watermark = MIN_MICROS
         self._discover_at: int | None = None
 
-    def start(self, now: int, positions: Sequence[PartitionPosition] | None) -> None:
-        """Open the partitions: at the beginning, or where a snapshot of the whole source says."""
+    def start(
+        self, now: int, positions: Sequence[PartitionPosition] | None, before: Mapping[str, Any] | None = None
+    ) -> None:
+        """Open the partitions: at the beginning, or where a snapshot of the whole source says.
+
+        Args:
+          before: the source's identity when that snapshot was taken, where it is known.
+        """
+        if positions and before is not None:
+            positions = rescaled(self.label, self._source, before, positions)
         if positions is not None:
             # What is finished says nothing of partitions that are yet to be found.
             known = [p.watermark for p in positions if not p.is_finished and p.watermark < MAX_MICROS]
@@ -103,8 +103,7 @@ class Injector:
         self._partitions[partition] = _Partition(partition, reader, watermark)
 
     def _discover(self, now: int, is_restored: bool) -> None:
-        # The splits of a bounded source are what they were when it was first read.
-        if not (is_restored and isinstance(self._source, BoundedPartitions)):
+        if not (is_restored and self._source.keeps_partitions):
             for partition in checked_partitions(self._guarded(self._source.partitions), self.label):
                 if self._is_mine(partition) and self._is_news(partition):
                     self._open(PartitionPosition(partition, None, MIN_MICROS, False))

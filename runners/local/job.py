@@ -12,7 +12,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -28,6 +28,7 @@ from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.snapshot_store import SnapshotStore, fresh_token
+from ..execution.source_identities import ADVICE, changes_of_sources, described, identities_of, sources_of
 from ..execution.state_shapes import mismatches, shapes_of
 from .attempt import Attempt
 from .checkpointed_attempt import CheckpointedAttempt
@@ -58,6 +59,7 @@ class JobSettings:
         barriers are measured against.
       restarts: how often, and how soon, it starts again after a failure.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
+      allow_changed_sources: whether sources go on where they stood, also those that aren't what they were.
       recovers_regions: whether after a failure only those start again that have to.
       aligns, logs, drops_repetitions: False switches alignment, or the log of back-edges, or the dropping of
         what is sent again, off: to show that the results are wrong then.
@@ -68,6 +70,7 @@ class JobSettings:
     stops_the_world: bool = False
     restarts: Restarts = attrs.field(factory=Restarts)
     allow_dropped_state: bool = False
+    allow_changed_sources: bool = False
     aligns: bool = True
     logs: bool = True
     recovers_regions: bool = False
@@ -90,6 +93,7 @@ class Job:
     Attributes:
       state: one of `PipelineState`.
       shapes: what the pipeline's steps keep.
+      sources_begun_anew: the labels of sources whose positions are dropped.
       temporary: a directory that nobody knows to start again from, and that is removed if the run ends well.
     """
 
@@ -118,6 +122,7 @@ class Job:
         self._token = token
         self._subtasks = ids_of(execution_graph)
         self.shapes = shapes_of(execution_graph.plan)
+        self.sources_begun_anew: frozenset[str] = frozenset()
         self._observations = Observations([task.label for task in execution_graph.tasks], self._time())
         self._transactions = Transactions(
             execution_graph.plan,
@@ -150,6 +155,11 @@ class Job:
     def execution_graph(self) -> ExecutionGraph:
         """What it runs."""
         return self._graph
+
+    @cached_property
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """What the pipeline's sources are."""
+        return identities_of(self._graph.plan)
 
     @property
     def vitals(self) -> Vitals:
@@ -445,6 +455,7 @@ class Job:
                 "--allow_dropped_state to go on without that state"
             )
         self._check_shapes(checkpoint, kept & known)
+        self._check_sources(checkpoint)
 
     def _check_shapes(self, checkpoint: Checkpoint, labels: Collection[str]) -> None:
         """Raises `CheckpointMismatchError` if these steps keep something else now than they did."""
@@ -457,6 +468,22 @@ class Job:
                 f"keeps: {'; '.join(map(str, changed))}. Let these transforms keep what they kept, or say "
                 "--allow_dropped_state to go on without that state"
             )
+
+    def _check_sources(self, checkpoint: Checkpoint) -> None:
+        """Raises `CheckpointMismatchError` if a source isn't what it was, and can't go on where that stood."""
+        assert self._store is not None
+        before = checkpoint.metadata.get("sources", {})
+        changes = changes_of_sources(before, self.sources, sources_of(self._graph.plan))
+        changed = [change for change in changes if not change.is_rescalable]
+        self.sources_begun_anew = frozenset()
+        if not changed or self._settings.allow_changed_sources:
+            return
+        if not self._settings.allow_dropped_state:
+            raise CheckpointMismatchError(
+                f"{self._store.directory}: the sources that checkpoint {checkpoint.epoch} has positions of aren't what "
+                f"they were: {described(changed)}. {ADVICE}"
+            )
+        self.sources_begun_anew = frozenset(change.label for change in changed)
 
     def next_epoch(self) -> int:
         """A number for the next checkpoint."""

@@ -141,6 +141,7 @@ class Slot:
             if start.checkpoint is not None:
                 assert start.store is not None
                 restored = restored_from(start.store, start.checkpoint, id, self._graph.parallelism, self._graph.plan)
+                restored.drop_positions(start.sources_begun_anew)
             self.subtasks[id].start(restored)
 
     def _counting(self, id: SubtaskId) -> AbstractContextManager[None]:

@@ -192,6 +192,7 @@ def restored_from(
     """What a checkpoint has for a subtask, but for what the pipeline doesn't keep as it was kept then."""
     before = checkpoint.metadata.get("state", {})
     restored = Restored(id.index, parallelism, () if plan is None else mismatches(before, shapes_of(plan)))
+    restored.sources = checkpoint.metadata.get("sources", {})
     for part in checkpoint.parts:
         written = checkpoint.metadata["parts"].get(part.name)
         if written is not None:

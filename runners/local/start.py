@@ -30,6 +30,7 @@ class Start:
       fail_alone: whether a subtask's failure is reported, and the others go on.
       repeatable: the tasks that number what they send.
       aligns, logs, drops_repetitions: False to show that the results are wrong then.
+      sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
       tallies: what subtasks had counted before, in this attempt.
     """
 
@@ -43,6 +44,7 @@ class Start:
     fail_alone: bool = False
     repeatable: frozenset[int] = frozenset()
     drops_repetitions: bool = True
+    sources_begun_anew: frozenset[str] = frozenset()
     tallies: Mapping[SubtaskId, Tally] = attrs.field(factory=dict)
 
     def gone_back(self, rewind: Rewind) -> Start:

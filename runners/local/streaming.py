@@ -92,6 +92,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         stops_the_world=streaming.checkpoint_mode == "synchronous",
         restarts=Restarts(streaming.max_restarts, streaming.restart_delay),
         allow_dropped_state=streaming.allow_dropped_state,
+        allow_changed_sources=streaming.allow_changed_sources,
         recovers_regions=streaming.recovery == "region",
     )
     if is_by_barriers:

@@ -86,7 +86,7 @@ class SubtaskSources:
             positions: Sequence[Any] | None = None
             if restored is not None and (known := restored.newest(injector.label, POSITIONS)):
                 positions = [position for own in known for position in own]
-            injector.start(now, positions)
+            injector.start(now, positions, None if restored is None else restored.sources.get(injector.label))
 
     def start_scripts(self, restored: Restored | None) -> None:
         """Begin to play: at the beginning, or where a snapshot says."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, TypeAlias
 
 import attrs
@@ -13,6 +13,7 @@ from ...sdk.script import Script
 from ...sdk.unbounded_source import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.fusion import Grouping, Plan, Source
+from ..execution.source_identities import Identities, SourceChange, changes_of_sources, identities_of, sources_of
 from ..execution.user_code import guarded
 from .frame_blocks import opened
 from .gathered import Gathered
@@ -65,6 +66,9 @@ OnDriver: TypeAlias = BoundedOnDriver | ScriptOnDriver | UnboundedOnDriver | Str
 class DriverSources:
     """All sources of a plan.
 
+    Attributes:
+      identities: what the sources are, by label.
+
     Args:
       shards: into how many splits a bounded source is cut, about.
       admission: how much a batch may read of the unbounded ones.
@@ -74,7 +78,11 @@ class DriverSources:
     def __init__(self, plan: Plan, shards: int, admission: Admission, streams: StreamSettings) -> None:
         self._sources: list[OnDriver] = []
         self._admission = admission
+        self._described = sources_of(plan)
+        self.identities: Identities = identities_of(plan)
         self._session = streams.session
+        # The labels of those whose positions are dropped.
+        self.begun_anew: Set[str] = frozenset()
         # A worker that hasn't seen the earlier batches has to be told of these, too.
         self._watermarks: dict[int, int] = {}
         self._percentiles: dict[float, int] = {}
@@ -196,6 +204,7 @@ class DriverSources:
         return {
             "sources": {source.label: source.position() for source in self._sources},
             "outputs": dict(self._outputs),
+            "identities": self.identities,
             "watermarks": dict(self._watermarks),
             "percentiles": dict(self._percentiles),
         }
@@ -206,13 +215,23 @@ class DriverSources:
         moved = {numbers.get(known): micros for known, micros in positions["watermarks"].items()}
         self._watermarks = {id: micros for id, micros in moved.items() if id is not None}
         self._percentiles = dict(positions["percentiles"])
+        before = positions.get("identities", {})
         for source in self._sources:
-            if source.label in positions["sources"]:
+            if source.label not in positions["sources"] or source.label in self.begun_anew:
+                continue
+            if isinstance(source, UnboundedOnDriver):
+                source.restore(positions["sources"][source.label], before.get(source.label))
+            else:
                 source.restore(positions["sources"][source.label])
 
     def are_those_of(self, positions: Mapping[str, Any]) -> bool:
         """Whether they were planned with the same sources, and the same numbers of PCollections."""
-        return bool(positions.get("outputs") == self._outputs)
+        is_same = positions.get("identities", self.identities) == self.identities
+        return is_same and bool(positions.get("outputs") == self._outputs)
+
+    def changes(self, positions: Mapping[str, Any]) -> list[SourceChange]:
+        """The sources that aren't what they were when they stood there."""
+        return changes_of_sources(positions.get("identities", {}), self.identities, self._described)
 
     @property
     def watermarks(self) -> Mapping[int, int]:

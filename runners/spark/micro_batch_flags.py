@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from .micro_batch_query import QuerySettings
 
 # Of the flags of a stream those that are heeded here too.
-_HEEDED = {"checkpoint_dir", "checkpoint_retention", "allow_dropped_state", "allow_untrusted_checkpoints"}
+_HEEDED = {
+    "checkpoint_dir",
+    "checkpoint_retention",
+    "allow_dropped_state",
+    "allow_changed_sources",
+    "allow_untrusted_checkpoints",
+}
 
 
 def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
@@ -50,6 +56,7 @@ def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
         available_now=given.available_now,
         admission=Admission(given.max_records_per_batch, given.max_bytes_per_batch),
         allow_dropped_state=streaming.allow_dropped_state,
+        allow_changed_sources=streaming.allow_changed_sources,
         may_start_again=streaming.checkpoint_dir is not None,
         reached=reached,
         shard_memory=_shard_memory(given.shard_memory),

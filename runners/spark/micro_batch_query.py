@@ -57,6 +57,7 @@ class QuerySettings:
       available_now: whether it ends when all has been read that was there when it began.
       admission: how much a batch may read.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
+      allow_changed_sources: whether sources go on where they stood, also those that aren't what they were.
       may_start_again: whether a next start can find the checkpoints of this one.
       reached: is told of each of the `commit_points`.
       shard_memory: about how many bytes of keyed state a shard may have in memory; None if all of it.
@@ -66,6 +67,7 @@ class QuerySettings:
     available_now: bool = False
     admission: Admission = attrs.field(factory=Admission)
     allow_dropped_state: bool = False
+    allow_changed_sources: bool = False
     may_start_again: bool = True
     reached: Reached = go_on
     shard_memory: int | None = None
@@ -119,6 +121,7 @@ class MicroBatchQuery:
             settings.interval,
             settings.available_now,
             self._is_cancelled.is_set,
+            settings.allow_changed_sources,
         )
         self._sources = DriverSources(self.plan, execution_graph.parallelism, settings.admission, streams)
         self._began: int | None = None
@@ -308,7 +311,10 @@ class MicroBatchQuery:
 
     def _recover(self) -> PlannedBatch | None:
         """Go on from the newest batch that is committed; the batch that was planned after it, if there was one."""
-        recovery = Recovery(self._store, self.plan, self._sources, self._settings.allow_dropped_state)
+        settings = self._settings
+        recovery = Recovery(
+            self._store, self.plan, self._sources, settings.allow_dropped_state, settings.allow_changed_sources
+        )
         newest = recovery.newest()
         if newest is not None:
             self._restore(*newest)

@@ -12,6 +12,7 @@ from ..execution.execution_graph import label_of
 from ..execution.fusion import Plan
 from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore
+from ..execution.source_identities import ADVICE, described
 from .committed_batch import Committed
 from .driver_sources import DriverSources
 
@@ -24,12 +25,14 @@ class Recovery:
 
     Attributes:
       allow_dropped_state: whether what has no place in the pipeline any more may be dropped.
+      allow_changed_sources: whether sources go on where they stood, also those that aren't what they were.
     """
 
     store: SnapshotStore
     plan: Plan
     sources: DriverSources
     allow_dropped_state: bool = False
+    allow_changed_sources: bool = False
 
     def newest(self) -> tuple[Checkpoint, Committed] | None:
         """The newest batch that is committed, and whole; None if there is none.
@@ -46,6 +49,7 @@ class Recovery:
         self._check_state(checkpoint)
         self._check_sinks(committed)
         self._check_sources(committed)
+        self._check_identities(committed)
         skipped = [skip.epoch for skip in found.skipped if skip.was_committed]
         if skipped and committed.staged:
             _logger.warning(
@@ -97,6 +101,18 @@ class Recovery:
                 "pipeline doesn't have. Give the source the label that it had, or say --allow_dropped_state to go on "
                 "without it; a source with another label is read from the beginning"
             )
+
+    def _check_identities(self, committed: Committed) -> None:
+        """What a source's positions mean depends on what it was when they were taken."""
+        changed = [change for change in self.sources.changes(committed.positions) if not change.is_rescalable]
+        if not changed or self.allow_changed_sources:
+            return
+        if not self.allow_dropped_state:
+            raise CheckpointMismatchError(
+                f"{self.store.directory}: the sources that batch {committed.number} has positions of aren't what they "
+                f"were: {described(changed)}. {ADVICE}"
+            )
+        self.sources.begun_anew = {change.label for change in changed}
 
     def _unknown(self, labels: Iterable[str]) -> str:
         """Those of the labels that the pipeline doesn't have, for people; "" if they may be dropped."""

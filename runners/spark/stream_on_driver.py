@@ -14,7 +14,7 @@ Between Spark's batches ours go on whenever a timer or a watermark is due; those
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -27,6 +27,7 @@ from ...sdk.frames import UnboundedFrame
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.disk import Disk
 from ..execution.fusion import Source
+from ..execution.source_identities import changes_of_sources, described
 from ..execution.user_code import guarded
 from .frame_blocks import opened
 from .gathered import Gathered
@@ -49,6 +50,7 @@ class StreamSettings:
       directory: where our checkpoints are, on `disk`.
       interval: microseconds from one batch to the next, at least.
       available_now: whether they end when all has been read that was there when they began.
+      allow_changed: whether queries go on where they stood, also those that don't read what they read then.
       is_cancelled: whether nobody waits for them any more.
     """
 
@@ -58,17 +60,19 @@ class StreamSettings:
     interval: int
     available_now: bool
     is_cancelled: Callable[[], bool]
+    allow_changed: bool = False
 
 
 @attrs.define
 class _Position:
-    """Where it stands: the number of Spark's batch that was taken last, and the clocks."""
+    """Where it stands: the number of Spark's batch that was taken last, the clocks, and what the query reads."""
 
     taken: int = -1
     newest: int | None = None
     watermark: int = MIN_MICROS
     is_drained: bool = False
     is_finished: bool = False
+    identity: Mapping[str, Any] | None = None
 
 
 class StreamOnDriver:
@@ -210,6 +214,7 @@ class StreamOnDriver:
                 "another --checkpoint_dir to begin again"
             )
         frame = opened(self.label, self._source, settings.session)
+        self._check_identity(guarded(self.label, lambda: dict(self._source.frame_identity(frame))))
         writer = frame.writeStream.foreachBatch(self._bring).queryName(f"{self.label} ({uuid4().hex[:8]})")
         writer = writer.option("checkpointLocation", f"{_as_url(settings.directory)}/{place}")
         if settings.available_now:
@@ -217,6 +222,16 @@ class StreamOnDriver:
         elif settings.interval:
             writer = writer.trigger(processingTime=f"{max(1, settings.interval // 1000)} milliseconds")
         self._query = guarded(self.label, lambda: _started(self.label, writer))
+
+    def _check_identity(self, identity: Mapping[str, Any]) -> None:
+        before, self._at.identity = self._at.identity, identity
+        changes = [] if before is None else changes_of_sources({self.label: before}, {self.label: identity})
+        if changes and not self._settings.allow_changed:
+            raise CheckpointMismatchError(
+                f"{self.label}: Spark's query has offsets of something else than the DataFrame reads now: "
+                f"{described(changes)}. Let it read what it read, give another --checkpoint_dir to begin again, or, "
+                "where it is the same input elsewhere, say --allow_changed_sources to go on from those offsets"
+            )
 
     def _bring(self, frame: Any, number: int) -> None:
         """What Spark calls, in a thread of its own, with each of its batches."""

@@ -6,7 +6,7 @@ executor, reads exactly that much.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.fusion import Source
 from ..execution.source_contract import checked_partitions, checked_watermark, checked_watermarks
+from ..execution.source_identities import PartitionPosition, rescaled
 from ..execution.user_code import guarded
 from .gathered import Gathered
 from .planned_batch import OffsetRange
@@ -159,15 +160,23 @@ class UnboundedOnDriver:
             [(p.partition, p.offset, p.watermark, p.is_finished) for p in partitions],
         )
 
-    def restore(self, position: Any) -> None:
-        """Go on from there."""
+    def restore(self, position: Any, before: Mapping[str, Any] | None = None) -> None:
+        """Go on from there.
+
+        Args:
+          before: the source's identity then, where it is known.
+        """
         self.close()
         self._watermark, self.is_drained, partitions = position
         if partitions:
+            if before is not None:
+                partitions = rescaled(
+                    self.label, self._source, before, [PartitionPosition(*each) for each in partitions]
+                )
             self._partitions = {}
             for partition in partitions:
                 self._open(*partition)
-            if self._source.discovery_interval is not None:
+            if not self._source.keeps_partitions:
                 self._discover_at = MIN_MICROS
 
     def acknowledge(self, position: Any) -> None:

@@ -128,6 +128,8 @@ class StreamingOptions(PipelineOptions):
         add("--max_restarts", type=int, default=3, help="How often to start again, without a checkpoint in between.")
         add("--restart_delay", type=float, default=0.1, help="Seconds before the first such start; doubled each time.")
         _switch(parser, "allow_dropped_state", False, "Drop a checkpoint's state of steps that are gone.")
+        help = "Go on where sources stood, also those that aren't what they were, such as at another address."
+        _switch(parser, "allow_changed_sources", False, help)
         help = "Read checkpoints from a directory that other users can write to."
         _switch(parser, "allow_untrusted_checkpoints", False, help)
 

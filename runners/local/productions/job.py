@@ -21,11 +21,13 @@ import attrs
 from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StaleWriterError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ....sdk.unbounded_source import UnboundedSource
 from ...execution.clock import ProcessingTime
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
 from ...execution.production_logs import OWNER as OWNER
 from ...execution.snapshot_store import fresh_token
+from ...execution.source_identities import changes_of_sources, described, sources_of
 from ...execution.stored_checkpoints import trusted
 from ..job import Job, JobSettings
 from ..requests import Answer, Inbox, Wish
@@ -45,6 +47,10 @@ _logger = logger_of(__name__)
 # Of weak tasks: what they have sent may be taken by its receiver, and be in no log.  It is made again then; but
 # whoever goes on from all logs together doesn't know how far watermarks were, and would take it for being on time.
 _NO_CUT = "weak productions may send again what came before windows were closed, and would open them anew ({})"
+
+
+# Leaves offsets as they are.
+_UNCHANGED = UnboundedSource.rescale
 
 
 @attrs.frozen
@@ -157,6 +163,8 @@ class ProductionJob(Job):
         if transactions.layout is None:
             transactions.use(Layout.of(self._wanted, 1))
         assert transactions.layout is not None
+        if transactions.layout.sources != self.sources:
+            transactions.use(attrs.evolve(transactions.layout, sources=self.sources))
         self._use(transactions.layout.graph(self._wanted.plan, self._productions.directory))
 
     def _use(self, execution_graph: ExecutionGraph) -> None:
@@ -192,6 +200,7 @@ class ProductionJob(Job):
                 self._token,
                 lambda: self._clock() / 1_000_000,
                 productions.allow_untrusted,
+                self.sources,
             )
         except SnapshotError as error:
             answer = Answer(False, f"the savepoint failed: {error}")
@@ -234,6 +243,7 @@ class ProductionJob(Job):
             layout = noted_layout(disk, directory)
             if layout is not None:
                 before = layout.graph(self._wanted.plan, directory)
+                self._check_layouts_sources(layout)
                 if not self._productions.allow_untrusted:
                     self._check_who_wrote(before, layout.directory(directory))
                 weak = self._weak_labels(before)
@@ -255,6 +265,20 @@ class ProductionJob(Job):
             disk.write_atomically(path, b"{}")
         except OSError as error:
             raise SnapshotError(f"{path} can't be written: {error}") from error
+
+    def _check_layouts_sources(self, layout: Layout) -> None:
+        """Raises `CheckpointMismatchError` if a source isn't what it was."""
+        sources = sources_of(self._wanted.plan)
+        changes = changes_of_sources(layout.sources, self.sources, sources)
+        # Of the positions of all partitions together, which are in several logs, nothing can be made here.
+        refused = [c for c in changes if not c.is_rescalable or type(sources[c.label]).rescale is not _UNCHANGED]
+        if refused and not self._settings.allow_changed_sources:
+            raise CheckpointMismatchError(
+                f"{self._productions.directory}: the sources that the logs have positions of aren't what they were: "
+                f"{described(refused)}. With --delivery=strong or weak a pipeline goes on with the same sources only: "
+                "give them what they had, or, where it is the same input under another name or address, say "
+                "--allow_changed_sources to go on from those positions"
+            )
 
     def _check_who_wrote(self, before: ExecutionGraph, logs: str) -> None:
         """Raises `UntrustedSnapshotError` if somebody else could have written what is pickled."""

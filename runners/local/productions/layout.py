@@ -21,6 +21,7 @@ from ...execution.fusion import Plan
 from ...execution.manifest import CheckpointKind
 from ...execution.production_log import ProductionLog, remove_logs
 from ...execution.snapshot_store import SnapshotStore
+from ...execution.source_identities import Identities, identities_of
 from ...execution.task_snapshot import labels_of, records_of
 from ..snapshot_parts import SINKS, part_name
 from ..transactions import Staged
@@ -40,16 +41,19 @@ class Layout:
       number: goes up from one layout to the next.
       parallelism: how many subtasks each task has.
       tasks: the tasks' labels.
+      sources: what the sources are, by label.
     """
 
     number: int
     parallelism: int
     tasks: tuple[str, ...]
+    sources: dict[str, dict[str, Any]] = attrs.field(factory=dict, eq=False)
 
     @staticmethod
     def of(execution_graph: ExecutionGraph, number: int) -> Layout:
         """The one of this graph's subtasks."""
-        return Layout(number, execution_graph.parallelism, tuple(task.label for task in execution_graph.tasks))
+        tasks = tuple(task.label for task in execution_graph.tasks)
+        return Layout(number, execution_graph.parallelism, tasks, identities_of(execution_graph.plan))
 
     def graph(self, plan: Plan, directory: str) -> ExecutionGraph:
         """The tasks and subtasks whose logs these are; `CheckpointMismatchError` if the pipeline has others."""
@@ -93,12 +97,14 @@ def write_savepoint(
     token: Callable[[], str],
     now: Callable[[], float],
     allow_untrusted: bool,
+    sources: Identities,
 ) -> int:
     """Write what the logs come to as a savepoint, from which a copy of the pipeline can start; its epoch.
 
     Args:
       directory: that of the logs.
       transaction: what sinks go on writing in; None if all that they have staged is committed.
+      sources: what the sources are, by label.
 
     Raises `SnapshotError`.
     """
@@ -113,7 +119,7 @@ def write_savepoint(
             name = part_name(id, folded.parallelism)
             references.append(store.write_part(epoch, name, records_of(chunks)))
             described[name] = {"subtask": id.index, "of": folded.parallelism, "labels": list(labels_of(chunks))}
-        metadata: dict[str, Any] = {"parts": described}
+        metadata: dict[str, Any] = {"parts": described, "sources": sources}
         if transaction is not None:
             metadata["transaction"] = transaction
             references.append(store.write_part(epoch, SINKS, [pickle.dumps(dict(staged_of(folded)), protocol=5)]))

@@ -302,3 +302,32 @@ def test_a_stream_that_the_pipeline_has_no_more_is_refused(run: Callable[..., An
     run(lambda p: p | numbers_in(place) | beam.io.Write(Recording()), available_now=True).wait_until_finish()
     with pytest.raises(CheckpointMismatchError, match=r"batch 1 has read from 'FromSparkStream', which the pipeline"):
         run(renamed, available_now=True).wait_until_finish()
+
+
+def test_a_query_that_reads_something_else_is_refused(run: Callable[..., Any], spark: Any) -> None:
+    """Its offsets are those of another rate; Spark itself would go on with them."""
+
+    def rate(per_second: int) -> Callable[[Any], Any]:
+        frame = spark.readStream.format("rate").option("rowsPerSecond", per_second).load()
+
+        def build(p: Any) -> None:
+            _ = p | "rate" >> beam.io.FromSparkStream(frame, timestamp="timestamp") | beam.io.Write(Recording())
+
+        return build
+
+    run(rate(50), available_now=True).wait_until_finish()
+    changed = r"rate: Spark's .*: source 0 \(then: rate\(rowsPerSecond=50\); now: rate\(rowsPerSecond=10\)\)"
+    with pytest.raises(CheckpointMismatchError, match=changed):
+        run(rate(10), available_now=True).wait_until_finish()
+    run(rate(10), available_now=True, allow_changed_sources=True).wait_until_finish()
+
+
+def test_a_directory_that_is_read_instead_of_another_is_refused(run: Callable[..., Any], place: Path) -> None:
+    """What was read of the one says nothing of the other."""
+    (place / "other" / "in").mkdir(parents=True)
+    add(place, "0.json", range(20))
+    run(lambda p: p | numbers_in(place) | beam.io.Write(Recording()), available_now=True).wait_until_finish()
+
+    other = place / "other"
+    with pytest.raises(CheckpointMismatchError, match=r"FromSparkStream: Spark's .*path=.*/in\); now: .*other/in"):
+        run(lambda p: p | numbers_in(other) | beam.io.Write(Recording()), available_now=True).wait_until_finish()

@@ -1,0 +1,125 @@
+"""Micro-batches that go on with sources that aren't what they were."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from batches_in_this_process import RunnerInThisProcess
+from recording import Recording
+
+import penstock as beam
+from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.spark.unbounded_on_driver import Admission
+from penstock.sdk.errors import CheckpointMismatchError
+from penstock.testing import TestStream
+
+NUMBERS = 120
+
+
+class Died(Exception):
+    """Stands for the death of the driver."""
+
+
+@pytest.fixture
+def run() -> Callable[..., list[Any]]:
+    """`run(read, dies_at)` runs a pipeline with checkpoints always on the same disk, and gives what was written."""
+    disk, sink = SimulatedDisk(Random(0)), Recording()
+
+    def run(read: Any, dies_at: tuple[str, int] = ("", 0), **settings: Any) -> list[Any]:
+        def reached(point: str, batch: int) -> None:
+            if (point, batch) == dies_at:
+                raise Died
+
+        store = SnapshotStore(disk, "checkpoints")
+        p = beam.Pipeline(
+            RunnerInThisProcess(store=store, admission=Admission(20), reached=reached, may_start_again=True, **settings)
+        )
+        p | "Read" >> read | beam.io.Write(sink)
+        p.run()
+        return [change.value for change in sink.changes]
+
+    return run
+
+
+def numbers(partitions: int = 1, start: int = 0, stop: int = NUMBERS) -> Any:
+    return beam.io.GenerateSequence(start, stop, 1, 1, start_time=0, partitions=partitions)
+
+
+@pytest.mark.parametrize("point", ["after-plan", "before-manifest", "after-manifest"])
+def test_a_sequence_goes_on_with_other_partitions(run: Callable[..., Any], point: str) -> None:
+    """A batch that was planned for the old ones is planned anew."""
+    for partitions, batch in ((1, 2), (3, 3), (2, 4)):
+        with pytest.raises(Died):
+            run(numbers(partitions), (point, batch))
+
+    assert list(range(NUMBERS + 7)) == sorted(run(numbers(4, stop=NUMBERS + 7)))
+
+
+CHANGES: dict[str, tuple[Any, Any, str]] = {
+    "start": (numbers(), numbers(start=5), r"start \(then: 0; now: 5\)"),
+    "values": (beam.Create([1]), beam.Create([2]), r"values \(then: 1 value, digest \w+; now: 1 value, digest \w+\)"),
+    "script": (
+        TestStream().add_elements([1]).advance_watermark_to(5).add_elements([2]),
+        TestStream().add_elements([2]).advance_watermark_to(5).add_elements([2]),
+        r"events \(then: 3 values, digest \w+; now: 3 values, digest \w+\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_source_that_can_not_go_on_where_it_stood_is_refused_by_name(run: Callable[..., Any], change: str) -> None:
+    """Nothing is changed by the refusal."""
+    first, second, expected = CHANGES[change]
+    with pytest.raises(Died):
+        run(first, ("after-manifest", 1))
+    with pytest.raises(CheckpointMismatchError, match=rf"'Read.*': {expected}\..*--allow_changed_sources"):
+        run(second)
+
+    whole = {"start": range(NUMBERS), "values": [1], "script": [1, 2]}
+    assert list(whole[change]) == run(first)
+
+
+def test_a_source_that_has_changed_is_read_anew_where_state_may_be_dropped(run: Callable[..., Any]) -> None:
+    """From its beginning."""
+    with pytest.raises(Died):
+        run(numbers(), ("after-manifest", 1))
+
+    assert [*range(20), *range(5, NUMBERS)] == run(numbers(start=5), allow_dropped_state=True)
+
+
+def test_a_source_may_be_at_another_address(run: Callable[..., Any], tmp_path: Path) -> None:
+    """It goes on where it stood."""
+    for name in ("here.db", "there.db"):
+        connection = sqlite3.connect(tmp_path / name)
+        connection.execute("CREATE TABLE t (id)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(i,) for i in range(30)])
+        connection.commit()
+        connection.close()
+
+    def table(name: str) -> Any:
+        rows = beam.io.ReadFromSQL(tmp_path / name, "t", increasing_column="id", poll_interval=0)
+        return Ids(rows)
+
+    with pytest.raises(Died):
+        run(table("here.db"), ("after-manifest", 1))
+    with pytest.raises(CheckpointMismatchError, match=r"database \(then: .*here.db'; now: .*there.db'\)"):
+        run(table("there.db"), available_now=True)
+
+    assert list(range(30)) == run(table("there.db"), allow_changed_sources=True, available_now=True)
+
+
+class Ids(beam.PTransform):
+    """The ids of rows."""
+
+    def __init__(self, rows: Any) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def expand(self, p: Any) -> Any:
+        return p | self.rows | beam.Map(lambda row: row.id)
