@@ -11,7 +11,6 @@ from ..sdk.errors import SourceError
 from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.redaction import redacted
 from ..sdk.unbounded_source import UnboundedSource
 from ..transforms.assign_windows import WindowInto
 from ..transforms.read import Read
@@ -52,7 +51,7 @@ class WatchedFiles(UnboundedSource[FileMetadata]):
         return ["files"]
 
     def identity(self) -> Mapping[str, Any]:
-        return {"file_pattern": redacted(self.pattern)}
+        return {"file_pattern": self.pattern}
 
     def open(self, partition: str, offset: Offset | None) -> WatchedFilesReader:
         return WatchedFilesReader(self, offset or (self.start, (), ()))

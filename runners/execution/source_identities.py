@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import attrs
 
 from ...sdk import graph
+from ...sdk.redaction import redacted
 from ...sdk.script import Script
 from ...sdk.source import BoundedSource
 from ...sdk.unbounded_source import UnboundedSource
@@ -89,7 +90,7 @@ def identity_of(label: str, source: BoundedSource[Any] | UnboundedSource[Any] | 
     identity = {CLASS: type(source).__qualname__, **guarded(label, source.identity)}
     # A value of another type is known by its text.
     as_data: dict[str, Any] = json.loads(json.dumps(identity, default=str))
-    return as_data
+    return {name: _without_secrets(value) for name, value in as_data.items()}
 
 
 def changes_of_sources(
@@ -132,6 +133,12 @@ def rescaled(
 def described(changes: Iterable[SourceChange]) -> str:
     """Return the changes as text."""
     return "; ".join(map(str, changes))
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_secrets(part) for part in value]
+    return redacted(value) if isinstance(value, str) else value
 
 
 def _shown(value: Any) -> str:

@@ -1,12 +1,14 @@
 """Elements every so often, under Beam's names."""
 
 import pytest
+from batches_in_this_process import RunnerInThisProcess
+from recording import Recording
 from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
 from penstock.sdk.errors import UnsupportedError
 from penstock.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence
-from penstock.windowing import Timestamp
+from penstock.windowing import Duration, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS
 
 
@@ -38,9 +40,9 @@ def test_without_a_start_it_starts_when_it_is_first_read():
 
 def test_data_comes_instead_of_times():
     """Over and over until the stop; without one, once."""
-    assert [("a", 0), ("b", 10_000_000), ("a", 20_000_000)] == elements(
-        reader(0, 30, 10, data=["a", "b"]).poll(9, Timestamp(100))
-    )
+    with pytest.warns(UserWarning, match="3 elements are due until 30, and data has 2: not enough to span"):
+        impulses = reader(0, 30, 10, data=["a", "b"])
+    assert [("a", 0), ("b", 10_000_000), ("a", 20_000_000)] == elements(impulses.poll(9, Timestamp(100)))
     once = reader(0, fire_interval=10, data=["a", "b"])
     assert ["a", "b"] == polled(once, 100)
     assert once.is_finished()
@@ -51,8 +53,52 @@ def test_data_may_bring_its_own_event_times():
     data = [(Timestamp(7), "a"), (Timestamp(3), "b")]
 
     assert [("a", 7_000_000), ("b", 3_000_000)] == elements(reader(0, 20, 10, data=data).poll(9, Timestamp(100)))
-    with pytest.raises(ValueError, match="3 elements are due until 30, but data has 2"):
+    with pytest.raises(ValueError, match="3 elements are due until 30, and data has 2: not enough to span"):
         PeriodicImpulse(0, 30, 10, data=data)
+
+
+def test_elements_are_numbers_as_beams_are():
+    """A start that is finer than a microsecond stays so; Timestamps and other times become seconds."""
+    start = 1751135957.9754321
+    numbers = polled(reader(start, start + 3, 1), start + 100)
+
+    assert [start, start + 1, start + 2] == numbers
+    assert {float} == set(map(type, numbers))
+    assert [1.5, 3.5] == polled(reader(Timestamp(1.5), 5, Duration(2)), 100)
+    assert [int, int] == list(map(type, polled(reader(0, 20, 10), 100)))
+
+
+def test_with_a_stop_and_no_start_it_starts_when_it_is_first_read():
+    """And keeps its end."""
+    impulses = reader(stop_timestamp=40, fire_interval=10)
+
+    assert [15, 25, 35] == [*polled(impulses, 15), *polled(impulses, 100)]
+    assert impulses.is_finished()
+
+
+def test_the_watermark_waits_for_the_earliest_of_the_elements_that_are_to_come():
+    """The clock is far behind their event times, or ahead of them; it has nothing to do with these."""
+    impulses = reader(0, fire_interval=10, data=[(Timestamp(s), s) for s in (7, 1000, 3, 2000)])
+    watermarks = []
+    for now in (0, 10, 20, 30):
+        watermarks.append(impulses.watermark(Timestamp(now)))
+        impulses.poll(9, Timestamp(now))
+
+    assert [3_000_000, 3_000_000, 3_000_000, 2_000_000_000] == watermarks
+    assert MAX_MICROS == impulses.watermark(Timestamp(30))
+
+
+@pytest.mark.parametrize("runner", ["local", "spark-microbatch"])
+def test_elements_with_event_times_of_their_own_are_grouped_in_their_windows(runner):
+    """All but the first were late: the watermark went with the clock."""
+    sink = Recording()
+    p = beam.Pipeline(runner if runner == "local" else RunnerInThisProcess(available_now=False))
+    impulses = p | PeriodicImpulse(data=[(Timestamp(i), i) for i in (1, 2, 3, 12, 5)], fire_interval=0.001)
+    keyed = impulses | beam.WindowInto(beam.window.FixedWindows(10)) | beam.WithKeys(0)
+    _ = keyed | beam.GroupByKey() | beam.MapTuple(lambda _, values: sorted(values)) | beam.io.Write(sink)
+    p.run().wait_until_finish()
+
+    assert [[1, 2, 3, 5], [12]] == sorted(change.value for change in sink.changes)
 
 
 def test_each_element_may_have_a_window_of_its_own():
@@ -67,8 +113,6 @@ def test_what_can_not_be_is_said_when_it_is_made():
     """Intervals and ends."""
     with pytest.raises(ValueError, match="fire_interval must be more than 0 seconds, got 0"):
         PeriodicImpulse(fire_interval=0)
-    with pytest.raises(ValueError, match="with a stop_timestamp give a start_timestamp"):
-        PeriodicImpulse(stop_timestamp=5)
     with pytest.raises(ValueError, match="it would stop at 5 before it starts at 6"):
         PeriodicImpulse(6, 5)
     with pytest.raises(ValueError, match="at least one element"):

@@ -295,7 +295,7 @@ def test_a_file_that_has_changed_behind_a_checkpoint_is_refused(tmp_path: pathli
 
     def run(fails: bool) -> None:
         def slow(line: str) -> str:
-            if fails and any((tmp_path / "kept").glob("manifest-*")):
+            if fails and line.endswith("00") and any((tmp_path / "kept").glob("manifest-*")):
                 raise RuntimeError("stops here")
             return line
 
