@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import pickle
-import zlib
 from collections.abc import Iterable
 from typing import Any
 
 from ..sdk.dofn import DoFn
+from ..sdk.mixed_hash import pickled_hash, place
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection, PDone
 from ..transforms.assign_windows import WindowInto
@@ -90,9 +89,4 @@ class AssignShards(DoFn):
         return ((shard, element),)
 
     def _first(self, element: Any) -> int:
-        if self._shards == 1:
-            return 0
-        try:
-            return zlib.crc32(pickle.dumps(element, 5)) % self._shards
-        except Exception:
-            return 0
+        return 0 if self._shards == 1 else place(pickled_hash(element), self._shards)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from typing import Any
-from zlib import crc32
 
 from ..sdk import typehints
 from ..sdk.dofn import DoFn, ExpressionDoFn, TimestampDoFn
+from ..sdk.mixed_hash import pickled_hash, place
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.windowed_value import WindowedValue
@@ -115,16 +114,9 @@ class _InTurn(DoFn):
 
     def process(self, element: Any) -> Iterable[Any]:
         if self.turn < 0:
-            self.turn = _start(element)
+            self.turn = place(pickled_hash(element), self.num_buckets)
         self.turn += 1
         return ((self.turn % self.num_buckets, element),)
-
-
-def _start(element: Any) -> int:
-    try:
-        return crc32(pickle.dumps(element))
-    except Exception:  # whatever pickle raises for what it can't pickle
-        return 0
 
 
 # Where there is but the global window, its elements' timestamps are all there is to restore.  No

@@ -28,7 +28,8 @@ T = TypeVar("T")
 # Strings, so that the later owner's is the greater one.
 Generation: TypeAlias = str
 
-VERSION = 1
+# 2: keys belong to other key groups than in 1.
+VERSION = 2
 
 
 class CheckpointKind(Enum):
@@ -171,7 +172,7 @@ def sealed(format: str, data: Any) -> bytes:
     """Data as two lines of JSON: the first has the checksum of the second.
 
     >>> print(sealed("numbers", [1, 2]).decode(), end="")
-    {"format":"numbers","version":1,"length":5,"crc32":143347903}
+    {"format":"numbers","version":2,"length":5,"crc32":143347903}
     [1,2]
     """
     body = msgspec.json.encode(data)
@@ -187,7 +188,13 @@ def unsealed(path: str, content: bytes, format: str, of: type[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise CorruptSnapshotError(path, f"the first line {head[:80]!r}", f"the head of a {format}") from None
     if seal.format != format or seal.version != VERSION:
-        raise CorruptSnapshotError(path, f"a {seal.format}, version {seal.version}", f"a {format}, version {VERSION}")
+        expected = f"a {format}, version {VERSION}"
+        if seal.format == format:
+            expected += (
+                f": {'an earlier' if seal.version < VERSION else 'a later'} version of penstock wrote this. Go on with "
+                "that version, or begin anew with another directory"
+            )
+        raise CorruptSnapshotError(path, f"a {seal.format}, version {seal.version}", expected)
     body = rest[:-1]
     if rest[-1:] != b"\n" or len(body) != seal.length:
         raise CorruptSnapshotError(path, f"{len(rest)} bytes after the first line", f"{seal.length} and a newline")

@@ -46,7 +46,7 @@ from .disk import UNFINISHED, Disk
 from .generations import claim, newest_claim
 from .manifest import Generation
 
-MAGIC = b"PENSTOCKLOG\x01"
+MAGIC = b"PENSTOCKLOG\x02"
 
 # Length, number, and the checksum of these two; then the record, and its own.
 _HEADER = struct.Struct(">QQ")

@@ -6,14 +6,15 @@ are: a partition that is declared idle holds nobody back, nor does one that is f
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
-from zlib import crc32
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
+from ...sdk.coders.key_encoding import key_hash
+from ...sdk.errors import InvalidKeyError
+from ...sdk.mixed_hash import pickled_hash, place
 from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.bounded_reader import BoundedPartitions, SplitPartition
@@ -27,6 +28,9 @@ from ..execution.source_contract import (
 )
 from ..execution.source_identities import PartitionPosition, rescaled
 from ..execution.user_code import guarded
+
+# The number of a partition that is no number itself is one of so many.
+_NUMBERS = 1 << 12
 
 
 class _Partition:
@@ -235,7 +239,16 @@ class Injector:
 
 
 def number_of(partition: Any) -> int:
-    """A number that is the same for a partition in every process, and successive for those that are numbers."""
+    """Return a number that is the same for a partition in every process: the partition itself if it is a number.
+
+    The numbers of other partitions are random-like.
+    """
     if isinstance(partition, SplitPartition):
         return partition.index
-    return partition if type(partition) is int else crc32(pickle.dumps(partition, protocol=5))
+    if type(partition) is int:
+        return partition
+    try:
+        hash = key_hash(partition)
+    except InvalidKeyError:
+        hash = pickled_hash(partition)
+    return place(hash, _NUMBERS)

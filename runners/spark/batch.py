@@ -58,7 +58,8 @@ class SparkBatchExecution:
         self.jobs = Jobs(self._context, f"penstock-{self.transaction}")
         self.reports = TaskReports(self._context)
         self._partitions = shuffle_partitions or self._context.defaultParallelism
-        self._groups = max(KEY_GROUPS, self._partitions)
+        # As many in each partition.
+        self._groups = -(-KEY_GROUPS // self._partitions) * self._partitions
         self._rdds: list[tuple[Segment, RDD[Any]]] = []
         self._persisted: list[RDD[Any]] = []
         self._broadcasts: list[Broadcast[Any]] = []

@@ -144,3 +144,13 @@ def test_the_type_stays_known() -> None:
     """That of the input."""
     pairs = TestPipeline() | beam.Create([("a", 1)])
     assert tuple[str, int] == (pairs | beam.Reshuffle()).element_type == (pairs | beam.ReshufflePerKey()).element_type
+
+
+def test_bundles_of_one_numbered_element_start_at_different_buckets() -> None:
+    """As a stream of few elements has them."""
+    dofn = _InTurn(4)
+    buckets = set()
+    for n in range(20):
+        dofn.start_bundle()
+        buckets |= {bucket for bucket, _ in dofn.process(f"user-{n}")}
+    assert {0, 1, 2, 3} == buckets

@@ -122,7 +122,16 @@ def test_where_all_are_idle_there_is_none_and_where_all_are_over_it_is_the_end_o
 
 def test_a_partition_has_one_number_in_every_process() -> None:
     """Not its hash."""
-    assert [3, 3016282090] == [number_of(3), number_of("a")]
+    assert [3, 3991240644 >> 20] == [number_of(3), number_of("a")]
+
+
+def test_numbered_files_are_read_by_all_subtasks() -> None:
+    """Also where the names differ in one digit only."""
+    assert {0, 1, 2, 3} == {number_of(f"/data/part-{n}.csv") % 4 for n in range(20)}
+
+
+def test_a_partition_that_cannot_be_a_key_has_a_number_too() -> None:
+    assert {0, 1} == {number_of([n]) % 2 for n in range(10)}
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
