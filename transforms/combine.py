@@ -18,7 +18,7 @@ from .assign_windows import WindowInto
 from .create import Create
 from .flatten import Flatten
 from .group_by_key import GroupByKey, add_grouping, pair_types
-from .hot_key_fanout import WithHotKeyFanout
+from .hot_key_fanout import WithHotKeyFanout, checked_fanout
 from .pardo import FlatMap, Map, ParDo
 
 
@@ -45,12 +45,23 @@ class CombinePerKey(PTransform):
     def default_label(self) -> str:
         return f"{type(self).__name__}({self.fn_label})"
 
-    def with_hot_key_fanout(self, fanout: int | Callable[[Any], int]) -> PTransform:
+    def with_hot_key_fanout(self, fanout: int | Callable[[Any], int] | None) -> PTransform:
         """The same in two steps, so that a key with very many values is worked on in parallel.
 
-        `fanout` is how many parts to make of a key's values, or a function of the key that says so.
+        Inputs that may be retracted, and combiners that take side inputs, are combined in one step.
+
+        Args:
+          fanout: how many parts to make of a key's values, or a function of the key that says so.  0 and 1 mean
+            no fanout; so does None, given in place of a function.
         """
-        return WithHotKeyFanout(_curried(self.combine_fn, self.args, self.kwargs), fanout, self.label)
+        if fanout is None:
+            return self
+        fn = None if self._takes_side_inputs else _curried(self.combine_fn, self.args, self.kwargs)
+        return WithHotKeyFanout(self, fn, fanout, self.late_tag, self.label)
+
+    @property
+    def _takes_side_inputs(self) -> bool:
+        return any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values()))
 
     def with_late_data(self, tag: str = "late") -> PTransform:
         """The same with a second output: the elements that came when their window had expired."""
@@ -62,7 +73,7 @@ class CombinePerKey(PTransform):
         key, _ = pair_types(pcoll)
         value = self.output_type()
         hint = Tuple[key, value]  # type: ignore[valid-type]  # noqa: UP006
-        if any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values())):
+        if self._takes_side_inputs:
             # What a side input holds is known only after the shuffle.
             combine = CombineValues(self.combine_fn, *self.args, **self.kwargs)
             return pcoll | "Group" >> GroupByKey() | "Combine" >> combine
@@ -120,9 +131,9 @@ class CombineGlobally(PTransform):
         """The result as an `AsSingleton` side input, defaults included."""
         return self._changed(as_view=True)
 
-    def with_fanout(self, fanout: int) -> CombineGlobally:
-        """Combine in this many parts first."""
-        return self._changed(fanout=fanout)
+    def with_fanout(self, fanout: int | None) -> CombineGlobally:
+        """Combine in this many parts first; 0, 1 and None mean no fanout."""
+        return self._changed(fanout=None if fanout is None else checked_fanout(fanout, "with_fanout: the fanout"))
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         label = pcoll.pipeline.full_label

@@ -15,7 +15,7 @@ from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized
-from ..triggers import DefaultTrigger, check_safe
+from ..triggers import AccumulationMode, DefaultTrigger, check_safe
 from ..windowing.global_windows import GlobalWindows
 
 _LOGGER = logging.getLogger(__name__)
@@ -61,15 +61,19 @@ def add_grouping(
     combine: Serialized[CombineFn[Any, Any, Any]] | None,
     element_type: Any,
     late_tag: str | None = None,
+    accumulation_mode: AccumulationMode | None = None,
 ) -> PCollection[Any] | DoOutputsTuple:
     """The primitive, applied: its output, or with `late_tag` its output and the late data.
+
+    With `accumulation_mode` this grouping alone has another one than its input.
 
     Raises `UnsafeTriggerError` if the trigger might leave data behind, unless the option
     `--allow_unsafe_triggers` is given; and `EndlessGroupError` if the one window that there is
     would only be complete at the end of an input without one, unless, again, that is allowed.
     """
     pipeline, windowing = pcoll.pipeline, pcoll.windowing
-    primitive = graph.GroupByKeyAndWindow(windowing, combine)
+    own = windowing if accumulation_mode is None else attrs.evolve(windowing, accumulation_mode=accumulation_mode)
+    primitive = graph.GroupByKeyAndWindow(own, combine)
     _check_that_it_ends(pcoll)
     check_safe(windowing, pipeline.options.view_as(TypeOptions).allow_unsafe_triggers, pipeline.full_label)
     # What this grouping's trigger has let through, one after it is to pass on.

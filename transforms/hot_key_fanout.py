@@ -4,51 +4,105 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from operator import index
 from typing import Any
 
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn import DoFn, ExpressionDoFn
 from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PCollection
+from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized
+from ..triggers import AccumulationMode
 from .group_by_key import add_grouping
 from .pardo import ParDo
 
+Fanout = int | Callable[[Any], int]
+
 
 class WithHotKeyFanout(PTransform):
-    """What `CombinePerKey(...).with_hot_key_fanout(n)` applies."""
+    """What `CombinePerKey(...).with_hot_key_fanout(n)` applies.
 
-    def __init__(self, fn: CombineFn[Any, Any, Any], fanout: int | Callable[[Any], int], label: str) -> None:
+    Panes of the parts are new inputs of the second step, so the first step discards what it has emitted, whatever
+    the accumulation mode of the input is.  Inputs that may be retracted are combined in one step: a part that has
+    discarded an input can't take it back.
+
+    Args:
+      plain: the same in one step.
+      fn: its combiner; None if that takes side inputs, which are known only after the shuffle.
+      late_tag: the tag of late data, if there is such an output.
+    """
+
+    def __init__(
+        self,
+        plain: PTransform,
+        fn: CombineFn[Any, Any, Any] | None,
+        fanout: Fanout,
+        late_tag: str | None,
+        label: str,
+    ) -> None:
         super().__init__(label)
-        if not callable(fanout) and fanout < 1:
-            raise ValueError(f"with_hot_key_fanout: the fanout must be at least 1, got {fanout!r}")
+        self.plain = plain
         self.fn = fn
-        self.fanout = fanout
+        self.fanout = fanout if callable(fanout) else checked_fanout(fanout, "with_hot_key_fanout: the fanout")
+        self.late_tag = late_tag
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        return (  # type: ignore[no-any-return]
-            pcoll
-            | "Spread" >> ParDo(_Spread(self.fanout))
-            | "PreCombine" >> _Combine(_PreCombineFn(self.fn))
-            | "Gather" >> ParDo(ExpressionDoFn("(v[0][0], v[1])", "Gather", plain=True))
-            | "PostCombine" >> _Combine(_PostCombineFn(self.fn))
-        )
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        is_one_step = not callable(self.fanout) and self.fanout <= 1
+        if self.fn is None or is_one_step or pcoll.retracted_by:
+            return self.plain.expand(pcoll)
+        parts = pcoll | "Spread" >> ParDo(_Spread(self.fanout)) | "PreCombine" >> _PreCombine(self.fn, self.late_tag)
+        pre_combined = parts if self.late_tag is None else parts[None]
+        combined = pre_combined | "Gather" >> _gather("Gather") | "PostCombine" >> _PostCombine(self.fn)
+        if self.late_tag is None:
+            return combined
+        late = parts[self.late_tag] | "GatherLate" >> _gather("GatherLate")
+        late.element_type = pcoll.element_type
+        return DoOutputsTuple({None: combined, self.late_tag: late}, None)
 
 
-class _Combine(PTransform):
+def checked_fanout(fanout: Any, what: str) -> int:
+    """Return a fanout, if it is a number of parts; 0 and 1 both mean that there is no fanout."""
+    try:
+        number = index(fanout)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(fanout, bool):
+        raise ValueError(f"{what} must be an int of at least 0 (0 and 1: no fanout), got {fanout!r}")
+    return number
+
+
+def _gather(label: str) -> PTransform:
+    return ParDo(ExpressionDoFn("(v[0][0], v[1])", label, plain=True))
+
+
+class _PreCombine(PTransform):
+    """The first step: by key and part, to accumulators, each input once."""
+
+    def __init__(self, fn: CombineFn[Any, Any, Any], late_tag: str | None) -> None:
+        super().__init__()
+        self.fn = fn
+        self.late_tag = late_tag
+
+    def expand(self, pcoll: PCollection[Any]) -> Any:
+        fn = Serialized(_PreCombineFn(self.fn), pcoll.pipeline.full_label)
+        return add_grouping(pcoll, fn, Any, self.late_tag, accumulation_mode=AccumulationMode.DISCARDING)
+
+
+class _PostCombine(PTransform):
+    """The second step: by key, from accumulators."""
+
     def __init__(self, fn: CombineFn[Any, Any, Any]) -> None:
         super().__init__()
         self.fn = fn
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        fn = Serialized(self.fn, pcoll.pipeline.full_label)
-        return add_grouping(pcoll, fn, Any)
+        return add_grouping(pcoll, Serialized(_PostCombineFn(self.fn), pcoll.pipeline.full_label), Any)
 
 
 class _Spread(DoFn):
     """(key, value) to ((key, part), value), the parts in turn."""
 
-    def __init__(self, fanout: int | Callable[[Any], int]) -> None:
+    def __init__(self, fanout: Fanout) -> None:
         self.fanout = fanout
 
     def setup(self) -> None:
@@ -56,9 +110,12 @@ class _Spread(DoFn):
 
     def process(self, element: Any) -> Iterable[Any]:
         key, value = element
-        fanout = self.fanout(key) if callable(self.fanout) else self.fanout
+        if callable(self.fanout):
+            fanout = checked_fanout(self.fanout(key), f"with_hot_key_fanout: the fanout of the key {key!r}")
+        else:
+            fanout = self.fanout
         self.turn += 1
-        yield (key, self.turn % fanout), value
+        yield (key, self.turn % (fanout or 1)), value
 
 
 class _PreCombineFn(CombineFn[Any, Any, Any]):

@@ -14,7 +14,7 @@ from penstock.sdk.side_inputs import AsSingleton
 from penstock.sdk.userstate import CombiningValueStateSpec, on_window_expiration
 from penstock.testing import TestPipeline, TestWindowedValue, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
-from penstock.windowing import FixedWindows, IntervalWindow, Sessions, SlidingWindows, TimestampedValue
+from penstock.windowing import FixedWindows, GlobalWindows, IntervalWindow, Sessions, SlidingWindows, TimestampedValue
 
 PAIRS = [("a", 1), ("b", 2), ("a", 3), ("a", 5)]
 
@@ -176,6 +176,17 @@ def test_a_hot_key_is_combined_in_parts(pipeline: Any, fanout: Any) -> None:
         check(expected, windowed | "sum" >> beam.CombinePerKey(sum).with_hot_key_fanout(fanout))
         ranges = [("a", (0, 19)), ("a", (20, 39)), ("b", (100, 100))]
         check(ranges, windowed | "range" >> beam.CombinePerKey(Range()).with_hot_key_fanout(fanout))
+
+
+@pytest.mark.parametrize("fanout", [2, lambda key: 0], ids=["2", "none by key"])
+def test_panes_of_a_fanout_count_each_input_once(pipeline: Any, fanout: Any) -> None:
+    """In the second step they accumulate; in the first one they don't."""
+    each = beam.WindowInto(
+        GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.ACCUMULATING
+    )
+    with pipeline as p:
+        ones = p | beam.Create([("k", 1)] * 5) | each
+        check([("k", n) for n in (1, 2, 3, 4, 5)], ones | beam.CombinePerKey(sum).with_hot_key_fanout(fanout))
 
 
 # --- The lifecycle of a combiner
