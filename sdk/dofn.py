@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from .errors import PipelineError
@@ -355,16 +355,18 @@ class ExpressionDoFn(DoFn):
     """One output for each element, given as a Python expression over `v`.
 
     It is pasted into the fused stage, so that it costs no call.  `plain` says that its
-    result is never a `TimestampedValue` or the like.
+    result is never a `TimestampedValue` or the like.  `names` are what it mentions besides; the names of a stage's
+    expressions are all known to each of them.
     """
 
-    def __init__(self, expression: str, name: str, plain: bool = False) -> None:
+    def __init__(self, expression: str, name: str, plain: bool = False, names: Mapping[str, Any] | None = None) -> None:
         self.expression = expression
         self.name = name
         self.plain = plain
+        self.names = dict(names or {})
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
-        return (eval(self.expression, {"v": element}),)
+        return (eval(self.expression, {"v": element, **self.names}),)
 
     def default_label(self) -> str:
         return self.name

@@ -77,10 +77,12 @@ class KeyedParDo:
     Attributes:
       windowing: its input's; a window's state is kept for the allowed lateness.
       may_retract: whether it may put out retractions.
+      codes_keys: whether keys of its input may be in coded form.
     """
 
     windowing: WindowingStrategy
     may_retract: bool = False
+    codes_keys: bool = False
 
 
 @attrs.frozen

@@ -6,11 +6,13 @@ the end of its own window falls into.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
+from .coders.coded_key import CodedMapping, coded, is_coded, plain
+from .coders.key_encoding import CodedKey
 from .errors import SideInputError
 from .pvalue import PCollection
 from .serialization import Serialized
@@ -83,10 +85,10 @@ class ListView:
 class DictView:
     """The window's pairs as a dictionary; of several for one key, one is taken."""
 
-    def of(self, values: list[Any]) -> dict[Any, Any]:
+    def of(self, values: list[Any]) -> Mapping[Any, Any]:
         """The view of a window that holds these values."""
         try:
-            return dict(values)
+            return CodedMapping(values) if any(is_coded(key) for key, _ in values) else dict(values)
         except (TypeError, ValueError) as error:
             raise SideInputError(f"AsDict: expected (key, value) pairs: {error}") from error
 
@@ -95,14 +97,16 @@ class DictView:
 class MultiMapView:
     """The window's pairs as a dictionary from key to the list of its values."""
 
-    def of(self, values: list[Any]) -> dict[Any, list[Any]]:
+    def of(self, values: list[Any]) -> Mapping[Any, list[Any]]:
         """The view of a window that holds these values."""
         groups: dict[Any, list[Any]] = {}
         try:
             for key, value in values:
-                groups.setdefault(key, []).append(value)
+                groups.setdefault(coded(key), []).append(value)
         except (TypeError, ValueError) as error:
             raise SideInputError(f"AsMultiMap: expected (key, value) pairs: {error}") from error
+        if any(type(key) is CodedKey for key in groups):
+            return CodedMapping((plain(key), values) for key, values in groups.items())
         return groups
 
 

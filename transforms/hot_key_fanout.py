@@ -84,7 +84,8 @@ class _PreCombine(PTransform):
         self.late_tag = late_tag
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        fn = Serialized(_PreCombineFn(self.fn), pcoll.pipeline.full_label)
+        pre: CombineFn[Any, Any, Any] = _PreCombineFn(self.fn)
+        fn = Serialized(pre, pcoll.pipeline.full_label)
         return add_grouping(pcoll, fn, Any, self.late_tag, accumulation_mode=AccumulationMode.DISCARDING)
 
 
@@ -96,7 +97,8 @@ class _PostCombine(PTransform):
         self.fn = fn
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        return add_grouping(pcoll, Serialized(_PostCombineFn(self.fn), pcoll.pipeline.full_label), Any)
+        post: CombineFn[Any, Any, Any] = _PostCombineFn(self.fn)
+        return add_grouping(pcoll, Serialized(post, pcoll.pipeline.full_label), Any)
 
 
 class _Spread(DoFn):

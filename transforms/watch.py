@@ -9,6 +9,7 @@ import attrs
 
 from ..sdk import graph
 from ..sdk.bundle import Bundle
+from ..sdk.coders.coded_key import coded
 from ..sdk.digest import digest_of
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.event_time_reader import EventTimeReader, EventTimes
@@ -139,7 +140,7 @@ class WatchedGrowthReader(EventTimeReader[Any]):
         new = []
         for output in found.outputs:
             value, micros, _windows, _pane = unwrapped(output, now)
-            key = value if self._key is None else self._key(value)
+            key = coded(value if self._key is None else self._key(value))
             if key not in self._seen:
                 self._seen[key] = value, micros
                 new.append((value, micros))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ...sdk.coders.key_encoding import check_keys
+from ...sdk.coders.coded_key import check_keys
 from ...windowing import BoundedWindow
 
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import attrs
 
 from ...sdk import graph
+from .coded_keys import with_coded_keys
 
 # CPython nests at most 20 loops in a function; this leaves room for the stage's own.
 MAX_OPERATIONS = 12
@@ -170,6 +171,7 @@ def shrinks(grouping: graph.GroupByKeyAndWindow) -> bool:
 
 def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], bool]) -> Plan:
     """The plan of a graph; `may_fold` says in the folds of which groupings stages may end."""
+    pipeline = with_coded_keys(pipeline)
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
     uses.update(s.pcollection for t in pipeline.transforms for s in t.side_inputs)
     chains: list[list[graph.Transform]] = []

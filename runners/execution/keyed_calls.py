@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...sdk import graph
+from ...sdk.coders.coded_key import plain
 from ...sdk.process_signature import Argument
 from ...sdk.userstate.state_spec import StateSpec
 from ...sdk.userstate.timer import RuntimeTimer
@@ -40,12 +41,13 @@ def generated_call(
     state: KeyedState,
     by_bundle: dict[str, Any],
     specs: Mapping[int, StateSpec],
+    codes_keys: bool = False,
 ) -> Callable[..., Any]:
     """A function `call(e, k, w, t, p, s, tag, setter)` for a method.
 
     `by_bundle` has the arguments that may change from bundle to bundle, by name, as
     `StageExecutor.bundle_arguments` gives them; `specs` the worker's own specs of states, by the identity of
-    those that the method's markers name.
+    those that the method's markers name.  `codes_keys` says that `k` may be in coded form.
     """
     names: dict[str, Any] = {
         "method": method,
@@ -54,13 +56,14 @@ def generated_call(
         "of_micros": Timestamp.of_micros,
         "WindowedValue": WindowedValue,
         "RuntimeTimer": RuntimeTimer,
+        "plain": plain,
     }
     codes = []
     for j, argument in enumerate(arguments):
         marker: Any = argument.marker
         name = f"a0_{j}"
         if marker is not None and marker.name in _BY_MARKER:
-            code = _BY_MARKER[marker.name]
+            code = "plain(k)" if codes_keys and marker.name == "KeyParam" else _BY_MARKER[marker.name]
         elif marker is not None and marker.name == "StateParam":
             spec = specs[id(marker.state_spec)]
             names[f"spec{j}"] = spec

@@ -14,6 +14,7 @@ from ...sdk.retracted import Retracted
 from ...sdk.tagged_output import TaggedOutput
 from ...sdk.windowed_value import SPECIAL_TYPES, unwrapped
 from ...windowing import TimestampedValue
+from .coded_keys import ENCODE
 from .key_check import not_a_pair, unhashable
 from .stage_names import NAMES, names_of, names_of_fold
 from .stage_operations import Operation, ParDoOperation
@@ -195,7 +196,8 @@ class Chain:
             elif isinstance(error, TypeError) and "unhashable" in str(error):
                 error = unhashable(frame.get("k"))
         if isinstance(error, (NotAPairError, InvalidKeyError)):
-            return attributed(error, Attribution(label, None))
+            # A step that was put before one that groups speaks for that.
+            return attributed(error, Attribution(label.removesuffix(f"/{ENCODE}"), None))
         return attributed(error, Attribution(label, shortened(element)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...sdk.dofn import ExpressionDoFn
 from ...sdk.process_signature import called_function
 from ...sdk.windowed_value import SPECIAL_TYPES, WindowedValue
 from ...windowing import TimestampedValue, WindowFn, checked_windows
@@ -23,6 +24,8 @@ def names_of(i: int, operation: Operation) -> Mapping[str, Any]:
     """What the code of operation `i` speaks of."""
     if isinstance(operation, WindowOperation):
         return _window_names(i, operation.window_fn)
+    if isinstance(operation.fn, ExpressionDoFn):
+        return operation.fn.names
     arguments = {f"a{i}_{j}": argument.value for j, argument in enumerate(operation.arguments)}
     return {f"f{i}": called_function(operation.fn), **arguments}
 

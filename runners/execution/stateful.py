@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle, Windows
-from ...sdk.coders.key_encoding import check_keys
+from ...sdk.coders.coded_key import check_keys
+from ...sdk.coders.key_encoding import CodedKey
 from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ...sdk.metrics import runs_step
 from ...sdk.process_signature import bind_callback
@@ -100,6 +101,7 @@ class StatefulExecutor(StageExecutor):
         self._is_overdue = False
         self._is_finishing = False
         self._iterable: type | None = None
+        self._codes_keys = primitive.keyed.codes_keys
         self._bind(operation)
 
     def _bind(self, operation: ParDoOperation) -> None:
@@ -109,20 +111,23 @@ class StatefulExecutor(StageExecutor):
         self.domains: dict[str, TimeDomain] = {spec.name: spec.time_domain for spec in signature.timers}
         self.state_names = [*(spec.name for spec in signature.states), _SEEN]
         self._by_bundle: dict[str, Any] = {}
-        views, state = operation.windowed_views, self.state
+        views, state, codes_keys = operation.windowed_views, self.state, self._codes_keys
         specs = {id(spec): spec.for_worker() for spec in signature.states}
         self._specs = tuple(specs.values())
-        self._process = generated_call(fn.process, operation.arguments, views, state, self._by_bundle, specs)
+        arguments = operation.arguments
+        self._process = generated_call(fn.process, arguments, views, state, self._by_bundle, specs, codes_keys)
         self._sets_timers = asks_for_timers(operation.arguments)
         self._on_timer: dict[str, Call] = {}
         for family, name in signature.on_timer.items():
             arguments = bind_callback(fn, name, self.label)
-            self._on_timer[family] = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs)
+            call = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs, codes_keys)
+            self._on_timer[family] = call
         self._on_expiry: Call | None = None
         if signature.on_window_expiration is not None:
             name = signature.on_window_expiration
             arguments = bind_callback(fn, name, self.label, is_expiry=True)
-            self._on_expiry = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs)
+            call = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs, codes_keys)
+            self._on_expiry = call
 
     # Lifecycle
 
@@ -150,13 +155,15 @@ class StatefulExecutor(StageExecutor):
             self._in_bundle(partial(self._process_rows, bundle))
 
     def _process_rows(self, bundle: Bundle) -> None:
-        expiries, state = self.expiries, self.state
+        expiries, state, codes_keys = self.expiries, self.state, self._codes_keys
         process, sets_timers, decides = self._process, self._sets_timers, self._decides_signs
         marks_seen = self._on_expiry is not None
         setter = None
         for element, micros, windows, pane, sign in bundle.rows():
-            self._element = element
             key = element[0]
+            if codes_keys and type(key) is CodedKey:
+                element = (key.key, element[1])
+            self._element = element
             for window in windows:
                 if window not in expiries and not self._open(window):
                     self.dropped += 1

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...sdk.bundle import Bundle, Windows, expanded
-from ...sdk.coders.key_encoding import check_keys
+from ...sdk.coders.coded_key import check_keys
 from ...triggers import PaneInfo
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS

@@ -17,6 +17,7 @@ from typing import Any
 
 import cloudpickle
 
+from ...sdk.coders import registry
 from ...sdk.errors import OptionsError
 from ...sdk.source import ValuesSource
 from .channel import ChannelId
@@ -50,7 +51,7 @@ class SpawnedWorkers(ForkedWorkers):
         }
         arguments = launch.execution_graph, launch.ids, launch.start, own, self._clock, launch.number, self.slots
         try:
-            pickled = _pickled(arguments)
+            pickled = _pickled((*arguments, registry.registered()))
         except Exception as error:  # whatever pickling a user's object raises
             raise OptionsError(
                 f"option --worker_start=spawn: the pipeline can't be pickled: {error}; use --worker_start=fork, or "
@@ -121,7 +122,8 @@ def main(job: int, control: int, beats: int) -> None:
     """
     end_with_parent(job)
     connection = Connection(control)
-    execution_graph, ids, start, ends, clock, number, slots = cloudpickle.loads(connection.recv_bytes())
+    execution_graph, ids, start, ends, clock, number, slots, coders = cloudpickle.loads(connection.recv_bytes())
+    registry.register_all(coders)
     Heartbeats(slots, os.fdopen(beats, "r+b")).beat_on(number)
     pipes = {ChannelId(*id): (_end_of(entry), _end_of(exit)) for id, (entry, exit) in ends.items()}
     SlotProcess(execution_graph, ids, start, pipes, connection, clock, number, slots).run()

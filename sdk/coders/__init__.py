@@ -3,13 +3,14 @@
 In reading order: what a coder is (`coder`); single values (`primitive`); values made
 of others (`container`); any value (`pickled`); what the model adds to a value
 (`windowed`); sharded keys (`sharded_key`) and Avro records (`avro`); which coder is for
-which type (`typecoders`); how keys become key groups (`key_encoding`).
+which type (`typecoders`); how keys become key groups (`key_encoding`), and which are equal (`coded_key`).
 """
 
 from .avro import AvroGenericCoder, AvroRecord
+from .coded_key import check_keys
 from .coder import Coder
 from .container import IterableCoder, LengthPrefixCoder, ListCoder, MapCoder, NullableCoder, RowCoder, TupleCoder
-from .key_encoding import KEY_GROUPS, check_keys, encode_key, key_group, key_hash
+from .key_encoding import KEY_GROUPS, encode_key, key_group, key_hash
 from .pickled import (
     Base64PickleCoder,
     CloudpickleCoder,

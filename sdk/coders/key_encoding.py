@@ -1,7 +1,8 @@
 """The one encoding of keys, from which key groups come.
 
 Two keys have the same encoding exactly when Python finds them equal: `1`, `1.0` and
-`True` are one key, and so are `("a", 1)` and a named tuple of the same values.  The
+`True` are one key, and so are `("a", 1)` and a named tuple of the same values.  Of types with
+a registered coder that alone decides (`coded_key.py`).  The
 encoding is the same in every process and on every machine (`hash` is not: it is seeded).
 What can't be encoded in this way can't be a key, and is refused.
 
@@ -16,10 +17,11 @@ import dataclasses
 import datetime as dt
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from enum import Enum, Flag
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, TypeAlias
 from zlib import crc32
 
@@ -41,6 +43,28 @@ Encoder: TypeAlias = Callable[[Any], bytes]
 _double = struct.Struct(">d")
 _STR_SEED = crc32(b"s")
 _INT_SEED = crc32(b"i")
+
+
+class CodedKey:
+    """A key together with its encoding, by which it is equal to others; see `coded_key.py`."""
+
+    __slots__ = ("encoded", "key")
+
+    def __init__(self, encoded: bytes, key: Any) -> None:
+        self.encoded = encoded
+        self.key = key
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is CodedKey and self.encoded == other.encoded
+
+    def __hash__(self) -> int:
+        return hash(self.encoded)
+
+    def __repr__(self) -> str:
+        return repr(self.key)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (CodedKey, (self.encoded, self.key))
 
 
 def key_hash(key: Any) -> int:
@@ -109,27 +133,14 @@ def encode_key(key: Any) -> bytes:
         raise InvalidKeyError(message(key, error)) from None
 
 
-def check_keys(keys: Iterable[Any]) -> None:
-    """Raises `InvalidKeyError` if one of the keys can't be encoded.
-
-    Meant for a batch of new keys: it looks at their types first, and at the keys
-    themselves only where the type doesn't settle it.
-
-    >>> check_keys(["a", 1, None])
-    """
-    keys = keys if isinstance(keys, (list, tuple, set, frozenset, dict)) else list(keys)
-    for kind in set(map(type, keys)) - _ATOMS:
-        for key in keys:
-            if type(key) is kind:
-                encode_key(key)
-
-
 # ---------------------------------------------------------------- encoders, by the type of the key
 
 
 def _encode(key: Any) -> bytes:
+    if _cache_version != registry.version:
+        _forget()
     kind = type(key)
-    return (_EXACT.get(kind) or _derived(kind))(key)
+    return (_cache.get(kind) or _derived(kind))(key)
 
 
 def _block(encoded: bytes) -> bytes:
@@ -256,9 +267,6 @@ def _name(kind: type) -> bytes:
     return _block(f"{kind.__module__}:{kind.__qualname__}".encode())
 
 
-# Types that settle it without a look at the key.
-_ATOMS: set[type] = {type(None), bool, int, str, bytes}
-
 _EXACT: dict[type, Encoder] = {
     type(None): _none,
     bool: _int,
@@ -282,6 +290,7 @@ _EXACT: dict[type, Encoder] = {
     GlobalWindow: _global_window,
     Row: _row,
     BoundedWindow: _window,
+    CodedKey: attrgetter("encoded"),
 }
 
 
@@ -291,17 +300,21 @@ _cache: dict[type, Encoder] = {}
 _cache_version = -1
 
 
+def _forget() -> None:
+    """Forget what was derived from the coders that were registered before."""
+    global _cache_version
+    _cache.clear()
+    _cache.update(_EXACT)
+    for kind in registry.deterministic_types() & _EXACT.keys():
+        _cache[kind] = _registered(kind) or _EXACT[kind]
+    _cache_version = registry.version
+
+
 def _derived(kind: type) -> Encoder:
     """The encoder of a type that has none of its own."""
-    global _cache_version
-    if _cache_version != registry.version:
-        _cache.clear()
-        _cache_version = registry.version
-    encoder = _cache.get(kind)
-    if encoder is None:
-        encoder = _cache[kind] = (
-            _registered(kind) or _as_base(kind) or _as_enum(kind) or _as_fields(kind) or _as_numpy(kind) or _refuse
-        )
+    encoder = _cache[kind] = (
+        _registered(kind) or _as_base(kind) or _as_enum(kind) or _as_fields(kind) or _as_numpy(kind) or _refuse
+    )
     return encoder
 
 
@@ -318,13 +331,14 @@ def _registered(kind: type) -> Encoder | None:
 def _as_base(kind: type) -> Encoder | None:
     """A subclass is encoded as its base where it is equal to it: named tuples, `IntEnum`s, `Timestamp`s."""
     for base, encoder in _EXACT.items():
-        if issubclass(kind, base) and _method(kind, "__eq__") is _method(base, "__eq__") and _has_hash(kind):
+        if issubclass(kind, base) and all(_method(kind, name) is _method(base, name) for name in _EQUALITY):
             return encoder
     return None
 
 
 def _as_enum(kind: type) -> Encoder | None:
-    return _enum if issubclass(kind, Enum) and _has_hash(kind) else None
+    is_own = any(_method(kind, name) not in (_method(Enum, name), _method(Flag, name)) for name in _EQUALITY)
+    return _enum if issubclass(kind, Enum) and not is_own else None
 
 
 def _as_fields(kind: type) -> Encoder | None:
@@ -339,6 +353,10 @@ def _as_fields(kind: type) -> Encoder | None:
         return None
     prefix = b"o" + _name(kind)
     return lambda key: prefix + _tuple(tuple(getter(key) for getter in getters))
+
+
+# What says which values are equal.
+_EQUALITY = ("__eq__", "__hash__")
 
 
 def _method(kind: type, name: str) -> Any:

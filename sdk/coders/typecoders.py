@@ -39,6 +39,7 @@ class CoderRegistry:
         self._registered: dict[Any, type[Coder]] = {}
         # Goes up with every registration: whoever keeps what follows from them can tell.
         self.version = 0
+        self._deterministic: tuple[int, frozenset[type]] = 0, frozenset()
 
     def register_coder(self, typehint_type: Any, typehint_coder_class: type[Coder]) -> None:
         """Uses a coder class for a type.  If it is deterministic, the type's values can be keys.
@@ -56,11 +57,23 @@ class CoderRegistry:
         """What users have registered, by type."""
         return dict(self._registered)
 
+    def deterministic_types(self) -> frozenset[type]:
+        """Return the types with a registered deterministic coder, by which keys of theirs are told apart."""
+        version, types = self._deterministic
+        if version != self.version:
+            kinds = [kind for kind in self._registered if isinstance(kind, type)]
+            types = frozenset(kind for kind in kinds if self._is_deterministic(kind))
+            self._deterministic = self.version, types
+        return types
+
+    def _is_deterministic(self, kind: type) -> bool:
+        coder = self.registered_coder(kind)
+        return coder is not None and coder.is_deterministic()
+
     def register_all(self, coders: Mapping[Any, type[Coder]]) -> None:
-        """Uses these as well: what `registered` gave in another process."""
-        new = {kind: coder for kind, coder in coders.items() if self._registered.get(kind) is not coder}
-        if new:
-            self._registered.update(new)
+        """Uses these and no others: what `registered` gave in the process that has planned the work."""
+        if self._registered != coders:
+            self._registered = dict(coders)
             self.version += 1
 
     def register_row(self, typehint_type: Any) -> None:

@@ -12,22 +12,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..coders.coded_key import coded, plain
 from ..coders.coder import Coder
 from .state_spec import RuntimeState, StateSpec
 
 
 class MapRuntimeState(RuntimeState):
-    """The values of one key and window, by name.  A name needs a hash; names stand in the order of their coming."""
+    """The values of one key and window, by name, in the order in which names first came.
+
+    A name needs a hash, or a registered coder.
+    """
 
     __slots__ = ()
 
     def get(self, name: Any, default: Any = None) -> Any:
         """The value of a name, or the default.  It is not to be changed: put another one."""
-        return self._store.get(self._namespace, self._cell, _NOTHING).get(name, default)
+        return self._store.get(self._namespace, self._cell, _NOTHING).get(coded(name), default)
 
     def put(self, name: Any, value: Any) -> None:
         """Give a name a value."""
-        self._store.changing(self._namespace, self._cell, dict[Any, Any])[name] = value
+        self._store.changing(self._namespace, self._cell, dict[Any, Any])[coded(name)] = value
         self._store.wrote(self._cell, name)
         self._store.wrote(self._cell, value)
 
@@ -42,17 +46,17 @@ class MapRuntimeState(RuntimeState):
         """Take a name out, if it is there."""
         if self.contains(name):
             values = self._store.changing(self._namespace, self._cell, dict[Any, Any])
-            del values[name]
+            del values[coded(name)]
             if not values:
                 self.clear()
 
     def contains(self, name: Any) -> bool:
         """Whether a name has a value."""
-        return name in self._store.get(self._namespace, self._cell, _NOTHING)
+        return coded(name) in self._store.get(self._namespace, self._cell, _NOTHING)
 
     def keys(self) -> list[Any]:
         """The names."""
-        return list(self._store.get(self._namespace, self._cell, _NOTHING))
+        return list(map(plain, self._store.get(self._namespace, self._cell, _NOTHING)))
 
     def values(self) -> list[Any]:
         """The values."""
@@ -60,7 +64,8 @@ class MapRuntimeState(RuntimeState):
 
     def items(self) -> list[tuple[Any, Any]]:
         """The names with their values."""
-        return list(self._store.get(self._namespace, self._cell, _NOTHING).items())
+        items = self._store.get(self._namespace, self._cell, _NOTHING).items()
+        return [(plain(name), value) for name, value in items]
 
     def is_empty(self) -> bool:
         """Whether there is none."""

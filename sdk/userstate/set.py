@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..coders.coded_key import coded, plain
 from .state_spec import AccumulatingRuntimeState, StateSpec
 
 
@@ -22,10 +23,11 @@ class SetRuntimeState(AccumulatingRuntimeState):
 
     def read(self) -> list[Any]:
         """The values, in the order in which each was first added."""
-        return list(self._store.get(self._namespace, self._cell, ()))
+        return list(map(plain, self._store.get(self._namespace, self._cell, ())))
 
     def add(self, value: Any) -> None:
-        """Add a value, if it isn't there.  It needs a hash."""
+        """Add a value, if it isn't there.  It needs a hash, or a registered coder."""
+        value = coded(value)
         if value not in self._store.get(self._namespace, self._cell, ()):
             # A dictionary keeps the order of insertion, which a set does not.
             self._store.changing(self._namespace, self._cell, dict[Any, None])[value] = None
@@ -33,13 +35,13 @@ class SetRuntimeState(AccumulatingRuntimeState):
 
     def contains(self, value: Any) -> bool:
         """Whether a value is there."""
-        return value in self._store.get(self._namespace, self._cell, ())
+        return coded(value) in self._store.get(self._namespace, self._cell, ())
 
     def remove(self, value: Any) -> None:
         """Take a value out, if it is there."""
         if self.contains(value):
             values = self._store.changing(self._namespace, self._cell, dict[Any, None])
-            del values[value]
+            del values[coded(value)]
             if not values:
                 self.clear()
 

@@ -22,6 +22,8 @@ TRIED_IN_PROCESSES = {
     "test_a_failing_sink_fails_the_run",
     "test_a_failed_run_aborts_every_sink",
     "test_an_unhashable_key_can_not_be_grouped_by",
+    "test_keys_with_a_coder_are_grouped_by_their_bytes",
+    "test_state_belongs_to_the_bytes_of_a_key",
     "test_a_failing_equality_or_hash_fails_the_run",
     "test_a_failing_coder_fails_the_run",
     "test_a_pipeline_without_transforms_does_nothing",

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.sdk.coders import Coder, check_keys, encode_key, key_group, key_hash, registry
+from penstock.sdk.coders.coded_key import coded
 from penstock.sdk.errors import InvalidKeyError
 from penstock.sdk.row import Row
 from penstock.windowing import BoundedWindow, GlobalWindow, IntervalWindow, Timestamp
@@ -369,7 +370,7 @@ def test_a_registered_deterministic_coder_makes_a_type_a_key(registered):
     registered(Opaque, OpaqueCoder)
     assert encode_key(Opaque()) == encode_key(Opaque())
     assert encode_key((Opaque(), 1)) != encode_key((Opaque(), 2))
-    check_keys([Opaque()])
+    check_keys([coded(Opaque())])
 
 
 def test_a_registered_coder_decides_for_a_class_with_its_own_equality(registered):

@@ -11,11 +11,17 @@ from penstock.runners.execution.partitioning import owner
 from penstock.sdk.coders.key_encoding import KEY_GROUPS, key_group, key_groups
 from penstock.sdk.mixed_hash import mixed, pickled_hash, place
 
-COUNTRIES = (
-    "AD AE AF AG AL AM AO AR AT AU AZ BA BB BD BE BF BG BH BI BJ BN BO BR BS BT BW BY BZ CA CD CF CG CH CI CL CM CN CO "
-    "CR CU CV CY CZ DE DJ DK DM DO DZ EC EE EG ER ES ET FI FJ FM FR GA GB GD GE GH GM GN GQ GR GT GW GY HN HR HT HU ID"
-).split()
-NAMES = [f"{name}{mark}" for name in "user c k sensor dev order Item host q sess".split() for mark in ("", "-", "_", "/")]
+# Of each country its two letters.
+COUNTRIES = [
+    letters[i : i + 2]
+    for letters in (
+        "ADAEAFAGALAMAOARATAUAZBABBBDBEBFBGBHBIBJBNBOBRBSBTBWBYBZCACDCFCGCHCICLCMCNCO",
+        "CRCUCVCYCZDEDJDKDMDODZECEEEGERESETFIFJFMFRGAGBGDGEGHGMGNGQGRGTGWGYHNHRHTHUID",
+    )
+    for i in range(0, len(letters), 2)
+]
+WORDS = ("user", "c", "k", "sensor", "dev", "order", "Item", "host", "q", "sess")
+NAMES = [f"{name}{mark}" for name in WORDS for mark in ("", "-", "_", "/")]
 DAY = dt.date(2020, 1, 1)
 RANDOM = random.Random(11)
 

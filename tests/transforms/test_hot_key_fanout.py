@@ -55,7 +55,7 @@ def test_a_fanout_leaves_every_pane_as_it_is(streaming: Any, window_fn: WindowFn
             assert_that(sums | f"{name} s" >> beam.ParDo(Signed()), equal_to(SUMS[mode]), label=f"{name} sums")
 
 
-FANOUTS: dict[str, int | None | Callable[[Any], int]] = {
+FANOUTS: dict[str, int | Callable[[Any], int] | None] = {
     "none": None,
     "0": 0,
     "1": 1,
