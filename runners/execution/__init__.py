@@ -2,6 +2,7 @@
 
 A plan, and a fused stage:
 
+coded_keys.py          keys that a coder tells apart, put so into the graph
 fusion.py              the graph as stages, groupings and sinks
 dataflow.py            steps wired together
 stage.py               a fused stage at work

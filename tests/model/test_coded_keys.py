@@ -100,8 +100,7 @@ def coders() -> Iterator[None]:
     for kind, coder in CODERS.items():
         registry.register_coder(kind, coder)
     yield
-    registry._registered = before
-    registry.version += 1
+    registry.register_all(before)
 
 
 def name_of(key: Any) -> str:

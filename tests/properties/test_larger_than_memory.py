@@ -17,6 +17,7 @@ import penstock as beam
 from penstock.runners.execution.simulated_disk import SimulatedDisk
 from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.runners.spark.commit_points import go_on
+from penstock.sdk.coders import Coder, registry
 from penstock.sdk.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,
@@ -28,6 +29,7 @@ from penstock.sdk.userstate import (
 )
 from penstock.testing import TestStream
 from penstock.triggers import AccumulationMode, AfterWatermarkPercentile, Repeatedly
+from penstock.windowing import FixedWindows
 
 # None, nothing, and a few entries, in bytes.
 MEMORY = st.sampled_from([1, 1_000, 4_000])
@@ -126,6 +128,48 @@ class Remember(beam.DoFn):
 
 def remembered(stream: Any, window_fn: Any) -> Any:
     return stream | "other windows" >> beam.WindowInto(window_fn) | beam.ParDo(Remember())
+
+
+class Name:
+    """A key that only its coder can compare."""
+
+    def __init__(self, name: Any) -> None:
+        self.name = name
+
+
+class NameCoder(Coder):
+    def encode(self, value: Any) -> bytes:
+        return repr(value.name).encode()
+
+    def decode(self, encoded: bytes) -> Any:
+        raise NotImplementedError
+
+    def is_deterministic(self) -> bool:
+        return True
+
+
+@given(scripts(), windowings(mode=st.sampled_from(AccumulationMode)), MEMORY, FORGOTTEN)
+@settings(max_examples=15, deadline=None)
+def test_keys_with_a_coder_have_the_panes_and_the_state_of_plain_ones(
+    script: list[Step], windowing: Any, memory: int, forgotten: set[int]
+) -> None:
+    """On disk, and back from there, they are what their bytes are."""
+
+    def build(p: Any, wrap: Any, unwrap: Any) -> Any:
+        pairs = p | stream_of(script) | beam.MapTuple(lambda key, value: (wrap(key), value))
+        grouped = pairs | windowing.stream() | beam.GroupByKey() | "as those" >> beam.WindowInto(FixedWindows(10))
+        sums = remembered(pairs, FixedWindows(10)) | beam.Map(lambda row: (row[0], row[1:]))
+        return (grouped, sums) | beam.Flatten() | beam.MapTuple(lambda key, value: (unwrap(key), value))
+
+    expected = panes(recorded(lambda p: build(p, str, str), RunnerInThisProcess(1)))
+    before = registry.registered()
+    registry.register_coder(Name, NameCoder)
+    try:
+        runner = RunnerInThisProcess(2, memory, lambda number: number in forgotten)
+        found = recorded(lambda p: build(p, lambda key: Name(str(key)), lambda key: key.name), runner)
+    finally:
+        registry.register_all(before)
+    assert expected == panes(found)
 
 
 @given(scripts(), window_fns(merging=False), MEMORY, FORGOTTEN)

@@ -13,6 +13,7 @@ from running_program import RunningProgram, wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.coders import VarIntCoder, registry
 from penstock.sdk.errors import PenstockError
 from penstock.sdk.metrics import Metrics, MetricsFilter
 from penstock.testing import TestPipeline, assert_that, equal_to
@@ -32,6 +33,31 @@ def test_results_are_those_of_forked_workers() -> None:
         numbers = p | beam.Create(range(1000)) | beam.Map(keyed) | beam.CombinePerKey(sum)
         assert_that(numbers, equal_to([(key, sum(range(key, 1000, 7))) for key in range(7)]))
     assert [1000] == [counter.committed for counter in p.result.metrics().query(KEYED)["counters"]]
+
+
+class Remainder:
+    """A key that only its coder can compare."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class RemainderCoder(VarIntCoder):
+    def encode(self, value: Any) -> bytes:
+        return super().encode(value.number)
+
+
+def test_workers_know_of_registered_coders() -> None:
+    """Though the program that registers them doesn't run in them."""
+    before = registry.registered()
+    registry.register_coder(Remainder, RemainderCoder)
+    try:
+        with TestPipeline(options=PipelineOptions(parallelism=2, workers=2, worker_start="spawn")) as p:
+            pairs = p | beam.Create(range(100)) | beam.Map(lambda n: (Remainder(n % 7), n))
+            sums = pairs | beam.CombinePerKey(sum) | beam.MapTuple(lambda key, total: (key.number, total))
+            assert_that(sums, equal_to([(key, sum(range(key, 100, 7))) for key in range(7)]))
+    finally:
+        registry.register_all(before)
 
 
 PROGRAM = """
