@@ -124,7 +124,7 @@ class Pipeline:
         if retracted_by and isinstance(primitive, (graph.GroupByKeyAndWindow, graph.ParDo)):
             primitive = attrs.evolve(primitive, retracted=True)
         if isinstance(primitive, graph.GroupByKeyAndWindow):
-            retracted_by = _retracted_by_grouping(primitive.windowing, retracted_by, label)
+            retracted_by = _retracted_by_grouping(primitive.windowing, is_bounded, retracted_by, label)
         outputs: dict[str | None, PCollection[Any]] = {}
         for tag in tags:
             pcoll: PCollection[Any] = PCollection(
@@ -298,14 +298,14 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def _retracted_by_grouping(windowing: WindowingStrategy, retracted_by: str, label: str) -> str:
+def _retracted_by_grouping(windowing: WindowingStrategy, is_bounded: bool, retracted_by: str, label: str) -> str:
     """Who may retract a grouping's results: itself, or whoever retracts its input."""
     if retracted_by and windowing.accumulation_mode is not AccumulationMode.RETRACTING:
         raise UnsupportedError(
             f"{label}: {retracted_by} may retract its input, but it is in {windowing.accumulation_mode.name} mode, "
             "whose panes can't take anything back; use AccumulationMode.RETRACTING for its windows too"
         )
-    return label if windowing.panes_replace else retracted_by
+    return label if windowing.panes_replace(is_bounded) else retracted_by
 
 
 def _pcollections_in(value: Any) -> list[PCollection[Any]]:

@@ -22,7 +22,7 @@ class WindowingStrategy:
       trigger: when in processing time.
       accumulation_mode: how a window's results relate.
       timestamp_combiner: which timestamp a window's result gets.
-      allowed_lateness: microseconds that a window is kept after the watermark passed its end.
+      allowed_lateness: microseconds by which the watermark may be past a window's end before the window expires.
       emit_unchanged: whether, in RETRACTING mode, an on-time or closing pane that equals the
         one before it is retracted and repeated all the same.
     """
@@ -34,11 +34,15 @@ class WindowingStrategy:
     allowed_lateness: int = attrs.field(default=0, converter=int)
     emit_unchanged: bool = False
 
-    @property
-    def panes_replace(self) -> bool:
-        """Whether a result may replace, and so retract, an earlier one."""
+    def panes_replace(self, is_bounded: bool) -> bool:
+        """Return whether a result may replace, and so retract, an earlier one.
+
+        Of an input that does not end it may even without lateness: an element that comes while the watermark is at
+        the end of its window is late but kept.  Nothing comes after the end of the global window.
+        """
         once = isinstance(self.trigger, DefaultTrigger) and self.allowed_lateness == 0
-        return self.accumulation_mode is AccumulationMode.RETRACTING and not once
+        is_over = is_bounded or isinstance(self.window_fn, GlobalWindows)
+        return self.accumulation_mode is AccumulationMode.RETRACTING and not (once and is_over)
 
     @property
     def windowfn(self) -> WindowFn:

@@ -71,11 +71,14 @@ class Bundle:
 
 @attrs.frozen
 class Watermark:
-    """A source's watermark moves on by so many seconds; or to just before, where a window that ends then is over."""
+    """A source's watermark moves on by so many seconds, and so many microseconds more or less.
+
+    A window is complete at a second, but not a microsecond before it, and expires a microsecond after one.
+    """
 
     by: int
     source: int = 0
-    is_just_before: bool = False
+    micros: int = 0
 
 
 @attrs.frozen
@@ -92,7 +95,7 @@ def scripts(sources: int = 1, max_steps: int = 12, until: int = 40) -> st.Search
     """Elements in bundles of up to three, the watermark running ahead of some of them, and the clock."""
     source = st.integers(0, sources - 1)
     bundle = st.builds(Bundle, events(1, 3, until).map(tuple), source)
-    watermark = st.builds(Watermark, st.integers(1, 15), source, st.booleans())
+    watermark = st.builds(Watermark, st.integers(1, 15), source, st.sampled_from([0, -1, 1]))
     step = st.one_of(bundle, bundle, watermark, st.builds(Time, st.integers(1, 9)))
     # Long ones too, which would else be rare.
     return st.lists(step, max_size=max_steps) | st.lists(step, min_size=max_steps // 2, max_size=max_steps)
@@ -138,7 +141,7 @@ def watermarks(script: Sequence[Step], source: int = 0) -> list[int]:
     for step in script:
         if isinstance(step, Watermark) and step.source == source:
             now += step.by * 1_000_000
-            found.append(now - step.is_just_before)
+            found.append(now + step.micros)
         else:
             found.append(found[-1])
     return [*found, MAX_MICROS]
@@ -151,6 +154,7 @@ def on_time(script: Sequence[Step], sources: int = 1) -> list[Step]:
     for step in script:
         if isinstance(step, Watermark):
             at[step.source] += step.by
+            step = attrs.evolve(step, micros=min(step.micros, 0))
         elif isinstance(step, Bundle):
             step = attrs.evolve(step, events=tuple((k, v, at[step.source] + t) for k, v, t in step.events))
         changed.append(step)
@@ -244,8 +248,8 @@ class Windowing:
         return list(self.window_fn.assign(WindowFn.AssignContext(time)))
 
     def expiry(self, window: Any) -> int:
-        """When a window is forgotten, in microseconds of the watermark."""
-        return min(int(window.max_micros) + self.lateness * 1_000_000, MAX_MICROS)
+        """The least watermark, in microseconds, at which a window is forgotten."""
+        return min(int(window.max_micros) + 2 + self.lateness * 1_000_000, MAX_MICROS)
 
     def kept(self, script: Sequence[Step]) -> list[tuple[Event, Any]]:
         """The events of a script that aren't too late, once for each window; these must not merge."""

@@ -21,7 +21,7 @@ class AssignWindows(PTransform):
       trigger: when results are emitted; needs an accumulation mode, as in Beam.
       accumulation_mode: how a window's panes relate.
       timestamp_combiner: which timestamp a result gets; the end of the window unless said otherwise.
-      allowed_lateness: seconds that a window is kept after its end has passed.
+      allowed_lateness: seconds by which the watermark may be past a window's end before the window expires.
       emit_unchanged: whether, in RETRACTING mode, an on-time or closing pane that equals the
         one before it is retracted and repeated all the same.
 

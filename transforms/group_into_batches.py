@@ -119,7 +119,7 @@ class _Buffer(DoFn):
             window_end.clear()
             yield from self.flushed(key, values, count, buffering_end)
         elif waiting == 1:
-            window_end.set(window.max_timestamp())
+            window_end.set(window.end)
             # The runner's clock, which a test may move, is better than the machine's.
             if self.seconds and self.clock is time.time:
                 buffering_end.set_relative(self.seconds)

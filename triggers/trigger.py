@@ -22,7 +22,7 @@ class TriggerContext(Protocol):
 
     @property
     def end_of_window(self) -> int:
-        """The last microsecond that belongs to the window."""
+        """The end of the window: the watermark, in microseconds, at which nothing on time can come any more."""
 
     def percentile_watermark(self, percentile: float) -> int:
         """What that share of the input's elements is past, in microseconds of event time."""

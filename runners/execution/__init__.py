@@ -32,6 +32,7 @@ window_table.py        the windows that there are, of all keys
 joined_windows.py      what becomes of those that merge, and part
 due_windows.py         what becomes of those whose time has come
 panes.py               what a window emits, and what it takes back
+window_lifetime.py     when a window is complete, and when it expires
 window_times.py        when windows are looked at again, and how they hold the watermark
 window_state.py        what is kept of one key's window
 window_snapshots.py    the same as plain data: whole, or what has changed

@@ -1,6 +1,6 @@
 """Windows whose time has come: each fires if its trigger says so, and is closed if it has expired.
 
-A window expires when the watermark has passed its end by the allowed lateness.  What has
+A window expires when the watermark is past its end plus the allowed lateness.  What has
 not been emitted by then is: the closing pane, which is the last.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...sdk.bundle import Windows
+from ...windowing.timestamp import MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner
 from .fold import Fold
 from .panes import ON_TIME, RETRACTING, Panes
@@ -110,6 +111,7 @@ class DueWindows:
         changed, by_window = self._table.changed, self._table.by_window
         windows: Windows | None = None
         states: dict[Any, WindowState] = {}
+        last = MIN_MICROS
         for state in due:
             if state.panes or not state.has_new or state.was_on_time or state.held is not None:
                 left.append(state)
@@ -119,10 +121,10 @@ class DueWindows:
                 continue
             if state.windows is not windows:
                 windows = state.windows
-                states = by_window[windows[0]]
+                states, last = by_window[windows[0]], windows[0].max_micros
             accumulator = state.accumulator
             value = accumulator if extract is None else extract(accumulator)
-            out.add((state.key, value), state.end, windows, pane, 1)
+            out.add((state.key, value), last, windows, pane, 1)
             if changed is not None:
                 changed[state] = None
             state.cancel()
@@ -148,6 +150,6 @@ class DueWindows:
         self._times.schedule(state)
         if state.has_new and watermark >= state.end and not self._stamps:
             # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
-            self._times.hold(state, state.end)
+            self._times.hold(state, state.windows[0].max_micros)
         elif state.held is not None and watermark >= state.end:
             self._times.hold(state, state.stamp if state.has_new and self._stamps else None)

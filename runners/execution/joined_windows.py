@@ -6,12 +6,12 @@ Which windows these are is said in `merging.py`.
 from __future__ import annotations
 
 from ...windowing import BoundedWindow
-from ...windowing.timestamp import MAX_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner, combined
 from .fold import Fold
 from .panes import RETRACTING
 from .signed_inputs import SignedWindows
 from .trigger_decisions import Clocks, TriggerDecisions
+from .window_lifetime import end_of_window, expiry_of
 from .window_state import WindowState
 from .window_table import WindowTable
 
@@ -92,16 +92,16 @@ class JoinedWindows:
         # What is kept in order by windows is out of it while a part lies within the whole.
         self._merging.remove(state)
         for own, window in rest:
-            end = window.max_micros
+            end = end_of_window(window)
             part = WindowState(state.key, (window,), end, end, state.accumulator.taken(own), state.decision)
             part.panes, part.on_time_panes, part.has_new = state.panes, state.on_time_panes, True
-            self._place(part, [state], window, end, min(end + self._lateness, MAX_MICROS))
+            self._place(part, [state], window, end, expiry_of(end, self._lateness))
             self._merging.put(part)
             self._touched[part] = None
             parts.append(part)
         if first != state.windows[0]:
-            end = first.max_micros
-            self._place(state, [state], first, end, min(end + self._lateness, MAX_MICROS))
+            end = end_of_window(first)
+            self._place(state, [state], first, end, expiry_of(end, self._lateness))
         self._merging.put(state)
         return parts
 

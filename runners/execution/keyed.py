@@ -49,7 +49,7 @@ class KeyedRun:
         """Move the input watermark and the clock on; the output watermark."""
         kept = self._run.hold()
         if kept is not None:
-            watermark = min(watermark, kept - 1)
+            watermark = min(watermark, kept)
         executor = self._executor
         self._tick()
         if watermark >= MAX_MICROS and not self._has_script:
@@ -62,9 +62,7 @@ class KeyedRun:
             self._counters[DROPPED_LATE] += executor.dropped
             executor.dropped = 0
         held = executor.hold()
-        # A window is over when the watermark is at its last microsecond: so what is yet to come
-        # at a time holds the watermark just before it.
-        return watermark if held is None else min(watermark, held - 1)
+        return watermark if held is None else min(watermark, held)
 
     def _tick(self) -> None:
         self._executor.advance_processing_time(self._clock.now)

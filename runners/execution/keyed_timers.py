@@ -9,13 +9,14 @@ from ...triggers import PaneInfo
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, Timestamp
 from .timers import EVENT_TIME, Timer, Timers
+from .window_lifetime import end_of_window
 
 
 class TimerOwner(Protocol):
     """Whose timers they are: the executor."""
 
     timers: Timers
-    # By name of the timer, and by window, in microseconds.
+    # By name of the timer; and by window, the watermark at which it has expired, in microseconds.
     domains: dict[str, TimeDomain]
     expiries: dict[BoundedWindow, int]
     processing_time: int
@@ -52,14 +53,17 @@ class KeyedTimers:
         owner, window = self._owner, self._window
         domain, output = owner.domains[family], self._output
         if domain is EVENT_TIME:
-            expiry = owner.expiries[window]
-            if micros > expiry:
-                if self._now >= expiry:
+            # The last watermark at which the window is there.
+            last = owner.expiries[window] - 1
+            if micros > last:
+                if self._now >= last:
                     # The window is over: a timer that goes on setting itself has come to its end.
                     owner.timers.clear(window, self._key, family, tag)
                     return
-                micros = expiry
-            output = max(micros, output)
+                micros = last
+            # What is put out at the end of the window belongs to its last instant, and holds the watermark there.
+            at_end = micros == end_of_window(window)
+            output = max(window.max_micros if at_end else micros, output)
         if output_micros is not None:
             self._check(family, output_micros)
             output = output_micros

@@ -65,7 +65,7 @@ class Panes:
                 self._times.release(state)
                 return
         pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
-        timestamp = at_fire(self._combiner, state.windows[0], state.stamp) if self._stamps else state.end
+        timestamp = at_fire(self._combiner, state.windows[0], state.stamp)
         if self._mode is RETRACTING:
             is_new = self._emit_retracting(state, timestamp, pane)
         else:

@@ -6,7 +6,7 @@ depend on how the input is cut into bundles.  It is pure: it knows no clock but 
 
 Event-time timers fire in the order of their times, when the watermark has reached them; those that a window
 still has when it expires are fired by then.  A window expires when the watermark
-has reached its end plus the allowed lateness: then `on_window_expiration` is called for each
+is past its end plus the allowed lateness: then `on_window_expiration` is called for each
 of its keys, and its states and timers are gone.  Elements that come for it later are dropped, and
 counted.
 """
@@ -46,6 +46,7 @@ from .stage_names import iterable_type
 from .stage_operations import ParDoOperation
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 from .user_code import Attribution, attributed, reraise, shortened
+from .window_lifetime import end_of_window, expiry_of
 
 if TYPE_CHECKING:
     from .parked_state import ParkedState
@@ -71,7 +72,7 @@ class StatefulExecutor(StageExecutor):
       state, timers: what is kept of all keys; parked: state that isn't in memory, None if all is.
       state_names: of the cells that a key may have.
       domains: the time domains of timers, by name.
-      expiries: windows that have been seen and have not expired, and when they do.
+      expiries: windows that have been seen and have not expired, and the watermarks at which they do.
     """
 
     def __init__(
@@ -205,7 +206,7 @@ class StatefulExecutor(StageExecutor):
 
     def _open(self, window: BoundedWindow) -> bool:
         """Begin to look after a window; whether it hasn't expired."""
-        expiry = min(window.max_micros + self._lateness, MAX_MICROS)
+        expiry = expiry_of(end_of_window(window), self._lateness)
         if expiry <= self.watermark:
             return False
         self.expiries[window] = expiry

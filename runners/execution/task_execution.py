@@ -26,6 +26,7 @@ from .keyed import KeyedRun
 from .loops import LoopBetweenTasks, LoopInTask, earliest_of
 from .output import OutputRun
 from .side_input_views import SideInputViews
+from .window_lifetime import end_of_window
 
 
 class TaskExecution:
@@ -229,7 +230,7 @@ class TaskExecution:
             for side_input in stage.side_inputs:
                 windowing = side_input.windowing
                 own = windowing.window_fn.side_input_window(window)
-                if self._side_watermark(side_input.pcollection) >= own.max_micros:
+                if self._side_watermark(side_input.pcollection) >= end_of_window(own):
                     continue
                 # By the default trigger a window's contents are there when it is complete.
                 waits = isinstance(windowing.trigger, DefaultTrigger)
@@ -299,7 +300,7 @@ class TaskExecution:
 
     def _advance_stage(self, stage: Stage, watermark: int) -> int:
         kept = self._let_through(stage)
-        return watermark if kept is None else min(watermark, kept - 1)
+        return watermark if kept is None else min(watermark, kept)
 
     def _advanced(self, step: Keyed | Grouping) -> Callable[[int], int]:
         run = self.groupings[step.transform.label] if isinstance(step, Grouping) else self.keyed[step.transform.label]

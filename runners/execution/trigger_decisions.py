@@ -12,8 +12,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ...triggers import Trigger
-from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...windowing.timestamp import MIN_MICROS
 from .column_codec import encode_column
+from .window_lifetime import expiry_of
 
 # How many decisions are remembered between two moves of a clock.
 _REMEMBERED = 10_000
@@ -81,8 +82,8 @@ class TriggerDecisions:
     """A trigger's decisions.
 
     Args:
-      lateness: the grouping's allowed lateness, in microseconds: a window expires so long
-        after its end.
+      lateness: the grouping's allowed lateness, in microseconds: a window expires when
+        the watermark is past its end by more than that.
 
     Attributes:
       start: stands for the decision about a window that nothing has come to.
@@ -167,7 +168,7 @@ class TriggerDecisions:
             state, is_finished = trigger.on_fire(state, clocks)
         watermark, now = clocks.watermark, clocks.processing_time
         # At its end a window may have to hold the watermark downstream.
-        event_time = end if watermark < end else min(end + self._lateness, MAX_MICROS)
+        event_time = end if watermark < end else expiry_of(end, self._lateness)
         processing_time = None
         if not is_finished:
             own = trigger.next_event_time(state, clocks)

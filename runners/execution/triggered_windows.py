@@ -10,7 +10,7 @@ cuts its input into bundles, and let no data be lost silently:
   once for each bundle and window.
 - A pane is EARLY while the watermark is before the end of the window, then ON_TIME once,
   then LATE.
-- A window expires when the watermark has passed its end by the allowed lateness.  What has
+- A window expires when the watermark is past its end plus the allowed lateness.  What has
   not been emitted by then is: the closing pane, which is the last.
 - An element of a window that has expired is late beyond rescue: dropped, counted, and given
   to whoever asked for late data.
@@ -24,7 +24,7 @@ from ...sdk.bundle import Bundle, Windows, expanded
 from ...sdk.coders.coded_key import check_keys
 from ...triggers import PaneInfo
 from ...windowing import BoundedWindow
-from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...windowing.timestamp import MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from .due_windows import DueWindows
 from .fold import Fold
@@ -33,6 +33,7 @@ from .key_check import not_a_pair, pair_type, unhashable
 from .merged_accumulators import merging_two
 from .panes import DISCARDING, LATE, Panes
 from .trigger_decisions import Clocks, Decision, TriggerDecisions
+from .window_lifetime import end_of_window, expiry_of
 from .window_state import Rows, WindowState
 from .window_table import WindowTable
 from .window_times import WindowTimes
@@ -122,8 +123,8 @@ class TriggeredWindows:
             for window in windows:
                 if merging is None and windows is not near:
                     near = windows if len(windows) == 1 else None
-                    end = window.max_micros
-                    expiry = min(end + lateness, MAX_MICROS)
+                    end = end_of_window(window)
+                    expiry = expiry_of(end, lateness)
                     states = by_window.setdefault(window, {}) if expiry > watermark else _NONE
                 try:
                     state = states.get(key)
@@ -176,8 +177,8 @@ class TriggeredWindows:
         for (key, (accumulator, count)), stamp, windows in zip(bundle.values, *columns, strict=True):
             if windows is not near:
                 near = windows
-                end = windows[0].max_micros
-                expiry = min(end + lateness, MAX_MICROS)
+                end = end_of_window(windows[0])
+                expiry = expiry_of(end, lateness)
                 states = by_window.setdefault(windows[0], {}) if expiry > watermark else _NONE
             state = states.get(key)
             if state is None:
@@ -203,8 +204,8 @@ class TriggeredWindows:
         """The state of the window that an element's becomes a part of; None if that has expired."""
         assert self._merging is not None
         sources, window = self._merging.merge(key, window)
-        end = window.max_micros
-        expiry = min(end + self._lateness, MAX_MICROS)
+        end = end_of_window(window)
+        expiry = expiry_of(end, self._lateness)
         if expiry <= self._clocks.watermark:
             return None
         if sources:

@@ -27,6 +27,7 @@ from .fold import Fold
 from .garbage import rarely_collected
 from .merged_accumulators import merging_into
 from .user_code import Attribution, attributed, reraise
+from .window_lifetime import end_of_window
 
 # A key's window, what has been folded for it, and the microseconds that the timestamp
 # combiner keeps (None at the end of the window).
@@ -122,7 +123,7 @@ class WindowOperator:
 
     def _fire(self) -> Iterator[Bundle]:
         by_window = self.cells.by_window
-        due = [w for w in by_window if w.max_micros <= self.watermark]
+        due = [w for w in by_window if end_of_window(w) <= self.watermark]
         due.sort(key=_end)
         for window in due:
             yield from self._results(by_window.pop(window))
@@ -156,10 +157,10 @@ class WindowOperator:
             kept = []
             for found in merge(pending.pop(key, []), held.pop(key, [])):
                 window, accumulator, stamp = found
-                last = window.max_micros
-                if last > watermark and not everything:
+                if not everything and end_of_window(window) > watermark:
                     kept.append(found)
                     continue
+                last = window.max_micros
                 values.append((key, extracted(accumulator)))
                 timestamps.append(last if stamp is None else stamp)
                 windows.append((window,))

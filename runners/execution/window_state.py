@@ -18,8 +18,8 @@ class WindowState:
     """One key's window.
 
     Attributes:
-      windows: the window, as the windows of an element; end: its last microsecond.
-      expiry: when it is forgotten.
+      windows: the window, as the windows of an element.
+      end, expiry: the watermarks at which it is complete, and at which it is forgotten.
       accumulator: what has been folded: since the last pane when discarding, else from the start.
       has_new: whether anything has come since the last pane.
       stamp: what the timestamp combiner keeps; None at the end of the window.

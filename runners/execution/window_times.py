@@ -71,9 +71,7 @@ class WindowTimes:
     def output_watermark(self) -> int:
         """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
         held = self._with_parked(self._holds.least(), HELD)
-        # A window is over when the watermark is at its last microsecond: so what is yet to come
-        # at a time holds the watermark just before it.
-        watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held - 1)
+        watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held)
         self.watermark = max(watermark, self.watermark)
         return self.watermark
 
@@ -85,9 +83,9 @@ class WindowTimes:
         """
         if self._retracts and self._clocks.watermark < state.end and (state.pane or state.replaced):
             standing = min(pane[1] for pane in state.standing)
-            if standing < state.end:
+            if standing < state.windows[0].max_micros:
                 time = standing if time is None else min(time, standing)
-        if time is not None and time <= self.watermark:
+        if time is not None and time < self.watermark:
             time = None
         if time == state.held:
             return

@@ -54,8 +54,9 @@ class RuntimeTimer(BaseTimer):
           timestamp: seconds or a Timestamp, of event time or of processing time, as its spec says.
           dynamic_timer_tag: timers with different tags are independent of each other.
           output_timestamp: the event time of what it will put out, which holds the watermark back
-            until it has fired.  Left out it is the time at which it fires, or for processing time
-            that of the element which the method was called for.  Raises `ValueError` if it is
+            until it has fired.  Left out it is the time at which it fires, for a timer at the window's
+            end the window's last instant, or for processing time that of the element which the
+            method was called for.  Raises `ValueError` if it is
             before that element's, or after the end of the window.
         """
         self._setter.set_timer(

@@ -8,7 +8,7 @@
 ...     def process(self, element, buffer=beam.DoFn.StateParam(BUFFER), window=beam.DoFn.WindowParam,
 ...                 end=beam.DoFn.TimerParam(END)):
 ...         buffer.add(element[1])
-...         end.set(window.max_timestamp())
+...         end.set(window.end)
 ...     @on_timer(END)
 ...     def at_end(self, key=beam.DoFn.KeyParam, buffer=beam.DoFn.StateParam(BUFFER)):
 ...         yield key, list(buffer.read())
@@ -91,7 +91,7 @@ def on_timer(timer_spec: TimerSpec) -> Callable[[M], M]:
 def on_window_expiration(method: M) -> M:
     """Marks the method of a DoFn that is called for each key when its window expires.
 
-    The window expires when the watermark has reached its end plus the allowed lateness.  After
+    The window expires when the watermark is past its end plus the allowed lateness.  After
     the call, which is the last one for this key and window, the states are gone.  What it puts out has
     the timestamp of the window's end, which holds the watermark back until then.
     """

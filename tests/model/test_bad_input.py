@@ -36,6 +36,7 @@ from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, Repe
 from penstock.windowing import (
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
+    Duration,
     FixedWindows,
     IntervalWindow,
     NonMergingWindowFn,
@@ -122,7 +123,7 @@ def test_the_ends_of_time_are_within_the_range(pipeline: Any) -> None:
 # --- An element behind the watermark
 
 
-def late(window_fn: Any, *, lateness: float = 0) -> tuple[Recording, Recording, int]:
+def late(window_fn: Any, *, lateness: Any = 0) -> tuple[Recording, Recording, int]:
     """What becomes of an element at 5 when the watermark is at 100; what is put out as late; how many are dropped."""
     stream = TestStream().advance_watermark_to(100).add_elements([at(5)]).advance_watermark_to_infinity()
     p = TestPipeline()
@@ -158,14 +159,14 @@ def test_an_element_whose_window_has_expired_is_dropped_counted_and_put_out(wind
 
 
 def test_an_element_is_kept_as_long_as_lateness_allows() -> None:
-    """The watermark being at 100, that of [0, 10) has to be more than 90 seconds; it is on time then, for the first."""
-    assert [] == late(FixedWindows(10), lateness=90)[0].shown()
-    assert ["+('k', 1) [0, 10) ON_TIME 0/0 first"] == late(FixedWindows(10), lateness=91)[0].shown()
+    """The watermark being at 100, that of [0, 10) has to be 90 seconds; it is on time then, for the first."""
+    assert [] == late(FixedWindows(10), lateness=Duration(micros=89_999_999))[0].shown()
+    assert ["+('k', 1) [0, 10) ON_TIME 0/0 first"] == late(FixedWindows(10), lateness=90)[0].shown()
 
 
 def test_each_window_of_an_element_expires_for_itself() -> None:
     """Of five sliding windows two are still open."""
-    stream = TestStream().advance_watermark_to(130).add_elements([at(100)]).advance_watermark_to_infinity()
+    stream = TestStream().advance_watermark_to(131).add_elements([at(100)]).advance_watermark_to_infinity()
     p = TestPipeline()
     outputs = p | stream | beam.WindowInto(SlidingWindows(50, 10)) | "sum" >> beam.CombinePerKey(sum).with_late_data()
     sums, dropped = record(outputs[None]), record(outputs["late"], "late")

@@ -41,7 +41,7 @@ def happened(*pairs: tuple[int, int]) -> list[TimestampedValue]:
 
 
 def arrivals() -> TestStream:
-    """Early for [0, 10), then as many on time, late, and too few to fire when the window closes at 30."""
+    """Early for [0, 10), then as many on time, late, and too few to fire when the window expires."""
     return (
         TestStream()
         .add_elements(happened((1, 1), (2, 4)))
@@ -50,7 +50,7 @@ def arrivals() -> TestStream:
         .add_elements(happened((8, 8)))
         .add_elements(happened((16, 9)))
         .add_elements(happened((32, 3)))
-        .advance_watermark_to(35)
+        .advance_watermark_to(36)
     )
 
 
@@ -104,7 +104,7 @@ FIXED = {
     ],
 }
 
-# 1, 2 and 32 are in [-5, 5), all of them in [0, 10), and 4, 8 and 16 in [5, 15), which is on time and closes at once.
+# 1, 2 and 32 are in [-5, 5), all of them in [0, 10), and 4, 8 and 16 in [5, 15), which is complete and expires at once.
 SLIDING = {
     DISCARDING: [
         "+3 [0, 10) EARLY 0/-1 first",

@@ -34,7 +34,7 @@ LATENESS = st.sampled_from([0, 4, 30])
 BOUNDED = windowings(mode=MODES, lateness=LATENESS)
 
 # The watermark is where the window that ends after ten seconds expires, to the microsecond, with a lateness of four.
-JUST_TOO_LATE: list[Step] = [Watermark(14, is_just_before=True), Bundle((("a", 1, 5),))]
+JUST_TOO_LATE: list[Step] = [Watermark(14, micros=1), Bundle((("a", 1, 5),))]
 
 
 def changes_by_step(run: Any, script: Sequence[Step], windowing: Windowing) -> list[tuple[int, Change]]:
@@ -98,7 +98,7 @@ def test_panes_are_early_until_the_end_of_the_window_then_on_time_once_then_late
     for step, change in changes_by_step(run, script, windowing):
         if change.sign > 0:
             key, window = change.value[0], change.windows[0]
-            is_early = at[step + 1] < window.max_micros
+            is_early = at[step + 1] <= window.max_micros
             assert is_early == (change.pane.timing is PaneInfoTiming.EARLY)
             found.setdefault((key, window), []).append(change.pane)
     if windowing.window_fn.is_merging:

@@ -148,8 +148,9 @@ class Model:
         self.count = 0
         self.fired: list[Any] = []
 
-    def expiry(self, window: Any) -> int:
-        return min(int(window.max_micros) + self.lateness * SECOND, MAX_MICROS)
+    def last(self, window: Any) -> int:
+        """The last watermark at which a window is there."""
+        return min(int(window.max_micros) + 1 + self.lateness * SECOND, MAX_MICROS - 1)
 
     def play(self, moves: Sequence[Move]) -> list[Any]:
         for kind, what in [*moves, ("end", None)]:
@@ -168,7 +169,7 @@ class Model:
 
     def element(self, commands: Sequence[Command], second: int) -> None:
         (window,) = self.window_fn.assign(WindowFn.AssignContext(second))
-        if self.expiry(window) <= self.now[EVENT]:
+        if self.last(window) < self.now[EVENT]:
             return
         self.open.add(window)
         micros = second * SECOND
@@ -180,13 +181,13 @@ class Model:
         self.fire_due()
 
     def set(self, window: Any, family: str, tag: str, fire: int, now: int, output: int) -> None:
-        name, expiry = (window, family, tag), self.expiry(window)
+        name, last = (window, family, tag), self.last(window)
         if family == EVENT:
-            if fire > expiry and now >= expiry:
+            if fire > last and now >= last:
                 self.alarms.pop(name, None)
                 return
-            fire = min(fire, expiry)
-            output = max(fire, output)
+            fire = min(fire, last)
+            output = max(window.max_micros if fire == window.max_micros + 1 else fire, output)
         before = self.alarms.get(name)
         # One that is set to what it is set to stays where it is.
         if before is None or (before.fire, before.output) != (fire, output):
@@ -201,7 +202,7 @@ class Model:
                 for (window, family, tag), alarm in self.alarms.items()
                 if alarm.fire <= self.now[family]
             ]
-            due += [(False, self.expiry(w), 1, 0, w) for w in self.open if self.expiry(w) <= self.now[EVENT]]
+            due += [(False, self.last(w), 1, 0, w) for w in self.open if self.last(w) < self.now[EVENT]]
             if not due:
                 return
             _, _, is_expiry, _, which = min(due, key=lambda d: d[:4])

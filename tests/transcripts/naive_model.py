@@ -450,8 +450,8 @@ class Window:
 
     @property
     def end(self) -> int:
-        """Its last instant."""
-        return GLOBAL_END if self.interval is None else self.interval[1] - 1
+        """The first instant after it; no watermark short of it completes the window."""
+        return GLOBAL_END + 1 if self.interval is None else self.interval[1]
 
 
 class NaiveModel:
@@ -538,7 +538,7 @@ class NaiveModel:
         if len(joined) == 1 and joined[0].interval == interval:
             return joined[0]
         new = Window(key, interval, tree(self.transcript.trigger, self.world))
-        if self.expiry(new) <= self.world.watermark:
+        if self.has_expired(new):
             return None
         if joined:
             new.elements = [pair for window in joined for pair in window.elements]
@@ -551,9 +551,10 @@ class NaiveModel:
         self.windows = [window for window in self.windows if window not in joined] + [new]
         return new
 
-    def expiry(self, window: Window) -> int:
-        """When it is forgotten."""
-        return min(window.end + self.transcript.lateness, MAX_MICROS)
+    def has_expired(self, window: Window) -> bool:
+        """Whether it is to be forgotten."""
+        watermark = self.world.watermark
+        return watermark > window.end + self.transcript.lateness or watermark == MAX_MICROS
 
     # Panes
 
@@ -565,7 +566,7 @@ class NaiveModel:
 
     def look(self, window: Window) -> None:
         """Fire or close a window, if it is time."""
-        is_over = self.world.watermark >= self.expiry(window)
+        is_over = self.has_expired(window)
         if not window.trigger.done and window.trigger.is_due(window.end):
             self.emit(window, is_over)
             window.trigger.fire(window.end)
@@ -616,7 +617,7 @@ class NaiveModel:
         """The timestamp of a pane."""
         times = [time for _, time in pairs]
         if not times or self.transcript.timestamp is TimestampCombiner.OUTPUT_AT_EOW:
-            return window.end
+            return window.end - 1
         return min(times) if self.transcript.timestamp is TimestampCombiner.OUTPUT_AT_EARLIEST else max(times)
 
     def taken(self) -> list[Pane]:

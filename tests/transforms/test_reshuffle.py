@@ -91,7 +91,7 @@ def test_of_an_input_that_does_not_end_elements_are_let_through_as_they_come() -
         stream = (
             TestStream()
             .add_elements([TimestampedValue("a", 1), TimestampedValue("b", 2)])
-            .advance_watermark_to(10)
+            .advance_watermark_to(11)
             .add_elements([TimestampedValue("c", 3), TimestampedValue("d", 12)])
             .advance_watermark_to(100)
             .add_elements([TimestampedValue("e", 105)])

@@ -17,7 +17,7 @@ from penstock.triggers import (
 )
 
 MINUTE = 60_000_000
-END, EXPIRY = MINUTE - 1, 2 * MINUTE - 1
+END, EXPIRY = MINUTE, 2 * MINUTE + 1
 
 
 def decisions(trigger: Trigger) -> tuple[TriggerDecisions, Clocks]:

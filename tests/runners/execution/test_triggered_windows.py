@@ -96,11 +96,10 @@ def test_it_says_when_the_clock_makes_something_due() -> None:
 # The output watermark
 
 
-def test_what_is_not_emitted_yet_holds_the_watermark_just_before_its_timestamp() -> None:
+def test_what_is_not_emitted_yet_holds_the_watermark_at_its_timestamp() -> None:
     """Where results have the times of elements; at the end of a window nothing has to be held."""
-    before_three = 3 * SECOND - 1
     for combiner, held in (
-        (TimestampCombiner.OUTPUT_AT_EARLIEST, before_three),
+        (TimestampCombiner.OUTPUT_AT_EARLIEST, 3 * SECOND),
         (TimestampCombiner.OUTPUT_AT_EOW, 8 * SECOND),
     ):
         windows = Windows(FixedWindows(10), timestamp_combiner=combiner)
@@ -126,17 +125,17 @@ def test_the_output_watermark_never_goes_back() -> None:
     assert (50 * SECOND, 50 * SECOND) == (before, windows.output_watermark())
 
 
-def test_a_pane_that_waits_past_the_end_of_its_window_holds_the_watermark_just_before() -> None:
-    """So that it isn't late for a grouping downstream, whose window is over at that very microsecond."""
+def test_a_pane_that_waits_past_the_end_of_its_window_holds_the_watermark_at_the_last_instant() -> None:
+    """So that it isn't late for a grouping downstream, whose window is complete a microsecond later."""
     windows = Windows(FixedWindows(10), trigger=Repeatedly(AfterCount(2)), allowed_lateness=100)
     windows.come((("k", 1), 5))
     windows.at(50)
-    assert 10 * SECOND - 2 == windows.output_watermark()
+    assert 10 * SECOND - 1 == windows.output_watermark()
     assert [(1, ("k", 3))] == windows.come((("k", 2), 6))
     assert 50 * SECOND == windows.output_watermark()
 
 
-def test_a_session_that_grows_after_an_early_pane_holds_the_watermark_before_that_pane() -> None:
+def test_a_session_that_grows_after_an_early_pane_holds_the_watermark_at_that_pane() -> None:
     """Until its own end the pane may be taken back, and that must not be late downstream."""
     windows = Windows(Sessions(4), trigger=Repeatedly(AfterCount(3)), accumulation_mode=RETRACTING)
     assert [(1, ("k", 3))] == windows.come((("k", 1), 0), (("k", 1), 1), (("k", 1), 2))
@@ -144,7 +143,7 @@ def test_a_session_that_grows_after_an_early_pane_holds_the_watermark_before_tha
     windows.at(5)
     windows.come((("k", 1), 8))
     windows.at(8)
-    assert 6 * SECOND - 2 == windows.output_watermark()
+    assert 6 * SECOND - 1 == windows.output_watermark()
     assert [(-1, ("k", 3)), (1, ("k", 6))] == windows.come((("k", 1), 11))
     windows.at(15)
     assert 15 * SECOND == windows.output_watermark()
@@ -152,7 +151,7 @@ def test_a_session_that_grows_after_an_early_pane_holds_the_watermark_before_tha
 
 def test_an_early_pane_at_the_time_of_an_element_holds_the_watermark_while_it_may_be_taken_back() -> None:
     """Only where panes are taken back at all."""
-    for mode, held in ((RETRACTING, 3 * SECOND - 1), (ACCUMULATING, 8 * SECOND)):
+    for mode, held in ((RETRACTING, 3 * SECOND), (ACCUMULATING, 8 * SECOND)):
         at = TimestampCombiner.OUTPUT_AT_EARLIEST
         windows = Windows(FixedWindows(10), trigger=EACH, accumulation_mode=mode, timestamp_combiner=at)
         windows.come((("k", 1), 3))
@@ -166,10 +165,10 @@ def test_an_early_pane_at_the_time_of_an_element_holds_the_watermark_while_it_ma
 
 
 def test_late_elements_are_counted_and_kept_if_anybody_asks() -> None:
-    """With their own times, in the window that is over."""
+    """With their own times, in the window that has expired."""
     for keep in (False, True):
         windows = Windows(FixedWindows(10), keep_late=keep)
-        windows.at(10)
+        windows.at(11)
         assert [] == windows.come((("k", 1), 5), (("k", 2), 15))
         late = windows.taken_late()
         assert 1 == windows.dropped
@@ -192,7 +191,7 @@ def test_a_late_retraction_is_dropped_with_its_sign() -> None:
     """It has nothing to take back any more."""
     windows = Windows(FixedWindows(10), retracted=True, keep_late=True, accumulation_mode=RETRACTING)
     windows.come((("k", 1), 5))
-    assert [(1, ("k", 1))] == windows.at(10)
+    assert [(1, ("k", 1))] == windows.at(11)
     assert [] == windows.come((("k", 1), 5), sign=-1)
     late = windows.taken_late()
     assert late is not None

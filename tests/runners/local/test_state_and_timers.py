@@ -257,8 +257,10 @@ class CountUntilTheEnd(beam.DoFn):
 
 def test_elements_that_are_late_count_and_those_that_are_too_late_are_counted_as_dropped() -> None:
     """The last call comes when the allowed lateness is over."""
-    stream = TestStream().add_elements([at(("a", 1), 5)]).advance_watermark_to(12).add_elements([at(("a", 2), 6)])
-    stream = stream.advance_watermark_to(15).add_elements([at(("a", 3), 7), at(("b", 4), 8), at(("a", 5), 13)])
+    stream = TestStream().add_elements([at(("a", 1), 5)]).advance_watermark_to(15).add_elements([at(("a", 2), 6)])
+    stream = stream.advance_watermark_to(Timestamp(micros=15_000_001)).add_elements(
+        [at(("a", 3), 7), at(("b", 4), 8), at(("a", 5), 13)]
+    )
     sink = CollectingSink()
     with TestPipeline() as p:
         windowed = p | stream.advance_watermark_to_infinity() | beam.WindowInto(FixedWindows(10), allowed_lateness=5)

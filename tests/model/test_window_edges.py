@@ -1,0 +1,166 @@
+"""To the microsecond: when a window is complete, when it expires, and what waits for it; on every runner of streams.
+
+A watermark of t promises that no element before t is to come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recording import record
+
+import penstock as beam
+from penstock.sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimerSpec, on_timer, on_window_expiration
+from penstock.testing import TestPipeline, TestStream
+from penstock.windowing import FixedWindows, Timestamp, TimestampedValue
+
+TENS = FixedWindows(10)
+
+
+def at(value: Any, seconds: float) -> TimestampedValue:
+    return TimestampedValue(value, seconds)
+
+
+def the_edges() -> TestStream:
+    """One element in time to the microsecond, one at the end of the window, one when it expires, and one after that."""
+    return (
+        TestStream()
+        .advance_watermark_to(9.999999)
+        .add_elements([at(("k", 1), 9.999999)])
+        .advance_watermark_to(10)
+        .add_elements([at(("k", 2), 9)])
+        .advance_watermark_to(15)
+        .add_elements([at(("k", 4), 9)])
+        .advance_watermark_to(15.000001)
+        .add_elements([at(("k", 8), 9)])
+        .advance_watermark_to_infinity()
+    )
+
+
+def test_a_window_is_complete_at_its_end_and_kept_until_the_lateness_is_over(streaming_runner: Any) -> None:
+    """An element at 9.999999 is on time at watermark 9.999999; one at 9 is late at 10 and 15, and dropped after 15."""
+    with TestPipeline(streaming_runner) as p:
+        outputs = p | the_edges() | beam.WindowInto(TENS, allowed_lateness=5) | beam.CombinePerKey(sum).with_late_data()
+        sums, dropped = record(outputs[None]), record(outputs["late"], "late")
+    assert [
+        "+('k', 1) [0, 10) ON_TIME 0/0 first",
+        "+('k', 2) [0, 10) LATE 1/1",
+        "+('k', 4) [0, 10) LATE 2/2",
+    ] == sums.shown()
+    assert [("k", 8)] == [change.value for change in dropped.changes]
+
+
+class CountUntilTheEnd(beam.DoFn):
+    """A key's number of elements, when its window expires."""
+
+    COUNT = CombiningValueStateSpec("count", sum)
+
+    def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> None:
+        count.add(1)
+
+    @on_window_expiration
+    def at_last(self, key: Any = beam.DoFn.KeyParam, count: Any = beam.DoFn.StateParam(COUNT)) -> Any:
+        yield key, count.read()
+
+
+def test_state_is_kept_until_the_watermark_is_past_the_end_and_the_lateness(streaming_runner: Any) -> None:
+    """The last call of the window counts what a grouping would have kept."""
+    with TestPipeline(streaming_runner) as p:
+        windowed = p | the_edges() | beam.WindowInto(TENS, allowed_lateness=5)
+        changes = record(windowed | beam.ParDo(CountUntilTheEnd()))
+    assert [("k", 3)] == [change.value for change in changes.changes]
+
+
+class Collect(beam.DoFn):
+    """The values of a key, put out by a timer at the end of the window."""
+
+    VALUES = BagStateSpec("values")
+    END = TimerSpec("end", beam.TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: Any,
+        window: Any = beam.DoFn.WindowParam,
+        values: Any = beam.DoFn.StateParam(VALUES),
+        end: Any = beam.DoFn.TimerParam(END),
+    ) -> None:
+        values.add(element[1])
+        end.set(window.end)
+
+    @on_timer(END)
+    def at_end(self, key: Any = beam.DoFn.KeyParam, values: Any = beam.DoFn.StateParam(VALUES)) -> Any:
+        yield key, sum(values.read())
+
+
+def up_to_the_end() -> TestStream:
+    """The window gets its last element when the watermark is at its last instant."""
+    return (
+        TestStream()
+        .add_elements([at(("k", 1), 2)])
+        .advance_watermark_to(9.999999)
+        .add_elements([at(("k", 2), 9.999999)])
+        .advance_watermark_to(10)
+        .advance_watermark_to(100)
+    )
+
+
+def test_what_a_timer_at_the_end_of_a_window_puts_out_is_on_time_downstream(streaming_runner: Any) -> None:
+    """It has the window's last instant, and holds the watermark there."""
+    with TestPipeline(streaming_runner) as p:
+        collected = p | up_to_the_end() | beam.WindowInto(TENS) | beam.ParDo(Collect())
+        changes = record(collected | beam.CombinePerKey(sum))
+    assert ["+('k', 3) [0, 10) ON_TIME 0/0 first"] == changes.shown()
+
+
+def test_a_batch_is_put_out_at_the_end_of_its_window(streaming_runner: Any) -> None:
+    """Not a microsecond before, where one more value may come."""
+    with TestPipeline(streaming_runner) as p:
+        batches = p | up_to_the_end() | beam.WindowInto(TENS) | beam.GroupIntoBatches(9)
+        changes = record(batches | beam.MapTuple(lambda key, values: (key, sorted(values))))
+    assert [(("k", [1, 2]), 9_999_999)] == [(change.value, change.micros) for change in changes.changes]
+
+
+def test_a_side_input_is_complete_at_the_end_of_its_window(streaming_runner: Any) -> None:
+    """What asks for it waits until then, and holds the watermark no longer."""
+    stream = (
+        TestStream(output_tags=["main", "side"])
+        .add_elements([at(1, 2)], tag="side")
+        .advance_watermark_to(9.999999, tag="side")
+        .add_elements([at(0, 5)], tag="main")
+        .advance_watermark_to(100, tag="main")
+        .add_elements([at(2, 9.999999)], tag="side")
+        .advance_watermark_to(10, tag="side")
+        .advance_watermark_to(100, tag="side")
+    )
+    with TestPipeline(streaming_runner) as p:
+        outputs = p | stream
+        main, side = (outputs[tag] | f"tens of {tag}" >> beam.WindowInto(TENS) for tag in ("main", "side"))
+        seen = main | beam.Map(lambda x, others: sorted(others), beam.pvalue.AsList(side))
+        changes = record(seen | beam.WithKeys("k") | beam.GroupByKey())
+    assert ["+('k', [[1, 2]]) [0, 10) ON_TIME 0/0 first last"] == changes.shown()
+
+
+def test_a_user_trigger_sees_the_end_of_the_window_as_a_watermark() -> None:
+    """`end_of_window` is what the watermark has to reach."""
+    seen = []
+
+    class Looking(beam.trigger.AfterCount):
+        def should_fire(self, state: Any, context: Any) -> bool:
+            seen.append((context.watermark >= context.end_of_window, Timestamp(micros=context.end_of_window)))
+            return super().should_fire(state, context)
+
+    trigger = beam.trigger.Repeatedly(Looking(1))
+    windows = beam.WindowInto(TENS, trigger=trigger, accumulation_mode=beam.trigger.AccumulationMode.DISCARDING)
+    with TestPipeline() as p:
+        stream = TestStream().advance_watermark_to(9.999999).add_elements([at(("k", 1), 5)]).advance_watermark_to(10)
+        p | stream | windows | beam.CombinePerKey(sum)
+    assert {(False, Timestamp(10)), (True, Timestamp(10))} == set(seen)
+
+
+def test_a_late_element_at_the_end_of_a_window_may_retract_its_result() -> None:
+    """So a sink that only appends is refused; of an input that ends there is one result."""
+    windows = beam.WindowInto(TENS, accumulation_mode=beam.trigger.AccumulationMode.RETRACTING)
+    p = TestPipeline()
+    stream = p | up_to_the_end() | "tens" >> windows | "sums" >> beam.CombinePerKey(sum)
+    batch = p | beam.Create([("k", 1)]) | "tens of a batch" >> windows | "sums of a batch" >> beam.CombinePerKey(sum)
+    assert ("sums", "") == (stream.retracted_by.split("/")[0], batch.retracted_by)
