@@ -66,6 +66,14 @@ class Disk(ABC):
         """
         raise UnsupportedError(f"{path}: files can't be appended to there; give a directory of a local disk")
 
+    def write_soon(self, path: str, place: int, content: bytes) -> None:
+        """Write over what a file has from an offset on, as `write_at`, without waiting for the disk.
+
+        When this returns, other processes read what was written, and it survives the death of this one.  After a power
+        failure the bytes may be those from before.  Each aligned 64 of them are all new, or all old.
+        """
+        raise UnsupportedError(f"{path}: files can't be appended to there; give a directory of a local disk")
+
     @abstractmethod
     def open(self, path: str) -> BinaryIO:
         """A file to read bytes from, in order; `FileNotFoundError` if it isn't there."""
@@ -127,11 +135,15 @@ class LocalDisk(Disk):
     def write_at(self, path: str, place: int, content: bytes) -> None:
         descriptor = os.open(_local(path), os.O_WRONLY)
         try:
-            rest = memoryview(content)
-            while rest:
-                written = os.pwrite(descriptor, rest, place)
-                rest, place = rest[written:], place + written
+            _write_at(descriptor, place, content)
             _sync_data(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def write_soon(self, path: str, place: int, content: bytes) -> None:
+        descriptor = os.open(_local(path), os.O_WRONLY)
+        try:
+            _write_at(descriptor, place, content)
         finally:
             os.close(descriptor)
 
@@ -250,6 +262,13 @@ def disk_of(path: AnyPath) -> Disk:
 
 def _local(path: str) -> str:
     return path.removeprefix("file://")
+
+
+def _write_at(descriptor: int, place: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        written = os.pwrite(descriptor, rest, place)
+        rest, place = rest[written:], place + written
 
 
 def _unlink(path: str) -> bool:

@@ -3,6 +3,9 @@
 A production is one record: all of it is there after a crash, or nothing.  A record that a crash
 has torn can only be the last one, and is cut off; anything else that isn't as it was written is an error.
 
+**A list of the logs** says how long each is, and its checksum (`log_listing`).  It stands elsewhere: a log that has
+lost its last records, or its file, or its directory, is an error as well.
+
 **The file is longer than the log**: behind the last record are zeros, which the next ones are written over.  Where a
 file keeps its length, a sync has only its bytes to write, and nothing of the file system's own: half the time.
 
@@ -44,9 +47,14 @@ from zlib import crc32
 from ...sdk.errors import CorruptSnapshotError, SnapshotError, StaleWriterError
 from .disk import UNFINISHED, Disk
 from .generations import claim, newest_claim
+from .log_listing import Listed, ListedLog
 from .manifest import Generation
 
-MAGIC = b"PENSTOCKLOG\x02"
+MAGIC = b"PENSTOCKLOG\x03"
+
+# Behind that, how often its owner has begun the file, and the checksum of both.
+_BEGUN = struct.Struct(">QI")
+HEAD = len(MAGIC) + _BEGUN.size
 
 # Length, number, and the checksum of these two; then the record, and its own.
 _HEADER = struct.Struct(">QQ")
@@ -65,6 +73,7 @@ class ProductionLog:
     Args:
       directory: is made if it isn't there.
       ahead: by how many bytes a file is longer than the log when it begins, and when it grows.
+      listed: where the length of the log is noted; None for a log that no list is kept of.
 
     Attributes:
       generation: this owner's token; None until it has taken over.
@@ -73,7 +82,7 @@ class ProductionLog:
       is_broken: whether an append has failed: nothing can be appended until the log begins anew.
     """
 
-    def __init__(self, disk: Disk, directory: str, ahead: int = AHEAD) -> None:
+    def __init__(self, disk: Disk, directory: str, ahead: int = AHEAD, listed: ListedLog | None = None) -> None:
         self.directory = directory
         self.generation: Generation | None = None
         self.length = 0
@@ -81,6 +90,9 @@ class ProductionLog:
         self._disk = disk
         self._ahead = ahead
         self._size = 0
+        self._listed = listed
+        self._begun = 0
+        self._crc = 0
         self.is_broken = False
 
     @property
@@ -108,26 +120,46 @@ class ProductionLog:
             raise SnapshotError(f"{self.directory}: the log can't be read: {error}") from error
 
     def read(self) -> list[bytes]:
-        """What the newest owner has written, the oldest first; `OSError` where the disk fails."""
+        """Return what the newest owner has written, the oldest first.
+
+        Raises `OSError` where the disk fails, and `CorruptSnapshotError` if it isn't as it was written, or if some of
+        it is gone.
+        """
+        # First the list: whoever is still writing goes on, and the list must not be ahead of what is read.
+        listed = None if self._listed is None else self._listed.entry()
         names = self._disk.list(self.directory)
         newest = max((name for name in names if _FILE.fullmatch(name)), default=None)
+        if listed is not None and (newest is None or newest < f"productions-{listed.generation}"):
+            raise CorruptSnapshotError(
+                f"{self.directory}/productions-{listed.generation}",
+                "no such file" + (f", but {newest}" if newest else ""),
+                _expected(listed),
+            )
         if newest is None:
             return []
         path = f"{self.directory}/{newest}"
-        return read_records(path, self._disk.read(path))
+        content = self._disk.read(path)
+        if listed is not None and newest == f"productions-{listed.generation}":
+            _check_against(path, content, listed)
+        return read_records(path, content)
 
     def begin(self, records: Iterable[bytes]) -> None:
         """Begin this owner's file with these records, in place of whatever was there.
 
         Only then may anything be done about what `take_over` has found.  Later on it makes the log shorter.
         """
-        content = [MAGIC]
+        self._begun += 1
+        content = [_head(self._begun)]
         self.records = 0
         for record in records:
             content.append(self._framed(record))
         try:
             self._disk.write_atomically(self._path, [*content, bytes(self._ahead)])
             self.check()
+            self.length, self._crc = sum(map(len, content)), 0
+            for piece in content:
+                self._crc = crc32(piece, self._crc)
+            self._note()
             names = self._disk.list(self.directory)
             older = [n for n in names if _FILE.fullmatch(n) and n < self._name]
             # Of those that are being written by somebody else now, none is this one's.
@@ -137,7 +169,6 @@ class ProductionLog:
             self.is_broken = True
             raise SnapshotError(f"{self._path} can't be written: {error}") from error
         self.is_broken = False
-        self.length = sum(map(len, content))
         self._size = self.length + self._ahead
 
     def append(self, record: bytes) -> None:
@@ -154,18 +185,25 @@ class ProductionLog:
         try:
             self._disk.write_at(self._path, self.length, framed + bytes(self._ahead) if grows else framed)
             self.check()
-        except FileNotFoundError:
+            self.length, self._crc = end, crc32(framed, self._crc)
+            self._note()
+        except FileNotFoundError as error:
             self.is_broken = True
             self.check()
-            raise
+            raise SnapshotError(f"{self._path} can't be written: {error}") from error
         except OSError as error:
             self.is_broken = True
             raise SnapshotError(f"{self._path} can't be written: {error}") from error
         except BaseException:
             self.is_broken = True
             raise
-        self.length = end
         self._size = end + self._ahead if grows else self._size
+
+    def _note(self) -> None:
+        """List the log as it is on the disk."""
+        if self._listed is not None:
+            assert self.generation is not None
+            self._listed.note(Listed(self.generation, self._begun, self.length, self.records, self._crc))
 
     def _framed(self, record: bytes) -> bytes:
         header = _HEADER.pack(len(record), self.records)
@@ -201,8 +239,10 @@ def read_records(path: str, content: bytes) -> list[bytes]:
     """
     if not content.startswith(MAGIC):
         raise CorruptSnapshotError(path, f"{content[: len(MAGIC)]!r} at its beginning", f"{MAGIC!r}")
+    if _begun(content) is None:
+        raise CorruptSnapshotError(path, f"the head {content[:HEAD]!r}", "one with its checksum")
     records: list[bytes] = []
-    place = len(MAGIC)
+    place = HEAD
     while place < len(content):
         record = _record_at(content, place, len(records))
         if record is None:
@@ -215,6 +255,41 @@ def read_records(path: str, content: bytes) -> list[bytes]:
         records.append(record)
         place += _FRAME + len(record)
     return records
+
+
+def _head(begun: int) -> bytes:
+    return MAGIC + _BEGUN.pack(begun, crc32(begun.to_bytes(8, "big")))
+
+
+def _begun(content: bytes) -> int | None:
+    """Return how often a file's owner has begun it; None if it has no such head."""
+    if not content.startswith(MAGIC) or len(content) < HEAD:
+        return None
+    begun, crc = _BEGUN.unpack_from(content, len(MAGIC))
+    return begun if crc == crc32(begun.to_bytes(8, "big")) else None
+
+
+def _check_against(path: str, content: bytes, listed: Listed) -> None:
+    """Raise `CorruptSnapshotError` if a file of the owner that is listed has less than is listed."""
+    begun = _begun(content)
+    if begun is None or begun > listed.begun:
+        # Of a file without a head, `read_records` says what is there instead.
+        return
+    if begun < listed.begun or len(content) < listed.length:
+        raise CorruptSnapshotError(path, f"{len(content)} bytes, as begun {begun} times", _expected(listed))
+    found = crc32(content[: listed.length])
+    if found != listed.crc32:
+        # If a record within the log is damaged its own checksum tells which.
+        read_records(path, content)
+        raise CorruptSnapshotError(path, f"the checksum {found:08x} of these", _expected(listed))
+
+
+def _expected(listed: Listed) -> str:
+    return (
+        f"a log of {listed.records} productions in {listed.length} bytes with the checksum {listed.crc32:08x}, begun "
+        f"{listed.begun} times, as the list of the logs has it. What is gone was acknowledged, and can't be computed "
+        "again: restore the directory from a copy, or begin anew with another --checkpoint_dir"
+    )
 
 
 def _record_at(content: bytes, place: int, number: int) -> bytes | None:

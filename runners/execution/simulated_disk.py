@@ -57,7 +57,7 @@ class SimulatedDisk(Disk):
         self._durable: dict[str, bytes] = {}
         # What files hold that were written to where they are, up to the last sync.
         self._written: dict[str, bytes] = {}
-        # Those of them whose last write hasn't come to its end.
+        # Those of them whose last write hasn't come to its end, or that nobody has waited for.
         self._unsynced: set[str] = set()
         # Changes of names that no sync has made durable, in order.
         self._pending: list[Callable[[dict[str, bytes]], object]] = []
@@ -95,6 +95,15 @@ class SimulatedDisk(Disk):
         self._written[path] = self._files[path]
         if path in self._durable:
             self._durable[path] = self._files[path]
+
+    def write_soon(self, path: str, place: int, content: bytes) -> None:
+        self._step(path)
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        before = self._files[path]
+        self._unsynced.add(path)
+        self._files[path] = before[:place].ljust(place, b"\0") + content + before[place + len(content) :]
+        self._step(path)
 
     def _rename(self, source: str, destination: str, content: bytes) -> None:
         def rename(files: dict[str, bytes]) -> None:

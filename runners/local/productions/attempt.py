@@ -69,6 +69,7 @@ class ProductionAttempt(Attempt):
             has_script=job._has_script or job._graph.plan.graph.is_bounded,
             disk=productions.disk,
             directory=job.logs,
+            listing=job.listing,
             allotted=dict.fromkeys(job._subtasks, ("",)) | allotted,
             keeps_transaction=self._is_published_at_end,
             weak=weak_tasks(job._graph, productions.delivery),

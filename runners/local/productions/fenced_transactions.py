@@ -23,6 +23,7 @@ from ....sdk.errors import SnapshotError
 from ...execution.commit_errors import DEAD_LETTERS, explain
 from ...execution.disk import Disk
 from ...execution.fusion import Plan
+from ...execution.log_listing import ListedLog, LogListing
 from ...execution.production_log import ProductionLog
 from ...execution.user_code import guarded
 from ..transactions import Staged, Transactions
@@ -55,7 +56,7 @@ class FencedTransactions(Transactions):
     def __init__(self, plan: Plan, disk: Disk, directory: str) -> None:
         super().__init__(plan, disk, directory)
         self._directory = directory
-        self._log = ProductionLog(disk, f"{directory}/{JOB}", ahead=1 << 12)
+        self._log = _log_of(disk, directory)
         self.layout: Layout | None = None
         # Of those that began here.
         self._labels: dict[str, frozenset[str]] = {}
@@ -65,6 +66,8 @@ class FencedTransactions(Transactions):
 
     def take_over(self, token: str) -> None:
         """Become the owner, and find what is open.  Raises `StaleWriterError` if somebody else does just then."""
+        assert self._disk is not None
+        self._log = _log_of(self._disk, self._directory)
         for record in self._log.take_over(token)[-1:]:
             noted = msgspec.json.decode(record, type=_Noted)
             self._open, self.layout = noted.open, noted.layout
@@ -139,8 +142,19 @@ class _Noted:
     layout: Layout | None
 
 
+def listing_of(disk: Disk, directory: str) -> LogListing:
+    """Return the list in which the job's own log is."""
+    return LogListing(disk, f"{directory}/listed-{JOB}")
+
+
+def _log_of(disk: Disk, directory: str) -> ProductionLog:
+    listing = listing_of(disk, directory)
+    listed = ListedLog(listing, 0) if disk.exists(listing.path) else None
+    return ProductionLog(disk, f"{directory}/{JOB}", ahead=1 << 12, listed=listed)
+
+
 def _noted(disk: Disk, directory: str) -> _Noted:
-    records = ProductionLog(disk, f"{directory}/{JOB}").read()
+    records = _log_of(disk, directory).read()
     return msgspec.json.decode(records[-1], type=_Noted) if records else _Noted([], None)
 
 

@@ -30,7 +30,7 @@ from ..tally import Tally, sum_of
 from ..workers import ids_of
 from .production import Inherited, StagedToken
 from .replay import Replay
-from .slot import log_directory
+from .slot import listed_log, log_directory
 
 
 @attrs.frozen
@@ -60,14 +60,18 @@ class Folded:
         return Inherited(tuple(parts), self.staged if is_first else (), self.tally if is_first else Tally())
 
 
-def fold(execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str) -> Folded:
+def fold(execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str, listing: str = "") -> Folded:
     """Take all logs over, and read them.  Nobody may be writing any more: whoever does is refused.
+
+    Args:
+      listing: the path of the list of the logs; "" for none.
 
     Raises what `ProductionLog.take_over` does.
     """
     replays: dict[SubtaskId, Replay] = {}
     for id in ids_of(execution_graph):
-        replays[id] = Replay(ProductionLog(disk, log_directory(directory, id)).take_over(token))
+        listed = listed_log(disk, listing, execution_graph, id)
+        replays[id] = Replay(ProductionLog(disk, log_directory(directory, id), listed=listed).take_over(token))
     parts = {id: replay.chunks() for id, replay in replays.items()}
     for id, chunks in _in_flight(execution_graph, replays):
         parts[id] += chunks

@@ -18,13 +18,20 @@ from typing import Any
 
 import attrs
 
-from ....sdk.errors import CheckpointMismatchError, PenstockError, SnapshotError, StaleWriterError
+from ....sdk.errors import (
+    CheckpointMismatchError,
+    CorruptSnapshotError,
+    PenstockError,
+    SnapshotError,
+    StaleWriterError,
+)
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ....sdk.unbounded_source import UnboundedSource
 from ...execution.clock import ProcessingTime
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
+from ...execution.log_listing import LogListing
 from ...execution.production_logs import OWNER as OWNER
 from ...execution.snapshot_store import fresh_token
 from ...execution.source_identities import changes_of_sources, described, sources_of
@@ -35,7 +42,7 @@ from ..transactions import Staged
 from ..workers import WorkerDied, Workers, ids_of
 from .attempt import ProductionAttempt, RestWanted
 from .delivery import STRONG, weak_tasks
-from .fenced_transactions import FencedTransactions, noted_layout
+from .fenced_transactions import JOB, FencedTransactions, listing_of, noted_layout
 from .fold import Folded, fold
 from .layout import SAVEPOINTS, Layout, begin_layout, remove_layout, staged_of, write_savepoint
 from .producer import GroupCommit
@@ -109,6 +116,13 @@ class ProductionJob(Job):
         return layout.directory(self._productions.directory)
 
     @property
+    def listing(self) -> str:
+        """The path of the list of these logs."""
+        layout = self._transactions.layout
+        assert layout is not None
+        return layout.listing(self._productions.directory)
+
+    @property
     def wants_rest(self) -> bool:
         """Whether all logs are to be read: for a savepoint, or for another number of subtasks."""
         return bool(self._savepoints) or self._graph.parallelism != self._wanted.parallelism
@@ -161,7 +175,9 @@ class ProductionJob(Job):
         """Begin the first layout, or go on with the one that there is, whatever it was made for."""
         transactions = self._transactions
         if transactions.layout is None:
-            transactions.use(Layout.of(self._wanted, 1))
+            layout = Layout.of(self._wanted, 1)
+            layout.make_listing(self._productions.disk, self._productions.directory)
+            transactions.use(layout)
         assert transactions.layout is not None
         if transactions.layout.sources != self.sources:
             transactions.use(attrs.evolve(transactions.layout, sources=self.sources))
@@ -174,7 +190,7 @@ class ProductionJob(Job):
     def _rest(self) -> None:
         """All logs have begun, and the workers have ended: take savepoints, and change the number of subtasks."""
         self._transactions.check()
-        folded = fold(self._graph, self._productions.disk, self.logs, self._token())
+        folded = fold(self._graph, self._productions.disk, self.logs, self._token(), self.listing)
         if not self._commits_at_end:
             self._transactions.commit(staged_of(folded))
             folded = attrs.evolve(folded, staged=())
@@ -210,10 +226,11 @@ class ProductionJob(Job):
             self._savepoints.popleft()(answer)
 
     def _change_layout(self, folded: Folded) -> None:
-        disk, before, logs = self._productions.disk, self._graph, self.logs
-        assert self._transactions.layout is not None
-        layout = Layout.of(self._wanted, self._transactions.layout.number + 1)
-        begin_layout(folded, self._wanted, disk, layout.directory(self._productions.directory), self._token())
+        disk, directory, before = self._productions.disk, self._productions.directory, self._graph
+        replaced = self._transactions.layout
+        assert replaced is not None
+        layout = Layout.of(self._wanted, replaced.number + 1)
+        begin_layout(folded, layout, self._wanted, disk, directory, self._token())
         self._transactions.use(layout)
         self._use(self._wanted)
         _logger.info(
@@ -222,7 +239,7 @@ class ProductionJob(Job):
             layout.parallelism,
             before.parallelism,
         )
-        remove_layout(before, disk, logs)
+        remove_layout(replaced, before, disk, directory)
 
     def _settle(self, checkpoint: object) -> None:
         """It has failed for good: what is staged and in a log is the next start's to commit."""
@@ -239,9 +256,13 @@ class ProductionJob(Job):
         if disk.exists(path):
             if not self._productions.allow_untrusted:
                 trusted(disk, directory, path)
+            listing_of(disk, directory).require()
             # Before anything is taken over: a mistake must not end the run whose directory it is.
             layout = noted_layout(disk, directory)
-            if layout is not None:
+            if layout is None:
+                self._must_be_new(directory)
+            else:
+                LogListing(disk, layout.listing(directory)).require()
                 before = layout.graph(self._wanted.plan, directory)
                 self._check_layouts_sources(layout)
                 if not self._productions.allow_untrusted:
@@ -258,10 +279,15 @@ class ProductionJob(Job):
                 f"{directory} has checkpoints, which were taken with --delivery=barriers; go on with that, or give "
                 "another --checkpoint_dir"
             )
+        # Who has only claimed the job's log has not been certain of this file yet.
+        if any(name.startswith("productions-") for name in disk.list(f"{directory}/{JOB}")):
+            raise CorruptSnapshotError(path, "no such file", f"that of the logs that are in {directory}")
         try:
             disk.make_directory(directory)
             if not self._productions.allow_untrusted:
                 trusted(disk, directory)
+            # First the list: where it is missing later on, it is lost.
+            listing_of(disk, directory).create(1)
             disk.write_atomically(path, b"{}")
         except OSError as error:
             raise SnapshotError(f"{path} can't be written: {error}") from error
@@ -279,6 +305,14 @@ class ProductionJob(Job):
                 "give them what they had, or, where it is the same input under another name or address, say "
                 "--allow_changed_sources to go on from those positions"
             )
+
+    def _must_be_new(self, directory: str) -> None:
+        """Raise `CorruptSnapshotError` if there are logs, and nothing that says whose they are."""
+        for id in ids_of(self._wanted):
+            if self._productions.disk.list(log_directory(directory, id)):
+                raise CorruptSnapshotError(
+                    f"{directory}/{JOB}", "no log", f"the one that says what the logs in {directory} are of"
+                )
 
     def _check_who_wrote(self, before: ExecutionGraph, logs: str) -> None:
         """Raises `UntrustedSnapshotError` if somebody else could have written what is pickled."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from ....sdk.errors import CheckpointMismatchError, SnapshotError
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph, cut, whole
 from ...execution.fusion import Plan
+from ...execution.log_listing import LogListing
 from ...execution.manifest import CheckpointKind
 from ...execution.production_log import ProductionLog, remove_logs
 from ...execution.snapshot_store import SnapshotStore
@@ -27,7 +29,7 @@ from ..snapshot_parts import SINKS, part_name
 from ..transactions import Staged
 from ..workers import ids_of
 from .fold import Folded
-from .slot import log_directory
+from .slot import listed_log, log_directory
 
 # Among the logs, the directory of savepoints: one of checkpoints, as `--delivery=barriers` has them.
 SAVEPOINTS = "savepoints"
@@ -74,19 +76,42 @@ class Layout:
         """
         return directory if self.number == 1 else f"{directory}/layout-{self.number}"
 
+    def listing(self, directory: str) -> str:
+        """Return the path of the list of its logs, which stands beside them.
 
-def begin_layout(folded: Folded, execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str) -> None:
-    """Begin the logs of other subtasks with what they inherit.  Nothing counts before the layout does."""
+        >>> Layout(2, 3, ()).listing("kept")
+        'kept/listed-2'
+        """
+        return f"{directory}/listed-{self.number}"
+
+    def make_listing(self, disk: Disk, directory: str) -> None:
+        """Make the list, before any of its logs is there; raises `SnapshotError`."""
+        LogListing(disk, self.listing(directory)).create(len(self.tasks) * self.parallelism)
+
+
+def begin_layout(
+    folded: Folded, layout: Layout, execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str
+) -> None:
+    """Begin the logs of other subtasks with what they inherit.  Nothing counts before the layout does.
+
+    Args:
+      directory: that of all layouts.
+    """
+    layout.make_listing(disk, directory)
+    logs, listing = layout.directory(directory), layout.listing(directory)
     for id in ids_of(execution_graph):
-        log = ProductionLog(disk, log_directory(directory, id), ahead=0)
+        listed = listed_log(disk, listing, execution_graph, id)
+        log = ProductionLog(disk, log_directory(logs, id), ahead=0, listed=listed)
         log.take_over(token)
         log.begin([folded.inherited(id, execution_graph.parallelism).record()])
 
 
-def remove_layout(execution_graph: ExecutionGraph, disk: Disk, directory: str) -> None:
+def remove_layout(layout: Layout, execution_graph: ExecutionGraph, disk: Disk, directory: str) -> None:
     """Remove logs that nobody will read any more; where the disk fails they stay."""
     for id in ids_of(execution_graph):
-        remove_logs(disk, log_directory(directory, id))
+        remove_logs(disk, log_directory(layout.directory(directory), id))
+    with suppress(OSError):
+        disk.remove(layout.listing(directory))
 
 
 def write_savepoint(

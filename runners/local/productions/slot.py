@@ -9,6 +9,7 @@ import attrs
 
 from ...execution.disk import Disk
 from ...execution.execution_graph import EdgeKind, ExecutionGraph
+from ...execution.log_listing import ListedLog, LogListing
 from ...execution.production_log import ProductionLog
 from ..channel import Channel, ChannelId
 from ..commands import Command, Report, Rewind
@@ -38,6 +39,7 @@ class ProductionStart(Start):
 
     Attributes:
       disk, directory: where the logs are.
+      listing: the path of the list of the logs; "" for none.
       allotted: by subtask, transactions that its sinks may write in.
       keeps_transaction: whether that is one, for all, to the end.
       weak: the tasks whose productions are weak.
@@ -46,6 +48,7 @@ class ProductionStart(Start):
 
     disk: Disk
     directory: str
+    listing: str = ""
     allotted: Mapping[SubtaskId, tuple[str, ...]] = attrs.field(factory=dict)
     keeps_transaction: bool = False
     weak: frozenset[int] = frozenset()
@@ -76,6 +79,12 @@ def log_directory(directory: str, id: SubtaskId) -> str:
     'dir/productions/2-0'
     """
     return f"{directory}/productions/{id.task}-{id.index}"
+
+
+def listed_log(disk: Disk, listing: str, execution_graph: ExecutionGraph, id: SubtaskId) -> ListedLog | None:
+    """Return the entry of a subtask's log in the list at a path; None without a path."""
+    number = id.task * execution_graph.parallelism + id.index
+    return ListedLog(LogListing(disk, listing), number) if listing else None
 
 
 class _Ends:
@@ -143,7 +152,8 @@ class ProductionSlot(Slot):
         for id in ids:
             # Nothing is done, not even by user code that is set up, before it is certain that nobody else writes.
             ahead = start.group_commit.ahead
-            log = self._logs[id] = ProductionLog(start.disk, log_directory(start.directory, id), ahead)
+            listed = listed_log(start.disk, start.listing, execution_graph, id)
+            log = self._logs[id] = ProductionLog(start.disk, log_directory(start.directory, id), ahead, listed)
             self._replays[id] = Replay(log.take_over(start.attempt))
         super().__init__(execution_graph, ids, start, channels, report, clock)
         self.producers = {id: self._producer(id) for id in ids}

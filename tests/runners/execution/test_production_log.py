@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from penstock.runners.execution.disk import Disk, LocalDisk, disk_of
-from penstock.runners.execution.production_log import ProductionLog
+from penstock.runners.execution.log_listing import ListedLog, LogListing
+from penstock.runners.execution.production_log import HEAD, ProductionLog
 from penstock.runners.execution.simulated_disk import SimulatedCrash, SimulatedDisk
 from penstock.sdk.errors import CorruptSnapshotError, SnapshotError, StaleWriterError, UnsupportedError
 
@@ -34,6 +35,13 @@ def file_of(disk: Disk, directory: str = "dir") -> str:
     """The path of the only log."""
     (name,) = (name for name in disk.list(directory) if name.startswith("productions-"))
     return f"{directory}/{name}"
+
+
+def listed_in(disk: Disk) -> ListedLog:
+    """An entry of a new list, beside the logs' directory."""
+    listing = LogListing(disk, "listed")
+    listing.create(3)
+    return ListedLog(listing, 1)
 
 
 @pytest.mark.parametrize("kind", ["local", "simulated"])
@@ -109,6 +117,58 @@ def test_a_damaged_record_among_others_is_an_error_that_names_it() -> None:
             content_of(other)
 
 
+def test_a_listed_log_that_has_lost_anything_is_an_error_that_names_it() -> None:
+    """At every byte of it; what isn't listed looks as if it had never been appended."""
+    disk = SimulatedDisk(Random(0))
+    listed = listed_in(disk)
+    log = ProductionLog(disk, "dir", ahead=100, listed=listed)
+    log.begin(log.take_over("aa"))
+    log.append(b"first")
+    log.append(b"second")
+    path, length = file_of(disk), log.length
+    content = disk.read(path)
+    damaged = [content[:cut] for cut in range(length)]
+    damaged += [content[:place] + bytes(length - place) + content[length:] for place in range(HEAD, length - 1)]
+    damaged += [content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :] for place in range(length)]
+    for each in damaged:
+        disk.write_atomically(path, each)
+        with pytest.raises(CorruptSnapshotError, match=path):
+            ProductionLog(disk, "dir", listed=listed).read()
+    disk.lose(path)
+    with pytest.raises(CorruptSnapshotError, match=f"{path}: found no such file, expected a log of 2 productions"):
+        ProductionLog(disk, "dir", listed=listed).take_over("bb")
+
+
+def test_a_list_that_is_damaged_is_an_error_that_names_it() -> None:
+    """At every bit of the entry, and where its end is gone."""
+    disk = SimulatedDisk(Random(0))
+    listed = listed_in(disk)
+    log = ProductionLog(disk, "dir", listed=listed)
+    log.begin(log.take_over("aa"))
+    content = disk.read("listed")
+    damaged = [content[: 2 * 64 + 10], b"x" + content[1:]]
+    damaged += [content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :] for place in range(128, 188)]
+    for each in damaged:
+        disk.write_atomically("listed", each)
+        with pytest.raises(CorruptSnapshotError, match="listed: found"):
+            ProductionLog(disk, "dir", listed=listed).read()
+
+
+def test_a_zombies_late_note_does_no_harm() -> None:
+    """It lists a log that is replaced; the successor's next append lists its own."""
+    disk = SimulatedDisk(Random(0))
+    listed = listed_in(disk)
+    zombie, successor = (ProductionLog(disk, "dir", listed=listed) for _ in range(2))
+    zombie.begin(zombie.take_over("aa"))
+    entry = listed.entry()
+    successor.begin(successor.take_over("bb"))
+    successor.append(b"one")
+    assert entry is not None
+    listed.note(entry)
+
+    assert [b"one"] == ProductionLog(disk, "dir", listed=listed).read()
+
+
 def test_a_file_of_something_else_is_refused() -> None:
     """By what is at its beginning."""
     disk = SimulatedDisk(Random(0))
@@ -119,17 +179,23 @@ def test_a_file_of_something_else_is_refused() -> None:
         content_of(disk)
 
 
-def test_whatever_crashes_what_was_durable_stays_and_at_most_one_record_more() -> None:
-    """A thousand seeds: the process, or the machine, dies between any two steps of the disk."""
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_whatever_crashes_what_was_durable_stays_and_at_most_one_record_more(is_listed: bool) -> None:
+    """A thousand seeds: the process, or the machine, dies between any two steps of the disk.
+
+    The list of the logs never takes what a crash has left for damage.
+    """
     deaths = 0
     for seed in range(1000):
         random = Random(seed)
-        disk = SimulatedDisk(random, crashes=0.04)
+        disk = SimulatedDisk(random)
+        listed = listed_in(disk) if is_listed else None
+        disk.crashes = 0.04
         durable: list[bytes] = []
         under_way: list[bytes] = []
         for owner in range(4):
             try:
-                log = ProductionLog(disk, "dir", ahead=random.choice([0, 10, 100]))
+                log = ProductionLog(disk, "dir", random.choice([0, 10, 100]), listed)
                 found = log.take_over(f"{owner:02x}")
                 assert found in (durable, under_way)
                 # What was found may have been on no disk yet; nobody acts on it before it is.
@@ -141,12 +207,14 @@ def test_whatever_crashes_what_was_durable_stays_and_at_most_one_record_more() -
                     under_way = [*durable, record]
                     log.append(record)
                     durable = under_way
+                    if random.random() < 0.2:
+                        log.begin(durable)
             except SimulatedCrash:
                 deaths += 1
                 if random.random() < 0.5:
                     disk.crash()
         disk.crashes = 0.0
-        assert content_of(disk) in (durable, under_way)
+        assert ProductionLog(disk, "dir", listed=listed).take_over("ff") in (durable, under_way)
     assert deaths > 500
 
 

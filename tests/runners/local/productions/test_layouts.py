@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable
 
 import pytest
-from restartable_streams import FailingDisk, Stream
+from production_streams import Visit, job_of, stopped
+from restartable_streams import Stream
 
 import penstock as beam
 from penstock.runners.execution.disk import LocalDisk
@@ -18,49 +18,14 @@ from penstock.runners.local.requests import Answer
 from penstock.runners.local.restarts import Restarts
 from penstock.runners.local.simulated_workers import SimulatedWorkers
 from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
-from penstock.runners.local.transactions import committing_often
 from penstock.sdk.errors import CheckpointMismatchError, UntrustedSnapshotError
 from penstock.sdk.runner import PipelineState
-
-Visit = Callable[[ProductionJob], object]
 
 
 @pytest.fixture
 def stream(tmp_path: pathlib.Path) -> Stream:
     """A stream of a test's own."""
     return Stream(tmp_path)
-
-
-def job_of(
-    stream: Stream, parallelism: int, visit: Visit, label: str = "Sum", delivery: str = "strong"
-) -> ProductionJob:
-    """One that is about to start, which somebody visits whenever it waits."""
-    stream.disk = FailingDisk()
-    world = SimulatedWorld(5, Misfortunes())
-    plan = fuse(committing_often(stream.pipeline(label).graph()), lambda _: False)
-    job = ProductionJob(
-        whole(plan) if parallelism == 1 else cut(plan, parallelism),
-        SimulatedWorkers(parallelism, world, lambda: visit(job)),
-        JobSettings(restarts=Restarts(0)),
-        Productions(stream.disk, str(stream.checkpoints), delivery=delivery),
-        world.clock,
-        world.sleep,
-    )
-    return job
-
-
-def stopped(stream: Stream, parallelism: int, commits: int, delivery: str = "strong") -> ProductionJob:
-    """Run with so many subtasks, until sinks have committed so often, and then stop at once."""
-
-    def visit(job: ProductionJob) -> None:
-        if job.checkpoints_completed >= commits:
-            job.cancel()
-
-    job = job_of(stream, parallelism, visit, delivery=delivery)
-    job.run()
-    assert PipelineState.CANCELLED == job.state
-    assert len(stream.rows()) < len(stream.expected())
-    return job
 
 
 def test_a_stream_goes_on_with_more_subtasks_and_then_with_one(stream: Stream) -> None:

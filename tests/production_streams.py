@@ -1,0 +1,51 @@
+"""Streams of productions in one directory: started, visited while they wait, and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from restartable_streams import FailingDisk, Stream
+
+from penstock.runners.execution.execution_graph import cut, whole
+from penstock.runners.execution.fusion import fuse
+from penstock.runners.local.job import JobSettings
+from penstock.runners.local.productions.job import ProductionJob, Productions
+from penstock.runners.local.restarts import Restarts
+from penstock.runners.local.simulated_workers import SimulatedWorkers
+from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
+from penstock.runners.local.transactions import committing_often
+from penstock.sdk.runner import PipelineState
+
+Visit = Callable[[ProductionJob], object]
+
+
+def job_of(
+    stream: Stream, parallelism: int, visit: Visit, label: str = "Sum", delivery: str = "strong"
+) -> ProductionJob:
+    """One that is about to start, which somebody visits whenever it waits."""
+    stream.disk = FailingDisk()
+    world = SimulatedWorld(5, Misfortunes())
+    plan = fuse(committing_often(stream.pipeline(label).graph()), lambda _: False)
+    job = ProductionJob(
+        whole(plan) if parallelism == 1 else cut(plan, parallelism),
+        SimulatedWorkers(parallelism, world, lambda: visit(job)),
+        JobSettings(restarts=Restarts(0)),
+        Productions(stream.disk, str(stream.checkpoints), delivery=delivery),
+        world.clock,
+        world.sleep,
+    )
+    return job
+
+
+def stopped(stream: Stream, parallelism: int, commits: int, delivery: str = "strong") -> ProductionJob:
+    """Run with so many subtasks, until sinks have committed so often, and then stop at once."""
+
+    def visit(job: ProductionJob) -> None:
+        if job.checkpoints_completed >= commits:
+            job.cancel()
+
+    job = job_of(stream, parallelism, visit, delivery=delivery)
+    job.run()
+    assert PipelineState.CANCELLED == job.state
+    assert len(stream.rows()) < len(stream.expected())
+    return job
