@@ -68,6 +68,8 @@ utils = compat.namespace("utils")
 window = compat.namespace("transforms.window")
 for _name in ("core", "ptransform", "sideinputs", "timeutil", "trigger", "userstate", "util", "window"):
     setattr(transforms, _name, compat.namespace(f"transforms.{_name}"))
+    # In Beam they are at the root as well.
+    globals().setdefault(_name, getattr(transforms, _name))
 
 __version__ = "0.1.0"
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from pathlib import Path
 
 from ..runners.execution.remote_error import RemoteTraceback
 from ..sdk.errors import PenstockError, UserCodeError
-
-_PACKAGE = Path(__file__).parent.parent
-# What comes with the package but stands where a user's code would.
-_USERS = tuple(str(_PACKAGE / name) for name in ("examples", "tests", "benchmarks", ".venv"))
+from ..sdk.own_code import is_ours
 
 
 def short_message(error: BaseException) -> str:
@@ -64,10 +60,8 @@ def _frames(error: BaseException) -> str:
 
 
 def _of_user(stack: traceback.StackSummary) -> traceback.StackSummary:
-    return traceback.StackSummary.from_list([frame for frame in stack if not _is_ours(frame.filename)])
+    return traceback.StackSummary.from_list([frame for frame in stack if _is_shown(frame.filename)])
 
 
-def _is_ours(file: str) -> bool:
-    if file.startswith(("<frozen ", "<penstock ")) or file == contextlib.__file__:
-        return True
-    return file.startswith(str(_PACKAGE)) and not file.startswith(_USERS)
+def _is_shown(file: str) -> bool:
+    return not (file.startswith("<frozen ") or file == contextlib.__file__ or is_ours(file))

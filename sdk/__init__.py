@@ -46,6 +46,7 @@ script.py              a source that brings its own clock
 serialization.py       what users wrote, pickled
 options/               how it is to be run
 metrics.py             what is counted
+own_code.py            which frames of a traceback are ours
 runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              every error of our own
 compat.py              Beam's module paths

@@ -6,7 +6,7 @@ imports `apache_beam`, by an import hook that reads it; and whoever looks for a 
 looks here.
 
 The same hook lets `from penstock.utils.timestamp import Timestamp` work: Beam's modules can be
-imported below `penstock`, where there is none of ours by that name.
+imported below `penstock`, where there is none of ours by that name; so can `penstock.window`, which is at Beam's root.
 """
 
 from __future__ import annotations
@@ -77,6 +77,11 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "utils.windowed_value": ("sdk.windowed_value", "triggers"),
 }
 
+# Of Beam's `transforms`, what its root has too: `beam.window`.  It can be imported below `penstock` only.
+AT_ROOT: Final[frozenset[str]] = frozenset(
+    ["combiners", "core", "ptransform", "sideinputs", "stats", "timeutil", "trigger", "userstate", "util", "window"]
+)
+
 _PACKAGE = __name__.rsplit(".", 2)[0]
 
 
@@ -134,13 +139,14 @@ class _Finder:
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         root, _, rest = fullname.partition(".")
-        if root == self.package and rest in MODULES:
+        if root == self.package and (rest in MODULES or (rest in AT_ROOT and root == _PACKAGE)):
             loader: Any = self
             return ModuleSpec(fullname, loader, is_package=True)
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return namespace(spec.name.partition(".")[2])
+        path = spec.name.partition(".")[2]
+        return namespace(f"transforms.{path}" if path in AT_ROOT else path)
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing to run: names are looked up when they are asked for."""

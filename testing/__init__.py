@@ -5,8 +5,10 @@ scripted_source.py ScriptedSource: an unbounded source that a simulation can rea
 test_stream.py     TestStream: a source whose every move the test decides
 simulating.py      simulate_pipeline: a pipeline under seeds, with all that can go wrong
 util.py            assert_that, and what to hold a PCollection against
+panes.py           TestPane: a value with its window, pane info and sign
 """
 
+from .panes import TestPane
 from .scripted_source import ScriptedSource
 from .simulating import simulate_pipeline
 from .test_pipeline import TestPipeline
@@ -17,6 +19,7 @@ from .util import (
     contains_in_any_order,
     equal_to,
     equal_to_approx,
+    equal_to_panes,
     equal_to_per_window,
     has_at_least_one,
     is_empty,
@@ -27,6 +30,7 @@ from .util import (
 __all__ = [
     "ScriptedSource",
     "simulate_pipeline",
+    "TestPane",
     "TestPipeline",
     "TestStream",
     "TestWindowedValue",
@@ -34,6 +38,7 @@ __all__ = [
     "contains_in_any_order",
     "equal_to",
     "equal_to_approx",
+    "equal_to_panes",
     "equal_to_per_window",
     "has_at_least_one",
     "is_empty",

@@ -1,11 +1,66 @@
-"""What penstock brings to pytest: pipelines in tests don't read pytest's own flags, and can be simulated."""
+"""What penstock brings to pytest.
+
+Pipelines in tests don't read pytest's own flags, and can be simulated; a test that fails shows the frames of the test
+and of the pipeline's functions, and none of penstock's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from types import TracebackType
 from typing import Any
 
 import pytest
+
+from ..sdk.own_code import is_ours
+
+
+def pytest_addoption(parser: Any) -> None:
+    """The setting with which penstock's own tests keep its frames."""
+    parser.addini("penstock_frames", "show penstock's own frames in tracebacks", type="bool", default=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Any:
+    """Have a failure be shown without penstock's frames; `--full-trace` shows them."""
+    config = item.config
+    if call.excinfo is not None and not config.getoption("fulltrace", False) and not config.getini("penstock_frames"):
+        error = call.excinfo.value
+        for each in _with_causes(error):
+            each.__traceback__ = _without_ours(each.__traceback__)
+        call.excinfo = pytest.ExceptionInfo.from_exception(error)
+    return (yield)
+
+
+def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without penstock's frames, and without those of the context managers that penstock enters."""
+    kept = []
+    before = ""
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not is_ours(file) and not (file == contextlib.__file__ and is_ours(before)):
+            kept.append(traceback)
+            before = file
+        elif file != contextlib.__file__:
+            before = file
+        traceback = traceback.tb_next
+    for each in reversed(kept):
+        traceback = TracebackType(traceback, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return traceback
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, those that it came from, and those of a group."""
+    seen: set[int] = set()
+    following: list[BaseException | None] = [error]
+    while following:
+        each = following.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        following += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
 
 
 def pytest_configure(config: Any) -> None:

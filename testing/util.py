@@ -14,6 +14,7 @@ from ..sdk.side_inputs import AsList
 from ..transforms import Create, GroupByKey, Map, ParDo, WindowInto
 from ..triggers import PaneInfo
 from ..windowing import GlobalWindows, Timestamp
+from .panes import PanesMatcher, ReifyPanes, TestPane
 
 Matcher = Callable[[Any], None]
 
@@ -67,7 +68,8 @@ def assert_that(
     """Have `matcher` called with all elements of a PCollection when the pipeline runs.
 
     Args:
-      matcher: raises if it doesn't like the list that it is called with.
+      matcher: raises if it doesn't like the list that it is called with.  Where elements may be retracted, these are
+        the elements that are left; a failure says what has come, too.  `equal_to_panes` compares all that comes.
       reify_windows: hand it `TestWindowedValue`s instead of values.
       use_global_window: call it once with everything; otherwise once for each window, with
         the pair of the window's elements and the window, as `equal_to_per_window` expects.
@@ -91,6 +93,13 @@ class _AssertThat(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         matcher = self.matcher
+        if isinstance(matcher, PanesMatcher):
+            panes = pcoll | "ReifyPanes" >> ParDo(ReifyPanes()) | "Global" >> WindowInto(GlobalWindows())
+            once = pcoll.pipeline | "Once" >> Create([None])
+            return once | "Match" >> Map(lambda _, panes: matcher(panes), AsList(panes))  # type: ignore[no-any-return]
+        came: list[PCollection[Any]] = []
+        if pcoll.retracted_by and self.use_global_window:
+            came = [pcoll | "ReifyPanes" >> ParDo(ReifyPanes()) | "GlobalPanes" >> WindowInto(GlobalWindows())]
         if self.reify_windows:
             pcoll = pcoll | "Reify" >> ParDo(_ReifyWindows())
         if not self.use_global_window:
@@ -100,8 +109,22 @@ class _AssertThat(PTransform):
         return (  # type: ignore[no-any-return]
             pcoll.pipeline
             | "Once" >> Create([None])
-            | "Match" >> Map(lambda _, elements: matcher(elements), AsList(everything))
+            | "Match" >> Map(_match, matcher, AsList(everything), *map(AsList, came))
         )
+
+
+def _match(_: None, matcher: Matcher, elements: Any, came: Sequence[TestPane] = ()) -> None:
+    """Call the matcher; where something was retracted, its failure says what came."""
+    try:
+        matcher(elements)
+    except AssertionError as error:
+        if all(pane.sign > 0 for pane in came):
+            raise
+        shown = "; ".join(map(str, came))
+        raise PenstockAssertionError(
+            f"{error}. These are the elements that are left of what came, of which some were taken back: {shown}."
+            f" equal_to_panes(...) compares what came"
+        ) from None
 
 
 class _ReifyWindows(DoFn):
@@ -150,6 +173,29 @@ def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | No
             raise _failure(expected, actual, missing, unexpected)
 
     return matches
+
+
+def equal_to_panes(expected: Iterable[TestPane]) -> Matcher:
+    """These panes, as often, in any order: values with their windows, pane infos, timestamps and signs.
+
+    For `assert_that(pcoll, equal_to_panes([...]))`; what is expected needn't say everything, see `TestPane`.
+
+    >>> from penstock.testing import TestPane, TestPipeline, TestStream, assert_that, equal_to_panes
+    >>> import penstock as beam
+    >>> stream = TestStream().add_elements([1]).add_elements([2]).advance_watermark_to_infinity()
+    >>> with TestPipeline() as p:
+    ...     sums = p | stream | beam.WindowInto(
+    ...         beam.window.GlobalWindows(),
+    ...         trigger=beam.trigger.Repeatedly(beam.trigger.AfterCount(1)),
+    ...         accumulation_mode=beam.trigger.AccumulationMode.RETRACTING,
+    ...     ) | beam.CombineGlobally(sum).without_defaults()
+    ...     assert_that(sums, equal_to_panes([TestPane(1), TestPane(1, sign=-1), TestPane(3)]))
+    """
+    expected = list(expected)
+    for pane in expected:
+        if not isinstance(pane, TestPane):
+            raise TypeError(f"equal_to_panes: expected a TestPane(value, window, pane_info, sign), got {pane!r}")
+    return PanesMatcher(equal_to(expected, TestPane.expects))
 
 
 def _failure(expected: Any, actual: Any, missing: Any = (), unexpected: Any = ()) -> PenstockAssertionError:

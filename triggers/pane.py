@@ -15,6 +15,12 @@ class PaneInfoTiming(IntEnum):
     LATE = 2
     UNKNOWN = 3
 
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)
+
     @classmethod
     def to_string(cls, value: int) -> str:
         """The timing's name.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import reprlib
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
@@ -13,11 +12,10 @@ import attrs
 
 from ...sdk.errors import PenstockError, UserCodeError
 from ...sdk.metrics import at_step
+from ...sdk.own_code import is_ours
 from ...sdk.redaction import redacted
 
 T = TypeVar("T")
-
-_PACKAGE = str(Path(__file__).parent.parent.parent)
 
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = 120
@@ -133,15 +131,7 @@ def user_frames(tb: TracebackType | None) -> TracebackType | None:
     """
     while tb is not None:
         file = tb.tb_frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<penstock")) or _is_users(file):
+        if not is_ours(file):
             return tb
         tb = tb.tb_next
     return None
-
-
-# What comes with the package but stands where a user's code would.
-_USERS = tuple(str(Path(_PACKAGE) / name) for name in ("examples", "tests", "benchmarks", ".venv"))
-
-
-def _is_users(file: str) -> bool:
-    return file.startswith(_USERS)

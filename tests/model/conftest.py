@@ -41,6 +41,7 @@ TRIED_IN_PROCESSES = {
 # A micro-batch takes a tenth of a second, and a script is many of them: of figures the one that is about them,
 # one about the end of a window, and one that ends in a chain of groupings.
 STREAMED_IN_MICRO_BATCHES = {
+    "test_panes_are_compared_with_all_that_comes_with_them",
     "test_figure_11_has_panes_for_each_micro_batch",
     "test_a_window_is_complete_at_its_end_and_kept_until_the_lateness_is_over",
     "test_a_grouping_after_figure_14_ends_with_the_counts_of_a_batch",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pickle
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 
 import cloudpickle
 import pytest
 
 import penstock as beam
-from penstock.sdk.compat import MODULES
+from penstock.sdk.compat import AT_ROOT, MODULES
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path])
@@ -35,6 +36,29 @@ def test_names_are_imported_from_where_beam_has_them() -> None:
     assert (Timestamp, window.FixedWindows) == (beam.window.Timestamp, beam.window.FixedWindows)
     assert (PipelineOptions, AsList) == (beam.options.PipelineOptions, beam.pvalue.AsList)
     assert beam.BatchElements is BatchElements
+
+
+def test_every_namespace_at_the_root_can_be_imported_from() -> None:
+    """Where `beam.window` works `from penstock.window import ...` does."""
+    from penstock.combiners import Count
+    from penstock.trigger import AfterCount
+    from penstock.userstate import TimerSpec
+    from penstock.window import FixedWindows
+
+    # Those two are imported when they are first asked for.
+    lazy = {"io": beam.io, "testing": beam.testing}
+    names = [name for name, found in vars(beam).items() if isinstance(found, ModuleType) and name.isidentifier()]
+    imported = {name: import_module(f"penstock.{name}") for name in names if name[0] != "_" and name != "compat"}
+
+    assert {*lazy, "coders", "metrics", "options", "pvalue", "runners", "transforms", "utils"} <= set(names)
+    assert imported == {name: getattr(beam, name) for name in imported}
+    assert AT_ROOT < set(names)
+    assert (Count, AfterCount, FixedWindows) == (
+        beam.combiners.Count,
+        beam.trigger.AfterCount,
+        beam.window.FixedWindows,
+    )
+    assert TimerSpec is beam.userstate.TimerSpec
 
 
 def test_what_a_splittable_dofn_needs_is_at_the_root() -> None:

@@ -1,0 +1,96 @@
+"""TestPane and equal_to_panes: what comes to an `assert_that`, pane by pane and with its sign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from ..sdk.dofn import DoFn
+from ..triggers import PaneInfo
+from ..triggers.pane import PaneInfoTiming
+from ..windowing import Timestamp
+
+
+def _timestamp(time: Any) -> Timestamp | None:
+    return None if time is None else Timestamp.of(time)
+
+
+@attrs.frozen
+class TestPane:
+    """A value with the window, pane info and sign that it comes with.
+
+    In what is expected, a window, pane info or timestamp of None may be any; a pane info may be a
+    `PaneInfoTiming` only.
+
+    Attributes:
+      value: the element.
+      window: the one that it is in.
+      pane_info: which of the window's panes it is.
+      sign: 1, or -1 for a retraction.
+      timestamp: its event time.
+
+    >>> print(TestPane(3, sign=-1, timestamp=9))
+    -3 @ Timestamp(9)
+    """
+
+    # pytest must not take it for a test.
+    __test__ = False
+
+    value: Any
+    window: Any = None
+    pane_info: PaneInfo | PaneInfoTiming | None = None
+    sign: int = 1
+    timestamp: Any = attrs.field(default=None, kw_only=True, converter=_timestamp)
+
+    def expects(self, came: TestPane) -> bool:
+        """Return whether another, of which everything is known, is as this one says."""
+        pane = came.pane_info.timing if isinstance(self.pane_info, PaneInfoTiming) else came.pane_info  # type: ignore[union-attr]
+        return bool(
+            self.value == came.value
+            and self.sign == came.sign
+            and self.window in (None, came.window)
+            and self.pane_info in (None, pane)
+            and self.timestamp in (None, came.timestamp)
+        )
+
+    def __str__(self) -> str:
+        parts = [f"{'+' if self.sign > 0 else '-'}{self.value!r}"]
+        if self.window is not None:
+            parts.append(f"in {self.window}")
+        if self.timestamp is not None:
+            parts.append(f"@ {self.timestamp}")
+        pane = self.pane_info
+        if isinstance(pane, PaneInfoTiming):
+            parts.append(str(pane))
+        elif pane is not None:
+            ends = " first" * pane.is_first + " last" * pane.is_last
+            parts.append(f"{pane.timing} pane {pane.index}/{pane.nonspeculative_index}{ends}")
+        return " ".join(parts)
+
+    __repr__ = __str__
+
+
+class ReifyPanes(DoFn):
+    """Makes a `TestPane` of each element, also of a retraction."""
+
+    def process(
+        self,
+        element: Any,
+        timestamp: Timestamp = DoFn.TimestampParam,
+        window: Any = DoFn.WindowParam,
+        pane_info: PaneInfo = DoFn.PaneInfoParam,
+        sign: int = DoFn.SignParam,
+    ) -> Iterable[TestPane]:
+        yield TestPane(element, window, pane_info, sign, timestamp=timestamp)
+
+
+@attrs.frozen
+class PanesMatcher:
+    """A matcher that `assert_that` calls with `TestPane`s."""
+
+    matches: Callable[[Any], None]
+
+    def __call__(self, actual: Any) -> None:
+        self.matches(actual)
