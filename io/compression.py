@@ -7,9 +7,9 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from ..sdk.errors import SourceError
 from ..sdk.redaction import redacted_cause
@@ -32,7 +32,7 @@ class CompressionTypes:
     UNCOMPRESSED = "uncompressed"
     GZIP = "gzip"
     BZIP2 = "bzip2"
-    # A bare zlib stream, as Beam's: extension `.deflate`.
+    # Bare zlib streams, as Beam's: extension `.deflate`.
     DEFLATE = "deflate"
     XZ = "xz"
     # Beam's name for the same.
@@ -81,14 +81,10 @@ def open_for_reading(path: str, compression: str = CompressionTypes.AUTO) -> Bin
     file = filesystem_for(path).open(path)
     if kind == CompressionTypes.GZIP:
         return _closing_both(gzip.GzipFile(fileobj=io.BufferedReader(cast(Any, file), _BUFFER), mode="rb"), file)
-    if kind == CompressionTypes.BZIP2:
-        return _closing_both(bz2.BZ2File(file, "rb"), file)
-    if kind == CompressionTypes.XZ:
-        return _closing_both(lzma.LZMAFile(file, "rb"), file)
-    if kind == CompressionTypes.DEFLATE:
-        return cast(BinaryIO, io.BufferedReader(_InflatingFile(file), _BUFFER))
+    if kind in _DECOMPRESSORS:
+        return cast(BinaryIO, io.BufferedReader(_StreamsFile(file, _DECOMPRESSORS[kind]), _BUFFER))
     if zstandard is not None:
-        return cast(BinaryIO, io.BufferedReader(_ZstdFile(file, zstandard), _BUFFER))
+        return cast(BinaryIO, io.BufferedReader(_StreamsFile(file, _ZstdFrame.of(zstandard), _ZSTD_READ), _BUFFER))
     return file
 
 
@@ -151,67 +147,148 @@ def _closing_both(outer: Any, inner: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, outer)
 
 
-class _InflatingFile(io.RawIOBase):
-    """A zlib stream, decompressed."""
+class _Decompressor(Protocol):
+    """Decompresses one stream, as `bz2.BZ2Decompressor` does."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+class _StreamsFile(io.RawIOBase):
+    """Compressed streams one behind the other, decompressed; zeros between and behind them are padding.
+
+    What is behind a stream and no other one is damage, which the standard library's readers pass over with all that
+    follows it; and some packages take a truncated stream for a whole one.
+
+    Args:
+      start: makes what decompresses the next stream.
+      block: how many compressed bytes are read at a time.
+    """
+
+    def __init__(self, file: BinaryIO, start: Callable[[], _Decompressor], block: int = 0) -> None:
         self._file = file
+        self._start = start
+        self._block = block or _BUFFER
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stream: _Decompressor | None = self._start()
+        self._compressed = b""
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            stream = self._stream or self._next()
+            if stream is None:
+                return 0
+            if stream.eof:
+                self._stream, self._compressed = None, stream.unused_data
+                continue
+            # Asked without more input first: some of it may be ready.
+            if data := stream.decompress(self._compressed, len(buffer)):
+                self._compressed = b""
+                buffer[: len(data)] = data
+                self._position += len(data)
+                return len(data)
+            self._compressed = b"" if stream.eof else self._file.read(self._block)
+            if not stream.eof and not self._compressed:
+                raise EOFError("the file ends within a compressed stream")
+
+    def _next(self) -> _Decompressor | None:
+        """Begin another stream, if there is one."""
+        while not (compressed := self._compressed.lstrip(b"\0")):
+            self._compressed = self._file.read(self._block)
+            if not self._compressed:
+                return None
+        self._stream, self._compressed = self._start(), compressed
+        return self._stream
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position of what is decompressed, which is read again where that is behind."""
+        if whence == io.SEEK_CUR:
+            offset += self._position
+        elif whence == io.SEEK_END:
+            while self.read(_BUFFER):
+                pass
+            offset += self._position
+        if offset < 0:
+            raise ValueError(f"negative seek position {offset}")
+        if offset < self._position:
+            self._file.seek(0)
+            self._begin()
+        while self._position < offset and self.read(min(offset - self._position, _BUFFER)):
+            pass
+        return self._position
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._file.close()
+
+
+class _Inflater:
+    """A zlib stream."""
+
+    def __init__(self) -> None:
         self._inflater = zlib.decompressobj()
 
-    def readable(self) -> bool:
-        return True
+    @property
+    def eof(self) -> bool:
+        return self._inflater.eof
 
-    def readinto(self, buffer: Any) -> int:
-        while not self._inflater.eof:
-            compressed = self._inflater.unconsumed_tail or self._file.read(_BUFFER)
-            if not compressed:
-                raise EOFError("the file ends within the compressed stream")
-            if data := self._inflater.decompress(compressed, len(buffer)):
-                buffer[: len(data)] = data
-                return len(data)
-        return 0
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflater.unused_data
 
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            self._file.close()
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inflater.decompress(self._inflater.unconsumed_tail + data, max_length)
 
 
-class _ZstdFile(io.RawIOBase):
-    """Zstandard frames, decompressed.  (The package's own reader takes a truncated file for a whole one.)"""
+class _ZstdFrame:
+    """A frame of zstandard."""
 
-    def __init__(self, file: BinaryIO, zstandard: Any) -> None:
-        self._file = file
-        self._new_frame = zstandard.ZstdDecompressor().decompressobj
-        self._frame: Any = None
-        self._compressed = b""
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
         self._ready = memoryview(b"")
 
-    def readable(self) -> bool:
-        return True
+    @staticmethod
+    def of(zstandard: Any) -> Callable[[], _ZstdFrame]:
+        return lambda: _ZstdFrame(zstandard.ZstdDecompressor().decompressobj())
 
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            self._compressed = self._compressed or self._file.read(_ZSTD_READ)
-            if not self._compressed:
-                if self._frame is not None:
-                    raise EOFError("the file ends within a frame")
-                return 0
-            if self._frame is None:
-                self._frame = self._new_frame()
-            self._ready = memoryview(self._frame.decompress(self._compressed))
-            self._compressed = b""
-            if self._frame.eof:
-                self._compressed, self._frame = self._frame.unused_data, None
-        size = min(len(buffer), len(self._ready))
-        buffer[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        return size
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof and not self._ready
 
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            self._file.close()
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._frame.unused_data)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        if data:
+            self._ready = memoryview(bytes(self._ready) + self._frame.decompress(data))
+        found, self._ready = self._ready[:max_length], self._ready[max_length:]
+        return bytes(found)
+
+
+_DECOMPRESSORS: Mapping[str, Callable[[], _Decompressor]] = {
+    CompressionTypes.BZIP2: bz2.BZ2Decompressor,
+    CompressionTypes.XZ: lzma.LZMADecompressor,
+    CompressionTypes.DEFLATE: _Inflater,
+}
 
 
 class _DeflatingFile(io.RawIOBase):

@@ -1,6 +1,5 @@
 """Reading lines: every line once, however the file is cut, and errors that say where."""
 
-import gzip
 import random
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.io import line_blocks as line_blocks_module
-from penstock.io.compression import open_for_writing
+from penstock.io.compression import open_for_reading, open_for_writing
 from penstock.io.text_source import TextSource
 from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.errors import SourceError
@@ -126,12 +125,59 @@ def test_every_compression_gives_the_same_lines(tmp_path, extension):
     assert (1 if extension else 7) == len(source.split(7))
 
 
-def test_a_gzip_file_of_several_members_is_read_to_its_end(written):
-    """What `cat a.gz b.gz` makes."""
-    assert ["a", "b"] == read(TextSource(written(gzip.compress(b"a\n") + gzip.compress(b"b\n"), "x.gz")))
+COMPRESSED = [".gz", ".bz2", ".xz", ".zst", ".deflate"]
 
 
-@pytest.mark.parametrize("extension", [".gz", ".bz2", ".xz", ".zst", ".deflate"])
+@pytest.fixture
+def compressed(tmp_path):
+    """Compresses text as an extension says."""
+
+    def compress(text, extension):
+        path = tmp_path / f"part{extension}"
+        with open_for_writing(str(path)) as file:
+            file.write(text)
+        return path.read_bytes()
+
+    return compress
+
+
+@pytest.mark.parametrize("extension", COMPRESSED)
+@pytest.mark.parametrize("padding", [b"", bytes(8)])
+def test_a_file_of_several_compressed_streams_is_read_to_its_end(written, compressed, extension, padding):
+    """What `cat a.gz b.gz` makes, also of empty and of large ones, with zeros in between or not."""
+    texts = [b"a\n", b"", b"b\n" * 300_000, b"c\n", b"d"]
+    content = padding.join(compressed(text, extension) for text in texts) + padding
+
+    assert ["a", *["b"] * 300_000, "c", "d"] == read(TextSource(written(content, f"x{extension}")))
+
+
+@pytest.mark.parametrize("extension", COMPRESSED)
+@pytest.mark.parametrize("behind", ["something else", "a damaged stream", "the beginning of a stream"])
+def test_what_follows_a_compressed_stream_and_is_none_is_an_error(written, compressed, extension, behind):
+    """Passed over, all that comes behind it would be lost."""
+    whole = compressed(b"a\n", extension)
+    tail = {
+        "something else": b"no stream" + whole,
+        "a damaged stream": b"\1" + whole[1:],
+        "the beginning of a stream": whole[:3],
+    }[behind]
+
+    with pytest.raises(SourceError, match=rf"x{extension}' can't be read as"):
+        read(TextSource(written(whole + tail, f"x{extension}")))
+
+
+@pytest.mark.parametrize("extension", COMPRESSED)
+def test_a_compressed_file_can_be_read_from_any_place(written, compressed, extension):
+    """As a file is that a user opens by `ReadableFile.open`."""
+    path = written(compressed(b"0123456789", extension) + compressed(b"abc", extension), f"x{extension}")
+    with open_for_reading(str(path)) as file:
+        assert b"0123456789abc" == file.read()
+        assert (8, b"89ab") == (file.seek(8), file.read(4))
+        assert (2, b"23") == (file.seek(2), file.read(2))
+        assert (11, b"bc") == (file.seek(-2, 2), file.read())
+
+
+@pytest.mark.parametrize("extension", COMPRESSED)
 def test_a_truncated_compressed_file_is_an_error_that_names_it(tmp_path, extension):
     """Never a shorter result."""
     path = tmp_path / f"lines.txt{extension}"
