@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from typing import Any
 
 from ..sdk.graph import Graph
 from ..sdk.metrics import MetricResults, MetricsContainer
@@ -20,7 +21,7 @@ class _NotRun(PipelineResult):
     def state(self) -> str:
         return PipelineState.DONE
 
-    def wait_until_finish(self, duration: float | None = None) -> str:
+    def wait_until_finish(self, duration: Any = None) -> str:
         return self.state
 
     def cancel(self) -> str:

@@ -13,7 +13,8 @@ from ..sdk.source import ValuesSource
 from ..sdk.watermark_estimators import WatermarkEstimatorProvider
 from ..transforms.read import Read
 from ..transforms.with_timestamps import WithTimestamps
-from ..windowing.timestamp import Timestamp, micros_of
+from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import Timestamp
 
 
 class SequenceSource(ScheduledSource[int]):
@@ -86,7 +87,7 @@ class GenerateSequence(PTransform):
                 f"GenerateSequence: a rate is elements_per_period and period, got {elements_per_period!r} and "
                 f"{period!r}; give both or neither"
             )
-        period_micros = 1 if period is None else micros_of(period)
+        period_micros = 1 if period is None else micros_of_span(period)
         if period_micros <= 0 or (elements_per_period is not None and elements_per_period <= 0):
             raise ValueError(
                 f"GenerateSequence: a rate must be more than 0, got {elements_per_period!r} every {period!r} seconds"

@@ -13,7 +13,8 @@ from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.redaction import redacted
 from ..sdk.watermark_estimators import WatermarkEstimatorProvider
 from ..transforms.read import Read
-from ..windowing.timestamp import MAX_TIMESTAMP, micros_of
+from ..windowing.duration import micros_of_span, seconds_of_span
+from ..windowing.timestamp import MAX_TIMESTAMP
 from .filesystem import AnyPath, EmptyMatchTreatment
 from .growing_text_source import GrowingTextSource
 from .match_continuously import MatchContinuously
@@ -64,11 +65,11 @@ class ReadContinuouslyFromText(PTransform):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        if micros_of(poll_interval) < 0:
+        if micros_of_span(poll_interval) < 0:
             raise ValueError(f"{name}: poll_interval must be 0 seconds or more, got {poll_interval!r}")
         self.source = GrowingTextSource(
             file_pattern,
-            poll_interval,
+            seconds_of_span(poll_interval),
             EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after),
             strip_trailing_newlines=strip_trailing_newlines,
             coder=coder,

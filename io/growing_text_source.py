@@ -18,6 +18,7 @@ from ..sdk.coders.primitive import StrUtf8Coder
 from ..sdk.errors import SourceError
 from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.unbounded_source import UnboundedSource
+from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import Timestamp
 from .compression import CompressionTypes
 from .file_source import matching_files
@@ -170,7 +171,7 @@ class GrowingTextReader(EventTimeReader[Any]):
 
     def _look(self, now: Timestamp) -> None:
         """Read some more, if it is time to."""
-        interval = (self.source.discovery_interval or 0) * 1_000_000
+        interval = micros_of_span(self.source.discovery_interval or 0)
         is_time = self._looked is None or now.micros - self._looked >= interval
         if self.end is None and not is_time and self._position + len(self._rest) >= self._size:
             return

@@ -15,7 +15,8 @@ from ..sdk.unbounded_source import UnboundedSource
 from ..transforms.assign_windows import WindowInto
 from ..transforms.read import Read
 from ..windowing import FixedWindows
-from ..windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp, micros_of
+from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp
 from .file_source import matching_files
 from .filesystem import AnyPath, EmptyMatchTreatment, FileMetadata, path_string
 
@@ -154,7 +155,7 @@ class MatchContinuously(PTransform):
         empty_match_treatment: str = EmptyMatchTreatment.ALLOW,
     ) -> None:
         super().__init__()
-        if micros_of(interval) <= 0:
+        if micros_of_span(interval) <= 0:
             raise ValueError(f"MatchContinuously: interval must be more than 0 seconds, got {interval!r}")
         pattern = path_string(file_pattern)
         EmptyMatchTreatment.allow_empty_match(pattern, empty_match_treatment)
@@ -162,7 +163,7 @@ class MatchContinuously(PTransform):
         self.apply_windowing = apply_windowing
         self.source = WatchedFiles(
             pattern,
-            micros_of(interval),
+            micros_of_span(interval),
             has_deduplication,
             None if start_timestamp is None else Timestamp.of(start_timestamp).micros,
             min(Timestamp.of(stop_timestamp).micros, MAX_MICROS),

@@ -14,6 +14,7 @@ from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.unbounded_source import UnboundedSource
 from ..sdk.watermark_estimators import WatermarkEstimatorProvider
 from ..transforms.read import Read
+from ..windowing.duration import DurationTypes, seconds_of_span
 from ..windowing.timestamp import Timestamp
 
 _BLOCK = 64 * 1024
@@ -140,7 +141,7 @@ class ReadFromSocket(PTransform):
         timestamp_fn: Callable[[str], Any] | None = None,
         watermark_estimator: WatermarkEstimatorProvider | None = None,
         idle_after: Any = None,
-        connect_timeout: float = 10.0,
+        connect_timeout: DurationTypes = 10.0,
     ) -> None:
         super().__init__()
         if not isinstance(port, int) or not 0 < port < 65536:
@@ -152,7 +153,7 @@ class ReadFromSocket(PTransform):
                 "to a file or a Redis stream and read that"
             )
         times = EventTimes.of("ReadFromSocket", timestamp_fn, watermark_estimator, idle_after)
-        self.source = SocketSource(host, port, times, connect_timeout)
+        self.source = SocketSource(host, port, times, seconds_of_span(connect_timeout))
 
     def expand(self, pbegin: PBegin) -> PCollection[str]:
         source = copy.copy(self.source)

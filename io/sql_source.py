@@ -16,7 +16,8 @@ from ..sdk.row import Row
 from ..sdk.unbounded_source import UnboundedSource
 from ..sdk.watermark_estimators import WatermarkEstimatorProvider
 from ..transforms.read import Read
-from ..windowing.timestamp import Timestamp, micros_of
+from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import Timestamp
 from .filesystem import AnyPath, path_string
 from .sql_database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession, check_path
 from .sql_dialect import MARK, is_database_error
@@ -197,11 +198,11 @@ class ReadFromSQL(PTransform):
         name = type(self).__name__
         if (table is None) == (query is None):
             raise ValueError(f"{name}: expected a table or a query, got {'neither' if table is None else 'both'}")
-        if micros_of(poll_interval) < 0:
+        if micros_of_span(poll_interval) < 0:
             raise ValueError(f"{name}: poll_interval must be 0 seconds or more, got {poll_interval!r}")
         times = EventTimes.of(name, timestamp_fn, watermark_estimator, idle_after)
         database = _database(name, connection, dialect)
-        self.source = SqlSource(database, table, query, increasing_column, micros_of(poll_interval), times)
+        self.source = SqlSource(database, table, query, increasing_column, micros_of_span(poll_interval), times)
 
     def expand(self, pbegin: PBegin) -> PCollection[Row]:
         source = copy.copy(self.source)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..sdk.redaction import redacted
+from ..windowing.duration import DurationTypes, seconds_of_span
 from .filesystem import AnyPath, path_string
 from .sql_database import SqliteFile, check_path
 from .sql_sink import WriteToTable
@@ -50,7 +51,7 @@ class WriteToSQLite(WriteToTable):
         latest: bool = False,
         count_column: str | None = None,
         create: bool = True,
-        timeout: float = 60.0,
+        timeout: DurationTypes = 60.0,
     ) -> None:
         file = path_string(path)
         check_path(file, type(self).__name__)
@@ -61,7 +62,7 @@ class WriteToSQLite(WriteToTable):
             )
         super().__init__(
             TableSink(
-                SqliteFile(file, timeout),
+                SqliteFile(file, seconds_of_span(timeout)),
                 table,
                 key,
                 columns,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from .errors import PipelineError
+from .watermark_estimators.estimator import provider_of
 
 
 class DoFnParam:
@@ -71,10 +72,15 @@ class RestrictionParam(DoFnParam):
 
 
 class WatermarkEstimatorParam(DoFnParam):
-    """`DoFn.WatermarkEstimatorParam(provider)`: what estimates the watermark of a splittable DoFn's outputs."""
+    """`DoFn.WatermarkEstimatorParam(provider)`: what estimates the watermark of a splittable DoFn's outputs.
+
+    An estimator, or its class, can be given in place of a provider.
+    """
 
     def __init__(self, watermark_estimator_provider: Any = None) -> None:
         super().__init__("WatermarkEstimatorParam")
+        if watermark_estimator_provider is not None:
+            watermark_estimator_provider = provider_of(watermark_estimator_provider, "DoFn.WatermarkEstimatorParam")
         self.watermark_estimator_provider = watermark_estimator_provider
 
     def __reduce__(self) -> tuple[Any, ...]:

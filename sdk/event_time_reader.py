@@ -13,36 +13,63 @@ from typing import Any, TypeVar
 
 import attrs
 
-from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, in_range, micros_of
+from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, in_range
 from .bundle import BUNDLE_SIZE, Bundle
 from .lag_sketch import LagSketch
 from .unbounded_source import UnboundedReader, ended_early
 from .watermark_estimators import WalltimeWatermarkEstimator, WatermarkEstimatorProvider
+from .watermark_estimators.estimator import provider_of
 
 T = TypeVar("T")
+
+
+def _idle_after(span: Any) -> int | None:
+    if span is None:
+        return None
+    micros = micros_of_span(span, "idle_after")
+    if micros <= 0:
+        raise ValueError(f"EventTimes: idle_after must be more than 0 seconds, got {span!r}")
+    return micros
+
+
+def _estimator(given: Any) -> WatermarkEstimatorProvider:
+    return provider_of(given, "EventTimes: estimator")
 
 
 @attrs.frozen
 class EventTimes:
     """When a source's elements happened, and what is known of those to come.
 
-    Attributes:
-      timestamp_fn: gives an element's event time (seconds, or a Timestamp); None for the time
-        that it arrives, or that the source itself knows.
-      estimator: makes a watermark of them.
-      idle_after: after so many microseconds without an element a partition is idle, and
+    Args:
+      timestamp_fn: gives an element's event time (seconds, a `Timestamp`, or a datetime with a time zone); None for the
+        time that it arrives, or that the source itself knows.
+      estimator: makes a watermark of them: an estimator, its class, or a provider.  It may be left out without a
+        `timestamp_fn`, and follows the clock then.
+      idle_after: after so long without an element (seconds, a `Duration`, or a timedelta) a partition is idle, and
         holds nobody's watermark back; None for never.
+
+    Raises `ValueError` for a `timestamp_fn` without an estimator: by the clock all that is historical would be late.
+
+    Attributes:
+      idle_micros: `idle_after`, in microseconds.
     """
 
     timestamp_fn: Callable[[Any], Any] | None = None
-    estimator: WatermarkEstimatorProvider = attrs.field(factory=WalltimeWatermarkEstimator.default_provider)
-    idle_after: int | None = None
+    estimator: WatermarkEstimatorProvider = attrs.field(converter=_estimator)
+    idle_micros: int | None = attrs.field(default=None, alias="idle_after", converter=_idle_after)
+
+    @estimator.default
+    def _by_the_clock(self) -> WatermarkEstimatorProvider:
+        if self.timestamp_fn is not None:
+            raise ValueError(f"EventTimes: with a timestamp_fn give an estimator too, {_WHICH}")
+        return WalltimeWatermarkEstimator.default_provider()
 
     @staticmethod
     def of(
         transform: str,
         timestamp_fn: Callable[[Any], Any] | None,
-        watermark_estimator: WatermarkEstimatorProvider | None,
+        watermark_estimator: Any,
         idle_after: Any,
         default: WatermarkEstimatorProvider | None = None,
     ) -> EventTimes:
@@ -51,21 +78,19 @@ class EventTimes:
         Raises `ValueError` and `TypeError`, naming the transform.
         """
         if watermark_estimator is None and timestamp_fn is not None:
-            raise ValueError(
-                f"{transform}: with a timestamp_fn give a watermark_estimator too, which says how far out of order "
-                "the timestamps may be: BoundedOutOfOrdernessWatermarkEstimator.default_provider(seconds), or "
-                "MonotonicWatermarkEstimator.default_provider()"
-            )
-        estimator = watermark_estimator or default or WalltimeWatermarkEstimator.default_provider()
-        if not isinstance(estimator, WatermarkEstimatorProvider):
-            raise TypeError(
-                f"{transform}: watermark_estimator: expected a WatermarkEstimatorProvider, got {estimator!r}; "
-                "did you forget .default_provider()?"
-            )
-        idle = None if idle_after is None else micros_of(idle_after)
-        if idle is not None and idle <= 0:
+            raise ValueError(f"{transform}: with a timestamp_fn give a watermark_estimator too, {_WHICH}")
+        estimator = default or WalltimeWatermarkEstimator.default_provider()
+        if watermark_estimator is not None:
+            estimator = provider_of(watermark_estimator, f"{transform}: watermark_estimator")
+        if idle_after is not None and micros_of_span(idle_after, f"{transform}: idle_after") <= 0:
             raise ValueError(f"{transform}: idle_after must be more than 0 seconds, got {idle_after!r}")
-        return EventTimes(timestamp_fn, estimator, idle)
+        return EventTimes(timestamp_fn, estimator, idle_after)
+
+
+_WHICH = (
+    "which says how far out of order the timestamps may be: BoundedOutOfOrdernessWatermarkEstimator(seconds), or "
+    "MonotonicWatermarkEstimator"
+)
 
 
 class EventTimeReader(UnboundedReader[T]):
@@ -82,7 +107,7 @@ class EventTimeReader(UnboundedReader[T]):
     ...         return values, None
     ...     def offset(self):
     ...         return self.position
-    >>> reader = Letters(EventTimes(idle_after=5_000_000))
+    >>> reader = Letters(EventTimes(idle_after=5))
     >>> reader.poll(10, Timestamp(20)).values, reader.watermark(Timestamp(21))
     (['a', 'b', 'c'], 21000000)
     >>> reader.is_idle(Timestamp(24)), reader.is_idle(Timestamp(25))
@@ -135,11 +160,11 @@ class EventTimeReader(UnboundedReader[T]):
         return self.lags.watermarks(now.micros, self.watermark(now))
 
     def is_idle(self, now: Timestamp) -> bool:
-        if self.times.idle_after is None:
+        if self.times.idle_micros is None:
             return False
         if self._active is None:
             self._active = now.micros
-        return now.micros - self._active >= self.times.idle_after
+        return now.micros - self._active >= self.times.idle_micros
 
     def time_jumped(self, micros: int) -> None:
         if self._active is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from ..windowing.duration import Duration, DurationTypes, seconds_of_span
 from .errors import RunnerError
 
 if TYPE_CHECKING:
@@ -47,8 +49,8 @@ class PipelineResult(ABC):
         """One of `PipelineState`."""
 
     @abstractmethod
-    def wait_until_finish(self, duration: float | None = None) -> str:
-        """Wait for its end, at most `duration` milliseconds, and return the state.
+    def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
+        """Wait for its end, at most `duration` (milliseconds, a `Duration` or a timedelta), and return the state.
 
         Raises what made the pipeline fail.
         """
@@ -60,6 +62,19 @@ class PipelineResult(ABC):
     @abstractmethod
     def metrics(self) -> MetricResults:
         """The metrics that user code and the runner have counted."""
+
+
+def seconds_to_wait(duration: DurationTypes | None) -> float | None:
+    """Return the seconds of what `wait_until_finish` is given: a number is one of milliseconds, as in Beam.
+
+    >>> seconds_to_wait(500), seconds_to_wait(Duration(2)), seconds_to_wait(None)
+    (0.5, 2.0, None)
+    """
+    if duration is None:
+        return None
+    if isinstance(duration, (Duration, timedelta)):
+        return seconds_of_span(duration)
+    return duration / 1000
 
 
 class FinishedResult(PipelineResult):
@@ -77,7 +92,7 @@ class FinishedResult(PipelineResult):
     def state(self) -> str:
         return self._state
 
-    def wait_until_finish(self, duration: float | None = None) -> str:
+    def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         return self.state
 
     def cancel(self) -> str:

@@ -28,11 +28,12 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import attrs
 
-from ..windowing.duration import Duration
+from ..windowing.duration import Duration, DurationTypes, is_span
 from ..windowing.timestamp import Timestamp
 from .dofn import CallableDoFn, DoFn, DoFnParam, RestrictionParam, WatermarkEstimatorParam
 from .errors import PipelineError, UnsupportedError
@@ -115,10 +116,17 @@ class RestrictionTrackerView:
         """Whether to work on the bit at this position; after a False, return."""
         return self.deferred is None and self._tracker.try_claim(position)
 
-    def defer_remainder(self, deferred_time: Timestamp | Duration | None = None) -> None:
-        """Put off what isn't claimed, and return: until a time, for a while, or until there is time."""
-        if deferred_time is not None and not isinstance(deferred_time, (Timestamp, Duration)):
-            raise ValueError(f"defer_remainder: expected a Timestamp or a Duration, got {deferred_time!r}")
+    def defer_remainder(self, deferred_time: Timestamp | datetime | DurationTypes | None = None) -> None:
+        """Put off what isn't claimed, and return: until a time, for a while, or until there is time.
+
+        A number is one of seconds to wait.
+        """
+        if isinstance(deferred_time, datetime):
+            deferred_time = Timestamp.of(deferred_time)
+        if deferred_time is not None and not isinstance(deferred_time, Timestamp):
+            if not is_span(deferred_time):
+                raise ValueError(f"defer_remainder: expected a time or a span of time, got {deferred_time!r}")
+            deferred_time = Duration.of(deferred_time)
         split = self._tracker.try_split(0)
         if split is not None:
             self.deferred = split[1], deferred_time

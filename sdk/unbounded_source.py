@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, TypeVar
 
+from ..windowing.duration import DurationTypes
 from ..windowing.timestamp import Timestamp
 from .bundle import BUNDLE_SIZE, Bundle
 from .lag_sketch import PERCENTILES
@@ -31,7 +32,7 @@ class UnboundedSource(ABC, Generic[T]):
       repeatable: whether those are the very same elements, with the same timestamps, in the same
         order, each time, also of one opened at the beginning.  Then a subtask that has lost nothing
         needn't start again with one that reads (`--recovery=region`).
-      discovery_interval: every how many seconds new partitions are to be looked for; None
+      discovery_interval: how often, as a span of time, new partitions are to be looked for; None
         where there will never be any.
       reopens: whether a partition that is finished, and that `partitions` gives again, is another
         of its name, such as a file that was removed and made anew; it is then read from its
@@ -61,7 +62,7 @@ class UnboundedSource(ABC, Generic[T]):
 
     replayable: bool = True
     repeatable: bool = False
-    discovery_interval: float | None = None
+    discovery_interval: DurationTypes | None = None
     reopens: bool = False
     keeps_partitions: bool = False
 

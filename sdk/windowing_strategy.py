@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 
 from ..triggers import AccumulationMode, DefaultTrigger, Trigger
+from ..windowing.duration import micros_of_span
 from ..windowing.global_windows import GlobalWindows
-from ..windowing.timestamp import micros_of
 from ..windowing.timestamp_combiner import TimestampCombiner
 from ..windowing.window_fn import WindowFn
 
@@ -64,7 +64,7 @@ DEFAULT_WINDOWING = WindowingStrategy()
 
 def lateness_micros(allowed_lateness: Any) -> int:
     """Allowed lateness as microseconds, from seconds or a Duration."""
-    micros = micros_of(allowed_lateness)
+    micros = micros_of_span(allowed_lateness)
     if micros < 0:
         raise ValueError(f"allowed_lateness must not be negative, got {allowed_lateness!r}")
     return micros

@@ -21,7 +21,8 @@ from ..sdk.script import (
 from ..sdk.windowed_value import WindowedValue, unwrapped
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 from ..windowing import MAX_TIMESTAMP, TimestampedValue
-from ..windowing.timestamp import MIN_MICROS, Timestamp, micros_of
+from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import MIN_MICROS, Timestamp
 
 
 class TestStream(PTransform):
@@ -122,7 +123,7 @@ class TestStream(PTransform):
 
     def advance_processing_time(self, advance_by: Any) -> TestStream:
         """The clock moves on by this many seconds."""
-        micros = micros_of(advance_by)
+        micros = micros_of_span(advance_by)
         if micros < 0:
             raise ValueError(f"TestStream.advance_processing_time: the clock can't go back, got {advance_by!r}")
         self.events.append(ClockMoves(micros))

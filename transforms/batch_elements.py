@@ -17,6 +17,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.windowed_value import WindowedValue
 from ..windowing import GLOBAL_WINDOW, BoundedWindow, GlobalWindows, Timestamp
+from ..windowing.duration import DurationTypes, seconds_of_span
 from .length_bucket import DEFAULT_BUCKET_BOUNDARIES, checked_boundaries
 from .pardo import ParDo
 
@@ -62,9 +63,9 @@ class BatchElements(PTransform):
         min_batch_size: int = 1,
         max_batch_size: int = 10_000,
         target_batch_overhead: float | None = 0.05,
-        target_batch_duration_secs: float | None = 10,
-        target_batch_duration_secs_including_fixed_cost: float | None = None,
-        max_batch_duration_secs: float | None = None,
+        target_batch_duration_secs: DurationTypes | None = 10,
+        target_batch_duration_secs_including_fixed_cost: DurationTypes | None = None,
+        max_batch_duration_secs: DurationTypes | None = None,
         *,
         element_size_fn: Callable[[Any], int] | None = None,
         variance: float = 0.25,
@@ -130,8 +131,8 @@ class BatchSizeEstimator:
         min_batch_size: int = 1,
         max_batch_size: int = 10_000,
         target_batch_overhead: float | None = 0.05,
-        target_batch_duration_secs: float | None = 10,
-        target_batch_duration_secs_including_fixed_cost: float | None = None,
+        target_batch_duration_secs: DurationTypes | None = 10,
+        target_batch_duration_secs_including_fixed_cost: DurationTypes | None = None,
         variance: float = 0.25,
         clock: Callable[[], float] = time.monotonic,
         record_metrics: bool = True,
@@ -146,9 +147,11 @@ class BatchSizeEstimator:
             raise ValueError(
                 f"BatchElements: target_batch_overhead must be between 0 and 1, got {target_batch_overhead}"
             )
+        self._duration = _seconds(target_batch_duration_secs)
+        self._whole_duration = _seconds(target_batch_duration_secs_including_fixed_cost)
         durations = {
-            "target_batch_duration_secs": target_batch_duration_secs,
-            "target_batch_duration_secs_including_fixed_cost": target_batch_duration_secs_including_fixed_cost,
+            "target_batch_duration_secs": self._duration,
+            "target_batch_duration_secs_including_fixed_cost": self._whole_duration,
         }
         for name, duration in durations.items():
             if duration and duration < 0:
@@ -160,8 +163,6 @@ class BatchSizeEstimator:
         self._smallest = min_batch_size
         self._largest = max_batch_size
         self._overhead = target_batch_overhead
-        self._duration = target_batch_duration_secs
-        self._whole_duration = target_batch_duration_secs_including_fixed_cost
         self._variance = variance
         self._clock = clock
         self._record_metrics = record_metrics
@@ -313,3 +314,7 @@ class _BatchGlobally(_BatchByWindow):
 
     def process(self, element: Any) -> Iterable[Any] | None:  # type: ignore[override]
         return self.add(element, GLOBAL_WINDOW)
+
+
+def _seconds(span: DurationTypes | None) -> float | None:
+    return None if span is None else seconds_of_span(span)

@@ -15,7 +15,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.retracted import Retracted
 from ..sdk.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
-from ..windowing.duration import DurationTypes
+from ..windowing.duration import DurationTypes, micros_of_span
 from .group_by_key import pair_types
 from .pardo import Map, ParDo
 
@@ -45,6 +45,9 @@ class DeduplicatePerKey(PTransform):
             raise ValueError(
                 f"{type(self).__name__} requires at least one of processing_time_duration and event_time_duration"
             )
+        for span in (processing_time_duration, event_time_duration):
+            if span is not None:
+                micros_of_span(span, type(self).__name__)
         self.processing_time_duration = processing_time_duration
         self.event_time_duration = event_time_duration
 

@@ -20,6 +20,7 @@ from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimeDomain, TimerSpec, on_timer
+from ..windowing.duration import DurationTypes, micros_of_span, seconds_of_span
 from .group_by_key import GroupByKey, pair_types
 from .pardo import FlatMap, ParDo
 
@@ -44,12 +45,14 @@ class GroupIntoBatches(PTransform):
     def __init__(
         self,
         batch_size: int,
-        max_buffering_duration_secs: float | None = None,
+        max_buffering_duration_secs: DurationTypes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
         self.batch_size = _checked(batch_size, max_buffering_duration_secs)
-        self.max_buffering_duration_secs = max_buffering_duration_secs
+        self.max_buffering_duration_secs: float | None = None
+        if max_buffering_duration_secs is not None:
+            self.max_buffering_duration_secs = seconds_of_span(max_buffering_duration_secs)
         self.clock = clock
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
@@ -77,7 +80,7 @@ class GroupIntoBatches(PTransform):
         def __init__(
             self,
             batch_size: int,
-            max_buffering_duration_secs: float | None = None,
+            max_buffering_duration_secs: DurationTypes | None = None,
             clock: Callable[[], float] = time.time,
         ) -> None:
             super().__init__()
@@ -179,10 +182,10 @@ def _batches(element: Any, size: int) -> Iterator[tuple[Any, list[Any]]]:
         yield key, batch
 
 
-def _checked(batch_size: int, max_buffering_duration_secs: float | None) -> int:
+def _checked(batch_size: int, max_buffering_duration_secs: DurationTypes | None) -> int:
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"GroupIntoBatches: batch_size must be an int of at least 1, got {batch_size!r}")
-    if max_buffering_duration_secs is not None and max_buffering_duration_secs < 0:
+    if max_buffering_duration_secs is not None and micros_of_span(max_buffering_duration_secs) < 0:
         raise ValueError(
             f"GroupIntoBatches: max_buffering_duration_secs must not be negative, got {max_buffering_duration_secs!r}"
         )

@@ -16,7 +16,8 @@ from ..sdk.scheduled_source import ScheduledSource
 from ..sdk.source import ValuesSource
 from ..sdk.windowed_value import unwrapped
 from ..windowing import FixedWindows
-from ..windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp, micros_of
+from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp
 from .assign_windows import WindowInto
 from .flatten import Flatten
 from .read import Read
@@ -34,7 +35,7 @@ class ImpulseSource(ScheduledSource[Any]):
 
     def __init__(self, start: Any, stop: int, interval: Any, data: Sequence[Any] | None) -> None:
         begin = None if start is None else Timestamp.of(start).micros
-        super().__init__(1, micros_of(interval), begin)
+        super().__init__(1, micros_of_span(interval), begin)
         self.stop = stop
         self.data = None if data is None else list(data)
         self._first = _as_number(start) if begin is not None else None
@@ -117,7 +118,7 @@ class PeriodicImpulse(PTransform):
         data: Sequence[Any] | None = None,
     ) -> None:
         super().__init__()
-        interval = micros_of(fire_interval)
+        interval = micros_of_span(fire_interval)
         if interval <= 0:
             raise ValueError(f"PeriodicImpulse: fire_interval must be more than 0 seconds, got {fire_interval!r}")
         if data is not None and not len(data):

@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from ..windowing import TimestampedValue
-from ..windowing.timestamp import Timestamp, micros_of
+from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import Timestamp
 
 T = TypeVar("T")
 
@@ -85,4 +86,4 @@ def after_total_of(duration: Any) -> Termination:
     >>> after_total_of(60)
     Termination(total=60000000, quiet=None)
     """
-    return Termination(total=micros_of(duration))
+    return Termination(total=micros_of_span(duration))

@@ -20,7 +20,8 @@ from ..sdk.source import ValuesSource
 from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ..sdk.watermark_estimators import ManualWatermarkEstimator
 from ..sdk.windowed_value import unwrapped
-from ..windowing.timestamp import MAX_TIMESTAMP, MIN_MICROS, Timestamp, micros_of
+from ..windowing.duration import micros_of_span
+from ..windowing.timestamp import MAX_TIMESTAMP, MIN_MICROS, Timestamp
 from .poll_result import PollResult, Termination, never
 from .read import Read
 
@@ -200,15 +201,15 @@ class Watch(PTransform):
         stop_after_quiet: Any = None,
     ) -> None:
         super().__init__()
-        if micros_of(poll_interval) <= 0:
+        if micros_of_span(poll_interval) <= 0:
             raise ValueError(f"Watch: poll_interval must be more than 0 seconds, got {poll_interval!r}")
         if termination is not None and not isinstance(termination, Termination):
             raise TypeError(f"Watch: termination must be never() or after_total_of(...), got {termination!r}")
         self.poll = poll_fn, output_key_fn
-        self.interval = micros_of(poll_interval)
+        self.interval = micros_of_span(poll_interval)
         self.termination = termination or never()
         if stop_after_quiet is not None:
-            self.termination = attrs.evolve(self.termination, quiet=micros_of(stop_after_quiet))
+            self.termination = attrs.evolve(self.termination, quiet=micros_of_span(stop_after_quiet))
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         label, producer = pcoll.pipeline.full_label, pcoll.pipeline.producer(pcoll)

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..windowing.duration import DurationTypes
+from ..windowing.duration import DurationTypes, micros_of_span
 from ..windowing.microseconds import MICROS_PER_SECOND
-from ..windowing.timestamp import micros_of
 from .data_loss import DataLossReason
 from .lifetime import Once, unfinished
 from .trigger import Trigger, TriggerContext
@@ -35,8 +34,8 @@ class AfterProcessingTime(Once):
     """
 
     def __init__(self, delay: DurationTypes = 0, align_to: DurationTypes | None = None) -> None:
-        self._delay = micros_of(delay)
-        self._period = None if align_to is None else micros_of(align_to)
+        self._delay = micros_of_span(delay)
+        self._period = None if align_to is None else micros_of_span(align_to)
         if self._delay < 0:
             raise ValueError(f"AfterProcessingTime: delay must not be negative, got {delay!r}")
         if self._period is not None and self._period <= 0:

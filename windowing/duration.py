@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from numbers import Real
 from typing import Any, TypeAlias, Union
 
-from .microseconds import MICROS_PER_SECOND, Microseconds, micros_of_seconds, micros_of_subseconds
+from .microseconds import (
+    MICROS_PER_SECOND,
+    Microseconds,
+    micros_of_seconds,
+    micros_of_subseconds,
+    micros_of_timedelta,
+)
 
-DurationTypes: TypeAlias = Union[int, float, "Duration"]
+DurationTypes: TypeAlias = Union[int, float, "Duration", timedelta]
 
 
 class Duration(Microseconds):
@@ -27,12 +34,14 @@ class Duration(Microseconds):
 
     @staticmethod
     def of(seconds: DurationTypes) -> Duration:
-        """The same duration, or the one of that many seconds; a Timestamp is a `TypeError`.
+        """The same duration, that of a timedelta, or the one of that many seconds; a time is a `TypeError`.
 
         >>> from penstock.windowing import Duration
-        >>> Duration.of(5), Duration.of(Duration(5))
-        (Duration(5), Duration(5))
+        >>> Duration.of(5), Duration.of(Duration(5)), Duration.of(timedelta(minutes=1))
+        (Duration(5), Duration(5), Duration(60))
         """
+        if isinstance(seconds, timedelta):
+            return Duration.of_micros(micros_of_timedelta(seconds))
         return seconds if isinstance(seconds, Duration) else Duration(seconds)
 
     @staticmethod
@@ -83,9 +92,32 @@ class Duration(Microseconds):
 
 
 def is_span(other: object) -> bool:
-    """Whether `Duration.of` takes it, a number or a Duration.
+    """Whether `Duration.of` takes it, a number, a Duration or a timedelta.
 
     >>> is_span(5), is_span("5")
     (True, False)
     """
-    return isinstance(other, (int, float, Duration, Real))
+    return isinstance(other, (int, float, Duration, timedelta, Real))
+
+
+def micros_of_span(span: DurationTypes, wanted: str = "a span of time") -> int:
+    """Microseconds of a number of seconds, a Duration or a timedelta; `TypeError` for anything else.
+
+    >>> micros_of_span(2), micros_of_span(timedelta(milliseconds=1)), micros_of_span(Duration(3))
+    (2000000, 1000, 3000000)
+    """
+    if not is_span(span):
+        raise TypeError(f"expected {wanted}: a number of seconds, a Duration or a timedelta, got {span!r}")
+    return Duration.of(span).micros
+
+
+def seconds_of_span(span: DurationTypes, wanted: str = "a span of time") -> float:
+    """Seconds of a number of seconds, which stays what it is, a Duration or a timedelta.
+
+    >>> seconds_of_span(2), seconds_of_span(timedelta(milliseconds=1))
+    (2, 0.001)
+    """
+    if isinstance(span, (Duration, timedelta)):
+        return micros_of_span(span) / MICROS_PER_SECOND
+    micros_of_span(span, wanted)
+    return span

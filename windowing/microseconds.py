@@ -12,6 +12,7 @@ hash alike.
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 from numbers import Integral, Real
 from typing import Any
 
@@ -44,11 +45,38 @@ def micros_of_seconds(seconds: Any, wanted: str = "a number of seconds") -> int:
 def _hint(got: Any) -> str:
     if isinstance(got, str):
         return "; did you mean Timestamp.from_rfc3339(...)?"
-    if hasattr(got, "utcoffset") and hasattr(got, "year"):
-        return "; did you mean Timestamp.from_utc_datetime(...)?"
-    if hasattr(got, "total_seconds"):
-        return "; did you mean its total_seconds()?"
+    if isinstance(got, datetime):
+        return ", which is a time and no span"
+    if isinstance(got, timedelta):
+        return ", which is a span and no time"
     return ""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros_of_datetime(time: datetime) -> int:
+    """Microseconds since 1970; `ValueError` for a naive datetime, which may be any of two dozen times.
+
+    >>> micros_of_datetime(datetime(1970, 1, 2, tzinfo=UTC))
+    86400000000
+    """
+    if time.utcoffset() is None:
+        raise ValueError(
+            f"expected a datetime with a time zone, got {time!r}, which is naive; if it is in UTC say "
+            "time.replace(tzinfo=timezone.utc), if it is local say time.astimezone()"
+        )
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def micros_of_timedelta(span: timedelta) -> int:
+    """Microseconds of a timedelta.
+
+    >>> micros_of_timedelta(timedelta(minutes=1))
+    60000000
+    """
+    return span // _MICROSECOND
 
 
 class Microseconds:

@@ -11,15 +11,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, Union, overload
 
 from .duration import Duration, DurationTypes, is_span
-from .microseconds import MICROS_PER_SECOND, Microseconds, micros_of_seconds, micros_of_subseconds
+from .microseconds import (
+    MICROS_PER_SECOND,
+    Microseconds,
+    micros_of_datetime,
+    micros_of_seconds,
+    micros_of_subseconds,
+    micros_of_timedelta,
+)
 
 MIN_MICROS = -9_223_372_036_854_775_000
 MAX_MICROS = 9_223_372_036_854_775_000
 
-TimestampTypes: TypeAlias = Union[int, float, "Timestamp"]
+TimestampTypes: TypeAlias = Union[int, float, "Timestamp", datetime]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Timestamp(Microseconds):
@@ -49,12 +55,16 @@ class Timestamp(Microseconds):
 
     @staticmethod
     def of(seconds: TimestampTypes) -> Timestamp:
-        """The same timestamp, or the one of that many seconds; a Duration is a `TypeError`.
+        """The same timestamp, that of a datetime with a time zone, or the one of that many seconds.
+
+        A span is a `TypeError`, a datetime without a time zone a `ValueError`.
 
         >>> from penstock.windowing import Timestamp
-        >>> Timestamp.of(5), Timestamp.of(Timestamp(5))
-        (Timestamp(5), Timestamp(5))
+        >>> Timestamp.of(5), Timestamp.of(Timestamp(5)), Timestamp.of(datetime(1970, 1, 2, tzinfo=UTC))
+        (Timestamp(5), Timestamp(5), Timestamp(86400))
         """
+        if isinstance(seconds, datetime):
+            return Timestamp.of_micros(in_range(micros_of_datetime(seconds)))
         return seconds if isinstance(seconds, Timestamp) else Timestamp(seconds)
 
     @staticmethod
@@ -84,7 +94,7 @@ class Timestamp(Microseconds):
         """
         if dt.utcoffset() != timedelta(0):
             raise ValueError(f"expected a datetime in UTC, got {dt!r}; did you forget .astimezone(timezone.utc)?")
-        return Timestamp.of_micros((dt - _EPOCH) // _MICROSECOND)
+        return Timestamp.of_micros(micros_of_datetime(dt))
 
     @staticmethod
     def from_rfc3339(rfc3339: str) -> Timestamp:
@@ -102,7 +112,7 @@ class Timestamp(Microseconds):
             raise ValueError(f"expected a time such as '2015-08-31T12:00:00Z', got {rfc3339!r}: {error}") from error
         if dt.tzinfo is None:
             raise ValueError(f"expected a time with a zone, such as '2015-08-31T12:00:00Z', got {rfc3339!r}")
-        return Timestamp.of_micros((dt - _EPOCH) // _MICROSECOND)
+        return Timestamp.of_micros(micros_of_datetime(dt))
 
     @staticmethod
     def from_proto(timestamp_proto: Any) -> Timestamp:
@@ -195,8 +205,8 @@ def _shifted(micros: int, by: int) -> Timestamp:
     return Timestamp.of_micros(in_range(micros + by))
 
 
-def micros_of(time_or_span: Timestamp | Duration | float) -> int:
-    """Microseconds from a number of seconds, a Timestamp or a Duration.
+def micros_of(time_or_span: TimestampTypes | DurationTypes) -> int:
+    """Microseconds from a number of seconds, a time or a span: a Timestamp, an aware datetime, a Duration, a timedelta.
 
     >>> from penstock.windowing import Duration, micros_of
     >>> micros_of(2), micros_of(0.5), micros_of(Duration(3))
@@ -206,6 +216,10 @@ def micros_of(time_or_span: Timestamp | Duration | float) -> int:
         return time_or_span * MICROS_PER_SECOND
     if isinstance(time_or_span, (Timestamp, Duration)):
         return time_or_span.micros
+    if isinstance(time_or_span, datetime):
+        return Timestamp.of(time_or_span).micros
+    if isinstance(time_or_span, timedelta):
+        return micros_of_timedelta(time_or_span)
     return micros_of_seconds(time_or_span, "a number of seconds, a Timestamp or a Duration")
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .duration import Duration
-from .timestamp import micros_of
+from .duration import Duration, micros_of_span
 from .window_fn import WindowFn
 from .windows import BoundedWindow
 
@@ -50,7 +49,7 @@ def positive_duration(name: str, seconds: Any) -> Duration:
     >>> positive_duration("size", 60)
     Duration(60)
     """
-    duration = Duration.of_micros(micros_of(seconds))
+    duration = Duration.of_micros(micros_of_span(seconds, name))
     if duration.micros <= 0:
         raise ValueError(f"{name} must be positive (and at least a microsecond), got {seconds!r}")
     return duration

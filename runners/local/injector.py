@@ -16,6 +16,7 @@ from ...sdk.coders.key_encoding import key_hash
 from ...sdk.errors import InvalidKeyError
 from ...sdk.mixed_hash import pickled_hash, place
 from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.bounded_reader import BoundedPartitions, SplitPartition
 from ..execution.fusion import Source
@@ -112,7 +113,7 @@ class Injector:
                 if self._is_mine(partition) and self._is_news(partition):
                     self._open(PartitionPosition(partition, None, MIN_MICROS, False))
         interval = self._source.discovery_interval
-        self._discover_at = None if interval is None else now + int(interval * 1_000_000)
+        self._discover_at = None if interval is None else now + micros_of_span(interval)
 
     def _is_news(self, partition: Any) -> bool:
         known = self._partitions.get(partition)

@@ -19,7 +19,8 @@ from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.redaction import logger_of
-from ...sdk.runner import PipelineResult
+from ...sdk.runner import PipelineResult, seconds_to_wait
+from ...windowing.duration import DurationTypes
 from ..execution.background_run import BackgroundRun
 from ..execution.clock import ProcessingTime, steady_time
 from ..execution.commit_errors import with_dead_letters
@@ -293,10 +294,10 @@ class StreamingResult(PipelineResult):
     def state(self) -> str:
         return self._job.state
 
-    def wait_until_finish(self, duration: float | None = None) -> str:
+    def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         with stopping_on_signals(*self._stop):
             try:
-                self._run.wait(None if duration is None else duration / 1000)
+                self._run.wait(seconds_to_wait(duration))
             except KeyboardInterrupt:
                 self._job.cancel()
                 self._run.join(_LAST_WORDS)

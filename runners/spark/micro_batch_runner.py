@@ -10,9 +10,10 @@ from ...sdk.frames import UnboundedFrame, refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions
-from ...sdk.runner import PipelineResult, Runner
+from ...sdk.runner import PipelineResult, Runner, seconds_to_wait
 from ...sdk.script import Script
 from ...sdk.unbounded_source import UnboundedSource
+from ...windowing.duration import DurationTypes
 from ..execution.background_run import BackgroundRun
 from ..execution.fusion import fuse
 from ..execution.progress import progress_of
@@ -150,9 +151,9 @@ class MicroBatchResult(PipelineResult):
     def state(self) -> str:
         return self._query.state
 
-    def wait_until_finish(self, duration: float | None = None) -> str:
+    def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
         try:
-            self._run.wait(None if duration is None else duration / 1000)
+            self._run.wait(seconds_to_wait(duration))
         except KeyboardInterrupt:
             self._query.cancel()
             raise

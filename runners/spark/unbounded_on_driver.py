@@ -14,6 +14,7 @@ import attrs
 
 from ...sdk import graph
 from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.fusion import Source
 from ..execution.source_contract import checked_partitions, checked_watermark, checked_watermarks
@@ -131,7 +132,7 @@ class UnboundedOnDriver:
             if known is None or (self._source.reopens and known.is_finished):
                 self._open(partition, None, MIN_MICROS, False)
         interval = self._source.discovery_interval
-        self._discover_at = None if interval is None else now + int(interval * 1_000_000)
+        self._discover_at = None if interval is None else now + micros_of_span(interval)
 
     def _open(self, partition: Any, offset: Any, watermark: int, is_finished: bool) -> None:
         assert self._partitions is not None

@@ -7,8 +7,10 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...windowing.duration import Duration, seconds_of_span
 from ..errors import OptionsError
 from ..redaction import HIDDEN, looks_secret, redacted
 
@@ -26,6 +28,26 @@ implicit_flags: list[str] | None = None
 # The flags of the command line that the program reads itself, where that is watched, as `penstock run` does; None
 # where it isn't.
 flags_of_program: set[str] | None = None
+
+
+# Options that are numbers of seconds, and can be given as spans of time in a program.
+_SPANS = frozenset(
+    {
+        "batch_interval",
+        "checkpoint_interval",
+        "checkpoint_min_pause",
+        "checkpoint_timeout",
+        "restart_delay",
+        "worker_timeout",
+    }
+)
+
+
+def _in_seconds(name: str, value: Any) -> Any:
+    """A span of time in seconds; any other value of an option as it is."""
+    if name in _SPANS and isinstance(value, (Duration, timedelta)):
+        return seconds_of_span(value)
+    return value
 
 
 class PipelineOptions:
@@ -55,7 +77,7 @@ class PipelineOptions:
         self._is_implicit = flags is None
         self._flags = _command_line() if flags is None else [str(flag) for flag in flags]
         # What was said by anyone: by name, whichever view it belongs to.  Shared by all views.
-        self._given: dict[str, Any] = kwargs
+        self._given: dict[str, Any] = {name: _in_seconds(name, value) for name, value in kwargs.items()}
         self._defaults: dict[str, Any] = {}
         self._read_flags()
 
@@ -91,6 +113,7 @@ class PipelineOptions:
         flags: list[str] = []
         switched_off = {}
         for name, value in options.items():
+            value = _in_seconds(name, value)
             if value is True:
                 flags.append(f"--{name}")
             elif value is False:
@@ -177,7 +200,7 @@ class PipelineOptions:
         if name.startswith("_"):
             object.__setattr__(self, name, value)
         elif name in self._defaults:
-            self._given[name] = value
+            self._given[name] = _in_seconds(name, value)
         else:
             raise AttributeError(self._no_option(name))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ...windowing.duration import DurationTypes
-from ...windowing.timestamp import Timestamp, TimestampTypes, micros_of
+from ...windowing.duration import DurationTypes, micros_of_span
+from ...windowing.timestamp import Timestamp, TimestampTypes
 
 
 class TimerSetter(Protocol):
@@ -75,7 +75,9 @@ class RuntimeTimer(BaseTimer):
         the method was called for.  Under `TestStream` processing time is the script's, which
         `Timestamp.now()` doesn't know.
         """
-        self._setter.set_timer_relative(self._family, dynamic_timer_tag, micros_of(duration), _micros(output_timestamp))
+        self._setter.set_timer_relative(
+            self._family, dynamic_timer_tag, micros_of_span(duration), _micros(output_timestamp)
+        )
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Have it not fire, if it was set."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ...windowing.timestamp import MIN_MICROS, Timestamp, micros_of
+from ...windowing.duration import Duration, micros_of_span
+from ...windowing.timestamp import MIN_MICROS, Timestamp
 from .estimator import DefaultProvider, WatermarkEstimator, WatermarkEstimatorProvider
 
 
@@ -24,7 +25,7 @@ class BoundedOutOfOrdernessWatermarkEstimator(WatermarkEstimator):
     """
 
     def __init__(self, bound: Any, state: Timestamp | None = None) -> None:
-        self._bound = micros_of(bound)
+        self._bound = micros_of_span(bound)
         if self._bound < 0:
             raise ValueError(f"BoundedOutOfOrdernessWatermarkEstimator: expected a span of 0 or more, got {bound!r}")
         self._latest = state
@@ -45,8 +46,11 @@ class BoundedOutOfOrdernessWatermarkEstimator(WatermarkEstimator):
     def get_estimator_state(self) -> Any:
         return self._latest
 
+    def with_state(self, state: Timestamp | None) -> BoundedOutOfOrdernessWatermarkEstimator:
+        return BoundedOutOfOrdernessWatermarkEstimator(Duration.of_micros(self._bound), state)
+
     @staticmethod
     def default_provider(bound: Any) -> WatermarkEstimatorProvider:
-        """Makes these, with this bound."""
+        """Makes these, with this bound; the estimator itself can be given where a provider can."""
         BoundedOutOfOrdernessWatermarkEstimator(bound)
         return DefaultProvider(partial(BoundedOutOfOrdernessWatermarkEstimator, bound))

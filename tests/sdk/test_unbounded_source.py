@@ -1,16 +1,19 @@
 """Sources of a user's own: what the interface does for them."""
 
+import pickle
+from datetime import timedelta
+
 import pytest
 from unbounded_reading import check_replay, elements, polled
 
 import penstock as beam
 from penstock.io import EventTimeReader, EventTimes, Read, UnboundedReader, UnboundedSource
-from penstock.io.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator
+from penstock.io.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator, MonotonicWatermarkEstimator
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import EndlessGroupError, SourceError, UnsupportedError
 from penstock.sdk.lag_sketch import PERCENTILES
 from penstock.testing import TestStream
-from penstock.windowing import Timestamp
+from penstock.windowing import Duration, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
 
 
@@ -159,8 +162,10 @@ def test_what_is_wrong_with_event_times_is_said_by_the_transform():
     """A function for timestamps without a word on their order; a class for a provider; no time to be idle."""
     with pytest.raises(ValueError, match="ReadThat: with a timestamp_fn give a watermark_estimator"):
         EventTimes.of("ReadThat", float, None, None)
-    with pytest.raises(TypeError, match="ReadThat: .*did you forget .default_provider"):
-        EventTimes.of("ReadThat", float, BoundedOutOfOrdernessWatermarkEstimator(3), None)
+    with pytest.raises(TypeError, match="ReadThat: watermark_estimator: expected a watermark estimator, .* got 5"):
+        EventTimes.of("ReadThat", float, 5, None)
+    with pytest.raises(TypeError, match=r"ReadThat: .* of a state alone .*give one that is made, BoundedOutOfOrd.*\("):
+        EventTimes.of("ReadThat", float, BoundedOutOfOrdernessWatermarkEstimator, None)
     with pytest.raises(ValueError, match="ReadThat: idle_after must be more than 0"):
         EventTimes.of("ReadThat", None, None, 0)
 
@@ -221,3 +226,48 @@ def test_a_partition_is_not_idle_because_the_clock_was_set_forward():
     assert not reader.is_idle(Timestamp(4_600))
     assert not reader.is_idle(Timestamp(4_659))
     assert reader.is_idle(Timestamp(4_660))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        BoundedOutOfOrdernessWatermarkEstimator(2),
+        BoundedOutOfOrdernessWatermarkEstimator(timedelta(seconds=2)),
+        BoundedOutOfOrdernessWatermarkEstimator.default_provider(2),
+        MonotonicWatermarkEstimator,
+        MonotonicWatermarkEstimator(None),
+        MonotonicWatermarkEstimator.default_provider(),
+    ],
+    ids=str,
+)
+def test_an_estimator_or_its_class_stands_for_its_provider(estimator):
+    """Each reader has one of its own, and one that goes on in a state goes on there."""
+    times = EventTimes(float, estimator)
+    provider = pickle.loads(pickle.dumps(times.estimator))
+    first, second = (
+        provider.create_watermark_estimator(provider.initial_estimator_state(None, None)) for _ in range(2)
+    )
+    first.observe_timestamp(Timestamp(10))
+    again = provider.create_watermark_estimator(first.get_estimator_state())
+
+    assert second.current_watermark() is None
+    assert (8 if "Bounded" in repr(estimator) else 10) == first.current_watermark() == again.current_watermark()
+
+
+def test_event_times_without_an_estimator_are_refused():
+    """By the clock all that is historical would be late; also where a source of one's own asks for them."""
+    with pytest.raises(ValueError, match=r"EventTimes: with a timestamp_fn give an estimator too, which says how far"):
+        EventTimes(timestamp_fn=float)
+    with pytest.raises(TypeError, match="EventTimes: estimator: expected a watermark estimator, its class"):
+        EventTimes(estimator=5)
+    with pytest.raises(ValueError, match="EventTimes: idle_after must be more than 0 seconds, got 0"):
+        EventTimes(idle_after=0)
+    assert [5_000_000] * 3 == [EventTimes(idle_after=span).idle_micros for span in (5, Duration(5), timedelta(0, 5))]
+
+
+def test_an_estimator_of_a_splittable_dofn_is_checked_where_it_is_given():
+    """An estimator will do, and what is none is refused."""
+    given = beam.DoFn.WatermarkEstimatorParam(MonotonicWatermarkEstimator(None)).watermark_estimator_provider
+    assert given.create_watermark_estimator(None).current_watermark() is None
+    with pytest.raises(TypeError, match=r"DoFn.WatermarkEstimatorParam: expected a watermark estimator, its class"):
+        beam.DoFn.WatermarkEstimatorParam(5)

@@ -41,7 +41,7 @@ def test_a_timestamp_is_microseconds_inside(timestamp, micros):
     assert micros == timestamp.micros
 
 
-@pytest.mark.parametrize("wrong", ["5", None, Duration(5), timedelta(seconds=5), datetime(2020, 1, 1), [5]])
+@pytest.mark.parametrize("wrong", ["5", None, Duration(5), timedelta(seconds=5), [5]])
 def test_what_is_no_number_is_refused_by_type(wrong):
     with pytest.raises(TypeError, match="expected a timestamp in seconds, got"):
         Timestamp.of(wrong)
