@@ -6,8 +6,13 @@ import contextlib
 import traceback
 
 from ..runners.execution.remote_error import RemoteTraceback
+from ..runners.execution.user_code import ShortenedError
+from ..sdk.error_text import text_of
 from ..sdk.errors import PenstockError, UserCodeError
 from ..sdk.own_code import is_ours
+from ..sdk.redaction import redacted
+
+_OURS = f"{__name__.partition('.')[0]}."
 
 
 def short_message(error: BaseException) -> str:
@@ -19,7 +24,7 @@ def short_message(error: BaseException) -> str:
     """
     if isinstance(error, UserCodeError):
         return _of_user_code(error)
-    if isinstance(error, PenstockError):
+    if isinstance(error, PenstockError) or type(error).__module__.startswith(_OURS):
         return f"{_frames(error)}{type(error).__name__}: {error}"
     return _of_program(error)
 
@@ -29,10 +34,10 @@ def _of_user_code(error: UserCodeError) -> str:
     cause = error.__cause__
     if cause is None:
         return str(error)
-    if isinstance(cause, RemoteTraceback):
+    if isinstance(cause, (RemoteTraceback, ShortenedError)):
         lines = [str(cause).strip()]
     else:
-        lines = [f"{_frames(cause)}{type(cause).__name__}: {cause}"]
+        lines = [f"{_frames(cause)}{redacted(f'{type(cause).__name__}: {text_of(cause)}')}"]
     lines.append(f"  in the transform {error.transform!r}")
     if error.element is not None:
         lines.append(f"  on the element {error.element}")

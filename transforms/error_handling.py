@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import traceback
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from types import TracebackType
@@ -13,6 +12,7 @@ from typing import Any
 from ..sdk import typehints
 from ..sdk.arithmetic_combine_fns import CountCombineFn
 from ..sdk.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, WrappingDoFn
+from ..sdk.error_text import repr_of, traceback_lines
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.process_signature import check_signature, user_function
 from ..sdk.ptransform import PTransform
@@ -212,8 +212,8 @@ class _GuardedDoFn(WrappingDoFn):
                 self.on_failure_callback(error, element)
             except Exception as failure:
                 _logger.warning("on_failure_callback failed: %r", failure)
-        lines = traceback.format_exception(type(error), error, _without_ours(error.__traceback__))
-        return element, (type(error), repr(error), lines)
+        lines = traceback_lines(error, _without_ours(error.__traceback__))
+        return element, (type(error), repr_of(error), lines)
 
 
 def _parameters(fn: DoFn) -> list[inspect.Parameter]:

@@ -48,7 +48,7 @@ class ElementWriter:
                 if len(element) != 2:
                     raise not_a_pair(element)
                 by_group.setdefault(key_group(element[0], self._groups), []).append(row)
-        except Exception as error:
+        except BaseException as error:
             reraise(attributed(error, Attribution(self._label, None)))
         self._held += len(bundle)
         if self._held >= BUFFERED_ENTRIES:
@@ -61,7 +61,7 @@ class ElementWriter:
             for group, rows in taken.items():
                 for block in encode_bundle(_of_rows(rows)):
                     self._send(group, block)
-        except Exception as error:
+        except BaseException as error:
             reraise(attributed(error, Attribution(self._label, None)))
 
 

@@ -134,7 +134,7 @@ class GroupingRun:
         try:
             with at_step(self.label):
                 work()
-        except Exception as error:
+        except BaseException as error:
             reraise(attributed(error, Attribution(self.label, None)))
 
     def _flush(self) -> None:

@@ -18,6 +18,7 @@ from .partitioning import Partitioner
 from .shuffle_blocks import decode_bundle, encode_bundle
 from .task_execution import TaskExecution
 from .task_snapshot import BY_KEY, ON_ITS_WAY, TO_ALL, Chunk, Restored, name_of
+from .unpickling import cant_be_read
 
 
 def on_the_way(plan: Plan, edge: Edge, blocks: Sequence[bytes]) -> list[Chunk]:
@@ -78,7 +79,10 @@ def _bundles(restored: Restored, label: str, kind: str) -> Iterator[Bundle]:
     partitioner = Partitioner(restored.parallelism, label) if is_cut else None
     for blocks in restored.newest(label, kind):
         for block in blocks:
-            bundle = decode_bundle(block)
+            try:
+                bundle = decode_bundle(block)
+            except Exception as error:  # whatever a class raises, or importing it
+                raise cant_be_read(f"{label}: an element {kind}", "the checkpoint", [], error) from error
             own = bundle if partitioner is None else partitioner.parts(bundle)[restored.index]
             if len(own):
                 yield own

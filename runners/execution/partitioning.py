@@ -89,7 +89,7 @@ class Partitioner:
                 return packed(map(self._known.__getitem__, keys))
             self._resting -= len(keys)
             return packed(self._hashed(keys))
-        except Exception as error:
+        except BaseException as error:
             reraise(attributed(_explained(elements) or error, Attribution(self._label, None)))
 
     def _hashed(self, keys: list[Any]) -> list[int]:

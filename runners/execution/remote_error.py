@@ -7,13 +7,13 @@ it a text only: ours carries a line that says what the error was.
 from __future__ import annotations
 
 import re
-import traceback
 
 import cloudpickle
 import msgspec
 
+from ...sdk.error_text import text_of, traceback_lines
 from ...sdk.errors import PenstockError, UserCodeError
-from .user_code import user_frames, with_user_class
+from .user_code import ShortenedError, retold, user_frames, with_user_class
 
 _MARK = "penstock-error:"
 _LINE = re.compile(re.escape(_MARK) + r"(\{.*\})")
@@ -49,7 +49,8 @@ class TaskFailedError(PenstockError):
 
 def wrapped(error: Exception) -> TaskFailedError:
     """The error for a task of Spark's to raise instead."""
-    return TaskFailedError(f"{error}\n{_MARK}{msgspec.json.encode(remote(error)).decode()}")
+    sent = remote(error)
+    return TaskFailedError(f"{sent.message}\n{_MARK}{msgspec.json.encode(sent).decode()}")
 
 
 def original(text: str) -> Exception | None:
@@ -61,11 +62,12 @@ def original(text: str) -> Exception | None:
 def remote(error: Exception) -> RemoteError:
     """What is to be sent of an error."""
     cause = error.__cause__ if isinstance(error, UserCodeError) and error.__cause__ is not None else error
-    kind = type(cause)
-    frames = "".join(traceback.format_exception(type(cause), cause, user_frames(cause.__traceback__)))
+    is_short = isinstance(cause, ShortenedError)
+    kind = cause.kind if isinstance(cause, ShortenedError) else type(cause)
+    frames = str(cause).lstrip() if is_short else "".join(traceback_lines(cause, user_frames(cause.__traceback__)))
     return RemoteError(
         kind=_pickled(kind),
-        message=str(error),
+        message=str(error) if isinstance(error, PenstockError) else text_of(error),
         transform=getattr(error, "transform", ""),
         element=getattr(error, "element", None),
         location=getattr(error, "location", None),
@@ -91,7 +93,8 @@ def local(remote: RemoteError) -> Exception:
 def _made_again(kind: type[PenstockError], remote: RemoteError) -> PenstockError:
     """One of ours: of its text, as most are, or of what else it was made of."""
     try:
-        return kind(remote.message)
+        made = kind(remote.message)
+        return made if str(made) == remote.message else retold(made, remote.message)
     except TypeError:
         try:
             return kind(*cloudpickle.loads(remote.arguments or b""))

@@ -214,7 +214,7 @@ class ShuffleWriter:
         self.cells.size = 0
         try:
             sent = self._send_rows()
-        except Exception as error:
+        except BaseException as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
         self._limit = max(1, min(BUFFERED_ENTRIES, BUFFERED_BYTES * entries // max(1, sent)))
 

@@ -124,7 +124,7 @@ class StageExecutor:
         try:
             with at_step(label):
                 return method()
-        except Exception as error:
+        except BaseException as error:
             reraise(attributed(error, Attribution(label, None)))
 
     def _enter(self, scope: str) -> None:

@@ -84,7 +84,7 @@ class Chain:
         self._bundle_size = len(bundle)
         try:
             run(bundle.values, bundle.timestamps, windows, bundle.panes, bundle.signs)
-        except Exception as error:
+        except BaseException as error:
             reraise(self._attributed(error, run, generated))
 
     def _compile(self, shape: Shape) -> tuple[Callable[..., None], Generated]:

@@ -347,7 +347,7 @@ class StatefulExecutor(StageExecutor):
         self._element = None
         try:
             work()
-        except Exception as error:
+        except BaseException as error:
             element = None if self._element is None else shortened(self._element)
             reraise(attributed(error, Attribution(self.label, element)))
         self._guarded(self.label, self.state.check)

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
+
+import attrs
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
@@ -26,6 +29,7 @@ from .side_input_contents import SideInputContents
 from .source_identities import Identities
 from .state_shapes import Mismatch
 from .task_execution import TaskExecution
+from .unpickling import UnreadableChunk, cant_be_read
 
 # Kinds of chunks that are chained.
 WINDOWS, STATE, TIMERS, MEMORY, VIEW = "windows", "state", "set timers", "outputs", "side input"
@@ -192,12 +196,68 @@ def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
     yield b"".join(gathered)
 
 
-def chunks_of(records: Iterable[bytes]) -> Iterator[Chunk]:
-    """The chunks that `records_of` made records of."""
+@attrs.frozen
+class Origin:
+    """The snapshot that chunks are read from, and what of it is dropped.
+
+    Attributes:
+      where: the checkpoint, for errors.
+      labels: those of the pipeline's transforms; chunks of others are dropped. None to keep all.
+      dropped: state that isn't as its step keeps it now, and is dropped.
+    """
+
+    where: str
+    labels: frozenset[str] | None = None
+    dropped: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, where: str, plan: Plan | None, dropped: Iterable[Mismatch] = ()) -> Origin:
+        """Return how a pipeline reads a snapshot."""
+        labels = None if plan is None else frozenset(transform.label for transform in plan.graph.transforms)
+        return cls(where, labels, frozenset((each.label, each.name) for each in dropped))
+
+
+_A_SNAPSHOT = Origin("the snapshot")
+
+
+def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterator[Chunk]:
+    """Yield the chunks that `records_of` made records of.
+
+    Raises `CheckpointMismatchError` for one that has a class in it that can't be had, unless it is dropped.
+    """
     for record in records:
         file = io.BytesIO(record)
-        while file.tell() < len(record):
-            yield Chunk(*pickle.load(file))
+        while (start := file.tell()) < len(record):
+            try:
+                chunk = Chunk(*pickle.load(file))
+            except Exception as error:  # whatever a class raises, or importing it
+                chunk = _what_is_left(record[start:], origin, error)
+                file.seek(start + _length_of(record[start:]))
+            yield chunk
+
+
+def _length_of(data: bytes) -> int:
+    """The length of the pickle that data begins with, whose last opcode is a byte."""
+    return max(place or 0 for _opcode, _argument, place in pickletools.genops(data)) + 1
+
+
+def _what_is_left(data: bytes, origin: Origin, error: Exception) -> Chunk:
+    """A chunk without the state that is dropped; raises `CheckpointMismatchError` if it needs what can't be read."""
+    found = UnreadableChunk(data)
+    if found.label is None or found.kind is None:
+        raise cant_be_read("The state of a step", origin.where, found.classes, error) from error
+    label, kind = found.label, found.kind
+    if origin.labels is not None and label.partition("[")[0] not in origin.labels:
+        return Chunk(label, kind, found.group, [])
+    readable, unreadable = found.records()
+    prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER
+    named = kind in (STATE, TIMERS)
+    names = dict.fromkeys(f"{prefix}{record[2]}" for record in unreadable) if named else {state_shapes.WINDOWS: None}
+    if unreadable and kind in (WINDOWS, STATE, TIMERS) and all((label, name) in origin.dropped for name in names):
+        return Chunk(label, kind, found.group, readable)
+    shown = [f"{what} {name!r}" for what, _space, name in (name.partition(" ") for name in names)]
+    what = " and ".join(shown) if named and shown else kind
+    raise cant_be_read(f"{label}: its {what}", origin.where, found.classes, error) from error
 
 
 def _pickled(data: Any) -> bytes:

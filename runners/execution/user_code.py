@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import reprlib
 import traceback
+import types
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 import attrs
 
+from ...sdk.error_text import can_be_shown, text_of, traceback_lines
 from ...sdk.errors import PenstockError, UserCodeError
 from ...sdk.metrics import at_step
 from ...sdk.own_code import is_ours
@@ -43,23 +45,29 @@ class Attribution:
     element: str | None
 
 
-def attributed(error: Exception, attribution: Attribution) -> Exception:
+def attributed(error: BaseException, attribution: Attribution) -> BaseException:
     """The error to raise for what user code raised.
 
     An instance of `UserCodeError` that is also one of the user's exception class where
     Python lets it be both.  Our own errors that say already what is wrong stay themselves,
-    with the transform's label in front.
+    with the transform's label in front.  What ends a program, such as `sys.exit` in a DoFn, is an error of the DoFn; an
+    interrupt, and a class of its own below `BaseException`, stays itself, and a note says what was running.
     """
+    if not isinstance(error, (Exception, *_ENDS_A_PROGRAM)) and type(error).__name__ != "CancelledError":
+        return noted(error, attribution)
+    if isinstance(error, GeneratorExit) and user_frames(error.__traceback__) is None:
+        # A generator of ours is closed.
+        return error
     if isinstance(error, PenstockError):
         if error.transform:
             return error
-        text = str(error)
+        text = text_of(error)
         # Sources and sinks that were told the label have said it.
         if not text.startswith(f"{attribution.transform}: "):
             text = f"{attribution.transform}: {text}"
         if attribution.element not in (None, "None"):
             text += f" (element: {attribution.element})"
-        renamed = type(error)(text)
+        renamed = retold(error, text)
         renamed.transform = attribution.transform
         renamed.__cause__ = error.__cause__
         return renamed
@@ -76,7 +84,46 @@ def attributed(error: Exception, attribution: Attribution) -> Exception:
     )
 
 
-def reraise(error: Exception) -> NoReturn:
+# `SystemExit` would end the process without a word, `GeneratorExit` any generator that it passes.
+_ENDS_A_PROGRAM = (SystemExit, GeneratorExit)
+
+
+def noted(error: BaseException, attribution: Attribution) -> BaseException:
+    """The same, with a note that says what was running; the innermost says most, and stays."""
+    if not any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
+        element = "" if attribution.element is None else f" on element {attribution.element}"
+        error.add_note(redacted(f"{_NOTE}{attribution.transform}'{element}]"))
+    return error
+
+
+_NOTE = "[while running '"
+
+
+def as_exception(error: BaseException) -> Exception:
+    """What another process is told of: an interrupt, and what else is no `Exception`, would end that one, too."""
+    if isinstance(error, Exception):
+        return error
+    parts = [f": {text_of(error)}" if text_of(error) else "", *(f" {note}" for note in getattr(error, "__notes__", ()))]
+    made = UserCodeError(type(error).__name__ + "".join(parts))
+    made.__cause__ = error
+    return made
+
+
+def retold(error: PenstockError, text: str) -> PenstockError:
+    """An error of the same class and attributes with another text, whatever the class is made of."""
+    kind = type(error)
+    made: PenstockError | None = None
+    try:
+        made = kind(text)
+    except TypeError:
+        pass
+    if made is None or str(made) != redacted(text):
+        made = _of_class(kind, (kind,), redacted(text))
+    vars(made).update(vars(error))
+    return made
+
+
+def reraise(error: BaseException) -> NoReturn:
     """Raise an attributed error, with the cause that it has and nothing of ours around it."""
     raise error from error.__cause__
 
@@ -86,42 +133,78 @@ def guarded(transform: str, action: Callable[[], T]) -> T:
     try:
         with at_step(transform):
             return action()
-    except Exception as error:
+    except BaseException as error:
         reraise(attributed(error, Attribution(transform, None)))
 
 
 def user_code_error(
-    error: Exception, transform: str, element: str | None, location: str | None, kind: str
+    error: BaseException, transform: str, element: str | None, location: str | None, kind: str
 ) -> UserCodeError:
     """A `UserCodeError` for what user code raised, of its class as well if that can be."""
-    parts = [f"{kind}: {error}", f"[while running '{transform}'"]
+    parts = [f"{kind}: {text_of(error)}" if text_of(error) else kind, f"[while running '{transform}'"]
     if element is not None:
         parts.append(f"on element {element}")
     if location is not None:
         parts.append(f"at {location}")
     made = with_user_class(type(error), redacted(" ".join(parts) + "]"))
     made.transform, made.element, made.location = transform, element, location
-    made.__cause__ = error
+    # Python prints the cause, too.
+    made.__cause__ = error if can_be_shown(error) else ShortenedError(error)
     return made
 
 
-def with_user_class(kind: type[Exception], message: str) -> UserCodeError:
+class ShortenedError(Exception):
+    """Stands for an exception that can't be shown, or fills the log: its traceback, shortened.
+
+    Attributes:
+      kind: the exception's class.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__("".join(traceback_lines(error, error.__traceback__)))
+        self.kind = type(error)
+
+    def __str__(self) -> str:
+        return "\n" + str(self.args[0])
+
+
+def with_user_class(kind: type[BaseException], message: str) -> UserCodeError:
     """A `UserCodeError` with this message that is also a `kind`, if a class can be both."""
     # These would end any generator that they pass; Python itself makes them this one.
     if issubclass(kind, (StopIteration, StopAsyncIteration)):
         kind = RuntimeError
-    if kind is not Exception:
+    if kind is not Exception and issubclass(kind, Exception):
         try:
-            both = type(kind.__name__, (UserCodeError, kind), {"__init__": Exception.__init__, "__str__": _message})
-            both.__module__, both.__qualname__ = kind.__module__, kind.__qualname__
-            return both(message)  # type: ignore[no-any-return]
-        except TypeError:
+            return _of_class(kind, (UserCodeError, kind), message)
+        except Exception:  # whatever a metaclass raises, or a layout that can't be had
             pass
     return UserCodeError(message)
 
 
 def _message(self: Exception) -> str:
     return str(self.args[0])
+
+
+# What the user's class may define in a way that asks for more than a message: frozen attributes, other arguments.
+_PLAIN = {
+    "__init__": Exception.__init__,
+    "__str__": _message,
+    "__repr__": Exception.__repr__,
+    "__setattr__": Exception.__setattr__,
+    "__delattr__": Exception.__delattr__,
+    "__eq__": Exception.__eq__,
+    "__hash__": Exception.__hash__,
+}
+
+
+def _of_class(kind: type[Exception], bases: tuple[type[Exception], ...], message: str) -> Any:
+    """An error of a class with these bases that is shown as a `kind`, made without asking the class."""
+    made_of = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    both = types.new_class(kind.__name__, bases, exec_body=lambda body: body.update(_PLAIN))
+    both.__module__, both.__qualname__ = kind.__module__, kind.__qualname__
+    made = made_of.__new__(both, message)
+    Exception.__init__(made, message)
+    return made
 
 
 def user_frames(tb: TracebackType | None) -> TracebackType | None:

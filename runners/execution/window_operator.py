@@ -70,7 +70,7 @@ class WindowOperator:
                 if bundle is None:
                     return
                 yield bundle
-        except Exception as error:
+        except BaseException as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
 
     def flush(self) -> Iterator[Bundle]:

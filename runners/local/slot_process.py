@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 
+from ...sdk.errors import UserCodeError
 from ..execution.clock import ProcessingTime
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.garbage import look_rarely_for_garbage
 from ..execution.remote_error import remote
+from ..execution.user_code import as_exception
 from .channel import Channel, ChannelId
 from .commands import Failed, Inject, Pause, Report, Rewind, Stop
 from .conversation import Conversation
@@ -130,10 +132,11 @@ class SlotProcess:
             self._slot.fork()
             self._slot.start()
             self._loop()
-        except (BrokenPipeError, ConnectionResetError, EOFError):
-            pass
-        except Exception as error:
-            self._tell((None, Failed(remote(error))))
+        except BaseException as error:
+            # An error of user code may be of these classes, too.
+            is_over = isinstance(error, (BrokenPipeError, ConnectionResetError, EOFError))
+            if not is_over or isinstance(error, UserCodeError):
+                self._tell((None, Failed(remote(as_exception(error)))))
         sys.stdout.flush()
         sys.stderr.flush()
         # No handlers of the parent's are to run here.

@@ -10,7 +10,7 @@ from ..execution.fusion import Plan
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.state_shapes import mismatches, shapes_of
-from ..execution.task_snapshot import Chunk, Restored, chunks_of, labels_of, records_of
+from ..execution.task_snapshot import Chunk, Origin, Restored, chunks_of, labels_of, records_of
 from .commands import Acknowledged, Declined, Report
 from .forked_snapshots import ForkedSnapshots
 from .subtask_reports import Snapshot, SubtaskId
@@ -191,11 +191,13 @@ def restored_from(
 ) -> Restored:
     """What a checkpoint has for a subtask, but for what the pipeline doesn't keep as it was kept then."""
     before = checkpoint.metadata.get("state", {})
-    restored = Restored(id.index, parallelism, () if plan is None else mismatches(before, shapes_of(plan)))
+    dropped = () if plan is None else mismatches(before, shapes_of(plan))
+    restored = Restored(id.index, parallelism, dropped)
     restored.sources = checkpoint.metadata.get("sources", {})
+    origin = Origin.of(f"checkpoint {checkpoint.epoch} in {store.directory}", plan, dropped)
     for part in checkpoint.parts:
         written = checkpoint.metadata["parts"].get(part.name)
         if written is not None:
-            chain = [list(chunks_of(records)) for _, records in store.read_part(part)]
+            chain = [list(chunks_of(records, origin)) for _, records in store.read_part(part)]
             restored.add(chain, written["subtask"], written["of"])
     return restored

@@ -190,7 +190,7 @@ class SparkBatchExecution:
         try:
             desired = max(cores, (primitive.source.estimate_size() or 0) // SPLIT_BYTES)
             splits = primitive.source.split(desired)
-        except Exception as error:
+        except BaseException as error:
             reraise(attributed(error, Attribution(root.transform.label, None)))
         with local_modules_by_value():
             rows = [dumps(split, root.transform.label) for split in splits]

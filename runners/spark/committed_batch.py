@@ -13,6 +13,7 @@ from ...windowing.timestamp import MIN_MICROS
 from ..execution.execution_graph import ExecutionGraph, label_of
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.snapshot_store import SnapshotStore
+from ..execution.unpickling import cant_be_read
 from .parcels import TaskId, TaskResult
 from .planned_batch import PlannedBatch
 from .shard import StatePart, part_name
@@ -99,7 +100,12 @@ class Committed:
     def read(store: SnapshotStore, checkpoint: Checkpoint) -> Committed:
         """What `write` has written.  Raises `SnapshotError` for what was written in another way, formerly."""
         ((_, records),) = store.read_part(checkpoint.part(DRIVER))
-        committed: Committed = cloudpickle.loads(b"".join(records))
+        data = b"".join(records)
+        try:
+            committed: Committed = cloudpickle.loads(data)
+        except Exception as error:  # whatever a class raises, or importing it
+            where = f"batch {checkpoint.epoch} in {store.directory}"
+            raise cant_be_read("The position of a source, or what a sink has staged", where, [], error) from error
         if "outputs" not in committed.positions:
             raise SnapshotError(
                 f"{store.directory}: batch {checkpoint.epoch} is as an earlier version of penstock wrote it, which "

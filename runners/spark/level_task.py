@@ -14,6 +14,7 @@ from ...sdk.coders import registry
 from ..execution.garbage import rarely_collected, set_aside
 from ..execution.manifest import PartReference
 from ..execution.remote_error import wrapped
+from ..execution.user_code import as_exception
 from .parcels import Buffer, TaskId, addressed
 from .planned_batch import PlannedBatch
 from .shard import Program, Shard, StatePart
@@ -95,8 +96,11 @@ class LevelTask:
         try:
             with rarely_collected():
                 yield from self._run_shard(rows)
-        except Exception as error:
-            raise wrapped(error) from None
+        except GeneratorExit:
+            # Spark wants no more of the rows.
+            raise
+        except BaseException as error:
+            raise wrapped(as_exception(error)) from None
 
     def _run_shard(self, rows: Iterable[bytes]) -> Iterator[Row]:
         id = self._id

@@ -33,7 +33,7 @@ from ..execution.parking import Parking
 from ..execution.shuffle_blocks import decode_bundle
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import CLOCKS, Chunk, Restored, chunks_of, records_of, snapshot
+from ..execution.task_snapshot import CLOCKS, Chunk, Origin, Restored, chunks_of, records_of, snapshot
 from ..execution.user_code import guarded
 from .commit_points import Reached, go_on
 from .parcels import Buffer, Outbox, Parcel, TaskId, TaskResult, TaskSeconds, address
@@ -154,7 +154,9 @@ class Shard:
         self._loading = time.perf_counter() - began
 
     def _chunks_of(self, records: Iterable[bytes]) -> Iterable[Chunk]:
-        chunks = chunks_of(records)
+        program = self.program
+        plan = program.execution_graph.plan
+        chunks = chunks_of(records, Origin.of(f"the checkpoint in {program.store.directory}", plan))
         return chunks if self._parking is None else self._parking.taking(chunks, self.id.shard, self.program.shards)
 
     def teardown(self) -> None:

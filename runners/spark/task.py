@@ -32,7 +32,7 @@ from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bund
 from ..execution.side_input_views import SideInputViews
 from ..execution.stateful import StatefulExecutor
 from ..execution.triggered_windows import TriggeredWindows
-from ..execution.user_code import Attribution, attributed, guarded, reraise
+from ..execution.user_code import Attribution, as_exception, attributed, guarded, reraise
 from ..execution.window_operator import WindowOperator
 from .block_spool import BlockSpool
 from .frame_output import FrameOutput, Pack
@@ -99,8 +99,11 @@ class SegmentTask:
                 unit = f"{partition}-{uuid.uuid4().hex[:8]}"
                 run = SegmentRun(plan, segment, views, self._transaction, unit, counts, self._groups, packs)
                 yield from run.rows(rows)
-        except Exception as error:
-            raise wrapped(error) from None
+        except GeneratorExit:
+            # Spark wants no more of the rows.
+            raise
+        except BaseException as error:
+            raise wrapped(as_exception(error)) from None
         self._reports.add({(self._number, partition): (container, counts)})
 
 
@@ -267,7 +270,7 @@ class SegmentRun:
                     count.read += received
                     if fold.combine_fn is None:
                         spill.received(received, len(block))
-                except Exception as error:
+                except BaseException as error:
                     reraise(attributed(error, Attribution(fold.label, None)))
             for bundle in operator.flush():
                 count.written += len(bundle)
@@ -292,7 +295,7 @@ class SegmentRun:
                 count.read += len(bundle)
                 try:
                     windows.process(bundle)
-                except Exception as error:
+                except BaseException as error:
                     reraise(attributed(error, Attribution(fold.label, None)))
             windows.advance_watermark(MAX_MICROS)
             fired = windows.taken()

@@ -246,6 +246,42 @@ def test_an_error_in_building_shows_the_users_line_and_the_message(penstock: Pen
     assert ran.stderr.count("  File ") == 1
 
 
+def test_each_error_of_ours_is_shown_by_its_bare_name(penstock: Penstock) -> None:
+    """Wherever in the package its class is."""
+    program = """
+import penstock as beam
+
+p = beam.Pipeline()
+triggered = beam.WindowInto(beam.window.GlobalWindows(), trigger=beam.trigger.AfterCount(2), accumulation_mode=1)
+_ = p | beam.Create([(1, 1)]) | triggered | beam.GroupByKey()
+"""
+    ran = penstock("run", "pipeline.py", program=program)
+
+    assert 1 == ran.returncode
+    assert ran.stderr.splitlines()[-1].startswith("UnsafeTriggerError: GroupByKey: Unsafe trigger: `AfterCount(2)` may")
+
+
+def test_a_function_that_exits_is_named(penstock: Penstock) -> None:
+    """Its exit code isn't the program's, since it is an error."""
+    ran = penstock("run", "pipeline.py", program=FAILS.replace("return int(text)", "raise SystemExit(3)"))
+
+    assert 1 == ran.returncode
+    expected = ["SystemExit: 3", "  in the transform 'Parse/Map(parsed)'", "  on the element '1'"]
+    assert expected == ran.stderr.splitlines()[-3:]
+
+
+def test_an_error_of_user_code_without_a_text_is_shown(penstock: Penstock) -> None:
+    """Its class has a __str__ that raises."""
+    odd = "class Odd(Exception):\n    def __str__(self):\n        return self.nothing\n\n"
+    program = odd + FAILS.replace("return int(text)", "raise Odd(text)")
+
+    ran = penstock("run", "pipeline.py", program=program)
+
+    assert 1 == ran.returncode
+    assert "Odd: <exception str() failed>" in ran.stderr
+    assert "  in the transform 'Parse/Map(parsed)'" in ran.stderr
+
+
 def test_an_error_of_the_program_shows_its_causes_too(penstock: Penstock) -> None:
     """As Python shows it."""
     program = """\

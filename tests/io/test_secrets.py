@@ -150,7 +150,7 @@ def test_a_secret_is_shown_nowhere(
     is_refused = False
     try:
         transform = connectors(url)[which]()
-        p = beam.Pipeline(options=PipelineOptions(restart_strategy="none"))
+        p = beam.Pipeline(options=PipelineOptions(max_restarts=0))
         reads = type(transform).__name__.startswith(("Read", "Match"))
         elements = [{"a": "b"}] if "Redis" not in type(transform).__name__ else [("a", "b")]
         _ = p | transform if reads else p | beam.Create(elements) | transform

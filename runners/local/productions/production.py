@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ...execution.seen_ids import KeptIds
+from ...execution.unpickling import cant_be_read
 from ..channel import ChannelId
 from ..subtask import Heard
 from ..tally import Tally
@@ -107,7 +108,11 @@ class Inherited(NamedTuple):
 
 def production_of(record: bytes) -> Production | Inherited:
     """What a record is of."""
-    first, *rest = pickle.loads(record)
+    try:
+        first, *rest = pickle.loads(record)
+    except Exception as error:  # whatever a class raises, or importing it
+        what = "What a sink has staged, or the position of a source"
+        raise cant_be_read(what, "the log of its productions", [], error) from error
     return Inherited(*rest) if first == _INHERITED else Production(first, *rest)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...execution.seen_ids import KeptIds, SeenIds
-from ...execution.task_snapshot import CHAINED, Chunk, Restored, chunks_of
+from ...execution.task_snapshot import CHAINED, Chunk, Origin, Restored, chunks_of
 from ..channel import ChannelId
 from ..subtask import Heard
 from ..tally import Tally
 from .production import ChunkKey, Inherited, Production, Sent, StagedToken, production_of
+
+_A_LOG = Origin("the log of its productions")
 
 
 class Replay:
@@ -51,7 +53,7 @@ class Replay:
             self._chained, self._newest, self._seen, self._outputs, self.staged = [], {}, {}, {}, []
         for key in production.gone:
             del self._newest[key]
-        for chunk in chunks_of([production.chunks]):
+        for chunk in chunks_of([production.chunks], _A_LOG):
             if chunk.kind in CHAINED:
                 self._chained.append(chunk)
             else:
@@ -76,13 +78,13 @@ class Replay:
             return None
         restored = Restored(index, parallelism)
         for chunks, old_index, old_parallelism in self._inherited:
-            restored.add([chunks_of([chunks])], old_index, old_parallelism)
+            restored.add([chunks_of([chunks], _A_LOG)], old_index, old_parallelism)
         restored.add([self._chained, list(self._newest.values())], index, parallelism)
         return restored
 
     def chunks(self) -> list[Chunk]:
         """What it has, as a part of a snapshot; of what is inherited and not begun with, as it was."""
-        inherited = [chunk for chunks, _, _ in self._inherited for chunk in chunks_of([chunks])]
+        inherited = [chunk for chunks, _, _ in self._inherited for chunk in chunks_of([chunks], _A_LOG)]
         return [*inherited, *self._chained, *self._newest.values()]
 
     @property

@@ -1,0 +1,58 @@
+"""The text of a user's exception, whatever its class does.
+
+An exception's `__str__` may raise, and its text may have the size of the data that it is about.  What is shown, logged
+and sent between processes is made here, so that it can always be had, and is short.
+"""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+
+# A text that is longer is cut.
+LONGEST = 10_000
+
+
+def bounded(text: str, longest: int = LONGEST) -> str:
+    """Return the beginning of a long text, and how long it is.
+
+    >>> bounded("x" * 1_000_000, 10), bounded("short")
+    ('xxxxxxxxxx... (1,000,000 characters)', 'short')
+    """
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+
+
+def text_of(error: BaseException) -> str:
+    """Return what `str` says of an exception, shortened; a description if it raises.
+
+    >>> class Odd(Exception):
+    ...     def __str__(self):
+    ...         return self.args[1]
+    >>> text_of(ValueError("no")), text_of(Odd(1))
+    ('no', '<the __str__ of Odd raised IndexError>')
+    """
+    try:
+        return bounded(str(error))
+    except Exception as failure:
+        return f"<the __str__ of {type(error).__name__} raised {type(failure).__name__}>"
+
+
+def repr_of(error: BaseException) -> str:
+    """Return what `repr` says of an exception, shortened; a description if it raises."""
+    try:
+        return bounded(repr(error))
+    except Exception as failure:
+        return f"<the __repr__ of {type(error).__name__} raised {type(failure).__name__}>"
+
+
+def traceback_lines(error: BaseException, frames: TracebackType | None) -> list[str]:
+    """Return what Python prints of an exception and its causes, with each entry shortened."""
+    return [bounded(line) for line in traceback.format_exception(type(error), error, frames)]
+
+
+def can_be_shown(error: BaseException) -> bool:
+    """Return whether Python's own traceback of an exception has its text, and no more than may be shown."""
+    try:
+        return len(str(error)) <= LONGEST
+    except Exception:
+        return False
