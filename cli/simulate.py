@@ -52,7 +52,8 @@ def simulate(
 
     Workers die between any two steps, and so does everything at once; disks tear files and fail; some are slow.
     What comes of it is compared with a plain run.  Sources must have an end; sinks are
-    replaced, so nothing is written.  Ends with status 1 at the first seed that fails.
+    replaced, so nothing is written into them.  Functions are called for real, for each seed.
+    Ends with status 1 at the first seed that fails.
     """
     from ..runners.local.simulation import Simulation, SimulationError, SimulationSettings
     from .drawn_graphs import graphs_of
@@ -67,6 +68,11 @@ def simulate(
     if recovery == "region":
         _check_regions(mode, delivery, parallelism, [graphs[number - 1] for number in chosen])
     tried = [first + i for i in range(seeds)] if seed is None else [seed]
+    click.echo(
+        "Sinks are replaced, but functions are called for real: what they write, send or delete is done for each seed, "
+        "and more than once where a failure is simulated",
+        err=True,
+    )
     for number in chosen:
         try:
             settings = SimulationSettings(mode=mode, parallelism=parallelism, delivery=delivery, recovery=recovery)

@@ -176,7 +176,7 @@ class Chain:
             f"{label}: got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"
         )
 
-    def _attributed(self, error: Exception, run: Callable[..., None], generated: Generated) -> Exception:
+    def _attributed(self, error: BaseException, run: Callable[..., None], generated: Generated) -> BaseException:
         tb = error.__traceback__
         while tb is not None and tb.tb_frame.f_code is not run.__code__:
             tb = tb.tb_next

@@ -175,7 +175,8 @@ def with_user_class(kind: type[BaseException], message: str) -> UserCodeError:
         kind = RuntimeError
     if kind is not Exception and issubclass(kind, Exception):
         try:
-            return _of_class(kind, (UserCodeError, kind), message)
+            made: UserCodeError = _of_class(kind, (UserCodeError, kind), message)
+            return made
         except Exception:  # whatever a metaclass raises, or a layout that can't be had
             pass
     return UserCodeError(message)
@@ -202,7 +203,7 @@ def _of_class(kind: type[Exception], bases: tuple[type[Exception], ...], message
     made_of = next(base for base in kind.__mro__ if base.__module__ == "builtins")
     both = types.new_class(kind.__name__, bases, exec_body=lambda body: body.update(_PLAIN))
     both.__module__, both.__qualname__ = kind.__module__, kind.__qualname__
-    made = made_of.__new__(both, message)
+    made: Any = made_of.__new__(both, message)
     Exception.__init__(made, message)
     return made
 

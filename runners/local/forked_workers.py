@@ -247,7 +247,7 @@ class ForkedWorkers(Workers):
         if code is not None and code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
         else:
-            how = f"ended with {code}, which nobody had asked it to; does user code call sys.exit or os._exit?"
+            how = f"ended with {code}, which nobody had asked it to; does user code call os._exit?"
         return WorkerDied(f"worker {number} (pid {process.pid}) {how}", number)
 
     def kill(self) -> None:

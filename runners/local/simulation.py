@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from random import Random
 
 import attrs
@@ -36,6 +37,7 @@ from ..execution.fusion import fuse
 from ..execution.simulated_disk import SimulatedCrash
 from ..execution.snapshot_store import SnapshotStore
 from .coordinator import CheckpointSettings
+from .differing_steps import differing_step
 from .execution import LocalExecution
 from .job import Job, JobSettings
 from .productions.fenced_transactions import open_transactions
@@ -132,8 +134,26 @@ class Simulation:
         self.expected = _expected(graph)
 
     def run(self, seed: int) -> Simulated:
-        """Run under a seed.  Raises `SimulationError`."""
-        return _Run(seed, self._graph, self._settings, self.expected, self._is_monotone).run()
+        """Run under a seed.  Raises `SimulationError`, which names a step that isn't deterministic if there is one."""
+        try:
+            return _Run(seed, self._graph, self._settings, self.expected, self._is_monotone).run()
+        except SimulationError as error:
+            if self.differing_step is None:
+                raise
+            advice = (
+                "That may be why, and no failure of the runner: a simulation compares with a plain run, and what is "
+                "computed again has to come out as before. Make the step depend on its inputs alone, such as by random "
+                "numbers that are seeded with the element"
+            )
+            raise SimulationError(f"{error}\n{self.differing_step}. {advice}", seed, error.trace) from error.__cause__
+
+    @cached_property
+    def differing_step(self) -> str | None:
+        """A sentence about the first step that isn't deterministic, found by two plain runs; None if there is none."""
+        try:
+            return differing_step(self._graph)
+        except Exception:  # whatever the user's functions raise when they are called once more
+            return None
 
 
 def _expected(graph: Graph) -> dict[str, Mapping[Row, int]]:

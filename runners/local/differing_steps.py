@@ -1,0 +1,78 @@
+"""Steps that aren't deterministic: two plain runs of a pipeline, compared step by step.
+
+A simulation compares results with those of a plain run, so a step that draws random numbers, or reads the clock, fails
+it as an error of the runner would.
+
+>>> import itertools
+>>> import penstock as beam
+>>> drawn = itertools.count()
+>>> p = beam.Pipeline()
+>>> _ = p | beam.Create(["a"]) | "Draw" >> beam.Map(lambda text: (text, next(drawn))) | beam.GroupByKey()
+>>> print(differing_step(p.graph()))
+'Draw' gave different outputs for equal inputs in two plain runs: ('a', 0) in one, and ('a', 1) in the other
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import attrs
+
+from ...sdk.graph import Graph, GroupByKeyAndWindow, ParDo, Transform
+from ...sdk.metrics import MetricsContainer, scoped
+from ..execution.fusion import fuse
+from ..execution.user_code import shortened
+from .execution import LocalExecution
+from .simulated_graph import in_batch
+from .simulated_sink import CollectingSink, Row
+
+
+def differing_step(graph: Graph) -> str | None:
+    """Return a sentence about the first step that gives different outputs for equal inputs; None if there is none.
+
+    The functions of the pipeline are called; nothing is written into its sinks.
+    """
+    first, second = _outputs(graph), _outputs(graph)
+    for transform in graph.transforms:
+        inputs = (*transform.inputs, *(side_input.pcollection for side_input in transform.side_inputs))
+        if any(first[id] != second[id] for id in inputs):
+            continue
+        for id in transform.outputs.values():
+            if first[id] != second[id]:
+                return (
+                    f"{transform.label!r} gave different outputs for equal inputs in two plain runs: "
+                    f"{_shown(first[id] - second[id])} in one, and {_shown(second[id] - first[id])} in the other"
+                )
+    return None
+
+
+def _outputs(graph: Graph) -> dict[int, Counter[Row]]:
+    """The rows of every PCollection of a plain run, by the PCollection's number."""
+    sinks = {id: CollectingSink() for id in graph.pcollections}
+    transforms = [_without_sink(transform) for transform in graph.transforms]
+    transforms += [Transform(f"rows of {id}", ParDo(None, sink=sink), (id,), {}) for id, sink in sinks.items()]
+    plan = fuse(in_batch(attrs.evolve(graph, transforms=tuple(transforms))), _never)
+    container = MetricsContainer()
+    with scoped(container):
+        LocalExecution(plan, container).run()
+    return {id: +sink.rows for id, sink in sinks.items()}
+
+
+def _without_sink(transform: Transform) -> Transform:
+    primitive = transform.primitive
+    if not isinstance(primitive, ParDo) or primitive.sink is None:
+        return transform
+    return attrs.evolve(transform, primitive=attrs.evolve(primitive, sink=CollectingSink()))
+
+
+def _shown(rows: Counter[Row]) -> str:
+    """The value of one of the rows."""
+    if not rows:
+        return "nothing"
+    row: Any = next(iter(rows))
+    return shortened(row[0])
+
+
+def _never(grouping: GroupByKeyAndWindow) -> bool:
+    return False
