@@ -157,11 +157,12 @@ class ScheduledReader(EventTimeReader[T]):
 
     def _stop(self, now: Timestamp) -> int | None:
         """Before which number it has to stop; None if it hasn't."""
-        source = self.source
-        stops = [source.count_from(self._begin)]
-        if self.end is None and self._begin is not None and source.elements is not None:
-            stops.append(source.due_by(now.micros, self._begin))
-        return min((stop for stop in stops if stop is not None), default=None)
+        source, begin = self.source, self._begin
+        count = source.count_from(begin)
+        if self.end is not None or begin is None or source.elements is None:
+            return count
+        due = source.due_by(now.micros, begin)
+        return due if count is None else min(due, count)
 
     def _take_own(self, max_elements: int, stop: int | None) -> range:
         step = self.source.number_of_partitions
@@ -201,7 +202,7 @@ class ScheduledReader(EventTimeReader[T]):
         source = self.source
         if source.times is None and source.elements is not None and not self.is_finished():
             if self._begin is not None:
-                index = min([self._index, *(first for first, _, _ in self._left)])
+                index = min(first for first, _, _ in self._left) if self._left else self._index
                 # Until the next is due, event time goes on with the clock.
                 due = source.due(index, self._begin)
                 reached = source.least_from(index, max(self._last, min(due, now.micros)))
@@ -210,18 +211,17 @@ class ScheduledReader(EventTimeReader[T]):
         return super().watermark(now)
 
     def backlog(self) -> int | None:
-        count = self._count
+        count = self.source.count_from(self._begin)
         if count is None:
             return None
         left = sum(len(range(first, min(end, count), step)) for first, end, step in self._left)
         return left + len(range(self._index, count, self.source.number_of_partitions))
 
     def is_finished(self) -> bool:
-        return self.backlog() == 0
-
-    @property
-    def _count(self) -> int | None:
-        return self.source.count_from(self._begin)
+        if self._left:
+            return self.backlog() == 0
+        count = self.source.count_from(self._begin)
+        return count is not None and self._index >= count
 
 
 def _left_of(offset: Sequence[Any]) -> Left:

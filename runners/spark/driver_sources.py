@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, TypeAlias
 
 import attrs
 
 from ...sdk import graph
+from ...sdk.errors import SourceError
 from ...sdk.frames import BoundedFrame, UnboundedFrame
+from ...sdk.redaction import logger_of
 from ...sdk.script import Script
 from ...sdk.unbounded_source import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
@@ -21,6 +23,8 @@ from .planned_batch import WholeSplit
 from .script_on_driver import ScriptOnDriver
 from .stream_on_driver import StreamOnDriver, StreamSettings
 from .unbounded_on_driver import Admission, UnboundedOnDriver
+
+_logger = logger_of(__name__)
 
 
 class BoundedOnDriver:
@@ -46,6 +50,10 @@ class BoundedOnDriver:
             return
         for split in guarded(self.label, lambda: list(self._source.split(self._shards))):
             into.readings.append(WholeSplit(self.label, split))
+
+    def check_split(self, split: Any) -> None:
+        """Raise `SourceError` if a split isn't what it was."""
+        self._source.check_split(split)
 
     def frame(self, session: Any) -> Any:
         """The DataFrame that it is."""
@@ -228,6 +236,18 @@ class DriverSources:
         """Whether they were planned with the same sources, and the same numbers of PCollections."""
         is_same = positions.get("identities", self.identities) == self.identities
         return is_same and bool(positions.get("outputs") == self._outputs)
+
+    def have(self, readings: Iterable[Any]) -> bool:
+        """Whether the splits among these readings are what they were when they were planned."""
+        bounded = {source.label: source for source in self._sources if isinstance(source, BoundedOnDriver)}
+        try:
+            for reading in readings:
+                if isinstance(reading, WholeSplit):
+                    bounded[reading.label].check_split(reading.split)
+        except SourceError as error:
+            _logger.warning("the batch that was planned is planned anew: %s", error)
+            return False
+        return True
 
     def changes(self, positions: Mapping[str, Any]) -> list[SourceChange]:
         """The sources that aren't what they were when they stood there."""

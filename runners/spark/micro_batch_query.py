@@ -326,8 +326,8 @@ class MicroBatchQuery:
             return None
         # Nobody knows what of it was staged.
         self._abort(planned.transaction)
-        if not self._sources.are_those_of(planned.positions):
-            # Of what was planned for other sources nothing has been published: it is planned anew.
+        if not self._sources.are_those_of(planned.positions) or not self._sources.have(planned.readings):
+            # Of what was planned for other sources, or files, nothing has been published: it is planned anew.
             return None
         self._sources.restore(planned.positions)
         return planned

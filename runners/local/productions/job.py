@@ -296,14 +296,20 @@ class ProductionJob(Job):
         """Raises `CheckpointMismatchError` if a source isn't what it was."""
         sources = sources_of(self._wanted.plan)
         changes = changes_of_sources(layout.sources, self.sources, sources)
-        # Of the positions of all partitions together, which are in several logs, nothing can be made here.
-        refused = [c for c in changes if not c.is_rescalable or type(sources[c.label]).rescale is not _UNCHANGED]
-        if refused and not self._settings.allow_changed_sources:
+        # Positions of all partitions together would be needed, and those are in several logs.
+        shared = [c for c in changes if c.rescalable and type(sources[c.label]).rescale is not _UNCHANGED]
+        refused = [c for c in changes if not c.is_rescalable and c not in shared]
+        if shared or (refused and not self._settings.allow_changed_sources):
+            advice = (
+                "give them what they had"
+                if shared
+                else "give them what they had, or, where it is the same input under another name or address, say "
+                "--allow_changed_sources to go on from those positions"
+            )
             raise CheckpointMismatchError(
                 f"{self._productions.directory}: the sources that the logs have positions of aren't what they were: "
-                f"{described(refused)}. With --delivery=strong or weak a pipeline goes on with the same sources only: "
-                "give them what they had, or, where it is the same input under another name or address, say "
-                "--allow_changed_sources to go on from those positions"
+                f"{described(shared or refused)}. With --delivery=strong or weak a pipeline goes on with the same "
+                f"sources only: {advice}"
             )
 
     def _must_be_new(self, directory: str) -> None:

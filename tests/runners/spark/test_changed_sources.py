@@ -114,6 +114,17 @@ def test_a_source_may_be_at_another_address(run: Callable[..., Any], tmp_path: P
     assert list(range(30)) == run(table("there.db"), allow_changed_sources=True, available_now=True)
 
 
+def test_a_batch_whose_files_have_changed_is_planned_anew(run: Callable[..., Any], tmp_path: Path) -> None:
+    """Its ranges are those of the files that were; nothing of it is committed."""
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"{i}\n" for i in range(1000)))
+    with pytest.raises(Died):
+        run(beam.io.ReadFromText(path), ("before-manifest", 1))
+    path.write_text("".join(f"{i}\n" for i in range(2000)))
+
+    assert list(map(str, range(2000))) == run(beam.io.ReadFromText(path))
+
+
 class Ids(beam.PTransform):
     """The ids of rows."""
 
