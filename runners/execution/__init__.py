@@ -63,6 +63,7 @@ fresh_and_gone.py      what has come and gone since the last snapshot
 Checkpoints, as they are stored:
 
 snapshot_store.py      written in parts by many, committed by one
+restored.py            what a start logs of the checkpoint that it goes on from
 snapshot_reader.py     found by anybody, and restored whole or not at all
 stored_checkpoints.py  what a directory holds, and which of it is whole
 generations.py         who may commit

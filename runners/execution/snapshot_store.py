@@ -109,6 +109,10 @@ class SnapshotStore(SnapshotReader):
 
     # --- Writing
 
+    def age_of(self, checkpoint: Checkpoint) -> int:
+        """Return how long ago, in microseconds of the wall clock, a checkpoint was committed."""
+        return int(self._now() * 1_000_000) - checkpoint.committed_at_micros
+
     def take_over(self) -> Generation:
         """Become the owner: no earlier one can commit from now on.  Makes the directory if there is none.
 

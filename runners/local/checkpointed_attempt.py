@@ -11,6 +11,7 @@ from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ..execution.commit_errors import PREVIOUS
 from ..execution.manifest import Checkpoint, CheckpointKind
+from ..execution.restored import NAMED
 from ..execution.snapshot_store import SnapshotStore
 from .attempt import Attempt
 from .commands import Acknowledged, Commit, Declined, Inject, Pause, Stop
@@ -243,6 +244,11 @@ class CheckpointedAttempt(Attempt):
         }
         previous = None if self._newest is None else self._newest.epoch
         metadata: dict[str, Any] = {"parts": described, "state": job.shapes, "sources": job.sources, PREVIOUS: previous}
+        offsets: dict[str, list[tuple[str, str]]] = {}
+        for id in sorted(parts):
+            for label, own in parts[id].offsets.items():
+                offsets.setdefault(label, []).extend(own)
+        metadata["offsets"] = {label: [list(each) for each in own[:NAMED]] for label, own in offsets.items()}
         metadata[PROCESSING_TIME] = max((report.now for report in parts.values()), default=0)
         if self._ends is not None:
             metadata["ended"] = self._ends

@@ -94,6 +94,7 @@ class Acknowledged(NamedTuple):
       labels: the steps that something is kept of.
       tally: what was counted before the snapshot.
       now: its processing time then.
+      offsets: by source label, its partitions and where they stood, as text.
     """
 
     epoch: int
@@ -102,6 +103,7 @@ class Acknowledged(NamedTuple):
     labels: tuple[str, ...] = ()
     tally: Tally | None = None
     now: int = 0
+    offsets: Mapping[str, list[tuple[str, str]]] = {}
 
 
 class Declined(NamedTuple):

@@ -27,6 +27,7 @@ from ..execution.commit_errors import commit_failed, commit_succeeded, precommit
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint, CheckpointKind
+from ..execution.restored import restored_line
 from ..execution.snapshot_store import SnapshotStore, fresh_token
 from ..execution.source_identities import ADVICE, changes_of_sources, described, identities_of, sources_of
 from ..execution.state_shapes import mismatches, shapes_of
@@ -379,7 +380,17 @@ class Job:
         self._settle(checkpoint)
         if checkpoint is not None and not self._has_script:
             self._time.go_on_from(checkpoint.metadata.get(PROCESSING_TIME, 0))
+        if checkpoint is not None:
+            self._log_restored(self._store, checkpoint)
         return checkpoint
+
+    def _log_restored(self, store: SnapshotStore, checkpoint: Checkpoint) -> None:
+        """Log what the run goes on from."""
+        metadata, n = checkpoint.metadata, self._graph.parallelism
+        before = next((part["of"] for part in metadata["parts"].values()), n)
+        what = f"{checkpoint.kind.value} {checkpoint.epoch}"
+        offsets = metadata.get("offsets", {})
+        _logger.info("%s", restored_line(store.directory, what, store.age_of(checkpoint), n, before, offsets))
 
     def _settle(self, checkpoint: Checkpoint | None) -> None:
         """Commit what the newest checkpoint has staged, and remove all else that was staged."""

@@ -146,7 +146,9 @@ class SnapshotParts:
             self._labels[id] = {}
         labels = self._labels[id]
         labels.update(dict.fromkeys(snapshot.labels))
-        return Acknowledged(snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally, snapshot.now)
+        return Acknowledged(
+            snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally, snapshot.now, snapshot.offsets
+        )
 
     def _forked(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:
         """Have a child copy and write a snapshot; where there can't be one, the snapshot, copied."""

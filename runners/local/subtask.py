@@ -356,6 +356,10 @@ class Subtask:
         """All that has to be remembered, or what has changed of it; and where the sources stand, by label."""
         return self._snapshots.chunks(is_whole)
 
+    def offsets(self) -> dict[str, list[tuple[str, str]]]:
+        """By source label, its partitions and where they stand, as text."""
+        return self._snapshots.offsets()
+
     @property
     def staged(self) -> Mapping[str, list[tuple[str, Any]]]:
         """By sink label, what was staged and isn't known to be committed: pairs of a transaction and a token."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import attrs
@@ -32,6 +32,7 @@ class Snapshot(NamedTuple):
       staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
       tally: what was counted before the barrier.
       now: its processing time there.
+      offsets: by source label, its partitions and where they stood, as text.
       uncopied: None, or what makes the chunks, instead of records and labels: to be called by a forked child.
     """
 
@@ -43,6 +44,7 @@ class Snapshot(NamedTuple):
     tally: Tally
     now: int
     uncopied: Callable[[], list[Chunk]] | None = None
+    offsets: Mapping[str, list[tuple[str, str]]] = {}
 
 
 class Heard(NamedTuple):

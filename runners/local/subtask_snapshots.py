@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..execution.restored import shown_positions
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import POSITIONS, SCRIPT, Chunk, labels_of, records_of, snapshot, weight
 from .injector import Injector
@@ -66,11 +67,12 @@ class SubtaskSnapshots:
         now = self._execution.clock.now
         copied = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]), now)
         if self.large is not None and not is_joined and weight(self._execution, barrier.is_whole) >= self.large:
-            self._taken.append((barrier.epoch, self._positions()))
-            return copied._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0])
+            positions = self._positions()
+            self._taken.append((barrier.epoch, positions))
+            return copied._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0], offsets=_shown(positions))
         chunks, positions = self.chunks(barrier.is_whole)
         self._taken.append((barrier.epoch, positions))
-        return copied._replace(records=records_of(chunks), labels=labels_of(chunks))
+        return copied._replace(records=records_of(chunks), labels=labels_of(chunks), offsets=_shown(positions))
 
     def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
         """All that has to be remembered, or what has changed of it; and where the sources stand, by label."""
@@ -85,6 +87,10 @@ class SubtaskSnapshots:
     def _numbers(self, numbering: Numbering, label: str) -> tuple[int, int, Numbers]:
         return self._id.index, self._parallelism, numbering.kept(label)
 
+    def offsets(self) -> dict[str, list[tuple[str, str]]]:
+        """By source label, its partitions and where they stand, as text."""
+        return _shown(self._positions())
+
     def _positions(self) -> dict[str, list[Any]]:
         return {injector.label: injector.positions() for injector in self._injectors}
 
@@ -98,3 +104,10 @@ class SubtaskSnapshots:
                 for injector in self._injectors:
                     injector.acknowledge(positions[injector.label])
         self._taken = [entry for entry in self._taken if entry[0] > epoch]
+
+
+def _shown(positions: Mapping[str, list[Any]]) -> dict[str, list[tuple[str, str]]]:
+    return {
+        label: shown_positions((each.partition, each.offset, each.is_finished) for each in own)
+        for label, own in positions.items()
+    }

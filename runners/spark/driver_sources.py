@@ -15,6 +15,7 @@ from ...sdk.script import Script
 from ...sdk.unbounded_source import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.fusion import Grouping, Plan, Source
+from ..execution.restored import shown_positions
 from ..execution.source_identities import Identities, SourceChange, changes_of_sources, identities_of, sources_of
 from ..execution.user_code import guarded
 from .frame_blocks import opened
@@ -282,3 +283,15 @@ class DriverSources:
         for source in self._sources:
             if isinstance(source, (UnboundedOnDriver, StreamOnDriver)):
                 source.close()
+
+
+def shown_positions_of(positions: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Return where committed sources stand, as text: of unbounded ones by partition."""
+    shown = {}
+    for label, position in positions.items():
+        if isinstance(position, tuple) and len(position) == 3 and isinstance(position[2], list):
+            shown[label] = shown_positions((partition, offset, over) for partition, offset, _, over in position[2])
+        else:
+            is_read = isinstance(position, bool)
+            shown[label] = shown_positions([("all", None if is_read else position, position is True)])
+    return shown

@@ -20,16 +20,18 @@ import attrs
 
 from ...sdk.errors import RunnerError
 from ...sdk.metrics import MetricsContainer
+from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ..execution.clock import ProcessingTime
 from ..execution.commit_errors import PREVIOUS, commit_failed, commit_succeeded, precommitting
 from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint
+from ..execution.restored import restored_line
 from ..execution.snapshot_store import SnapshotStore
 from .commit_points import Reached, go_on
 from .committed_batch import Committed, described, restored_state, state_of
-from .driver_sources import DriverSources
+from .driver_sources import DriverSources, shown_positions_of
 from .gathered import Gathered
 from .micro_batch import MicroBatches
 from .parcels import TaskId, TaskResult
@@ -43,6 +45,8 @@ from .write_ahead import WriteAhead
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_logger = logger_of(__name__)
 
 # Seconds: how often an idle query looks whether something has come.
 _LOOK = 0.02
@@ -333,6 +337,11 @@ class MicroBatchQuery:
         return planned
 
     def _restore(self, checkpoint: Checkpoint, committed: Committed) -> None:
+        offsets = shown_positions_of(committed.positions["sources"])
+        store, shards = self._store, self._graph.parallelism
+        before = next((part["of"] for part in checkpoint.metadata["parts"].values()), shards)
+        what = f"batch {checkpoint.epoch}"
+        _logger.info("%s", restored_line(store.directory, what, store.age_of(checkpoint), shards, before, offsets))
         self._sources.restore_committed(committed.positions)
         self._committed = attrs.evolve(committed, watermarks=self._sources.watermarks)
         self._sources.heard(committed.newest)

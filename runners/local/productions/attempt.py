@@ -14,6 +14,7 @@ from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ...execution.commit_errors import precommitting
 from ...execution.fusion import Output
+from ...execution.restored import shown_offsets
 from ..attempt import Attempt
 from ..commands import Drain, Report, Rewind, Stop
 from ..region import touching
@@ -201,6 +202,7 @@ class ProductionAttempt(Attempt):
             assert subtask is not None
             self._produced[subtask] = [*report.staged, *self._produced[subtask]]
             self._recovering.discard(subtask)
+            self._log_recovered(subtask, report)
             if not self._recovering:
                 self._clear_up()
             return None
@@ -210,6 +212,17 @@ class ProductionAttempt(Attempt):
             self._produced[subtask] += report.staged
             return None
         return super()._hear(subtask, report)
+
+    def _log_recovered(self, subtask: SubtaskId, report: Recovered) -> None:
+        if report.productions:
+            offsets = shown_offsets(report.offsets)
+            _logger.info(
+                "%s: %s goes on behind the %d productions in its log%s",
+                self._job._productions.directory,
+                subtask,
+                report.productions,
+                offsets and f"; {offsets}",
+            )
 
     def _clear_up(self) -> None:
         """All logs are known: what earlier attempts have staged and isn't in one never happened."""

@@ -55,9 +55,16 @@ class GroupCommit:
 
 
 class Recovered(NamedTuple):
-    """A subtask goes on; this was staged and isn't known to be committed."""
+    """A subtask goes on; this was staged and isn't known to be committed.
+
+    Attributes:
+      productions: how many were in its log.
+      offsets: by source label, its partitions and where they stand, as text.
+    """
 
     staged: tuple[StagedToken, ...]
+    productions: int = 0
+    offsets: Mapping[str, list[tuple[str, str]]] = {}
 
 
 class Produced(NamedTuple):
@@ -162,7 +169,7 @@ class Producer:
         self._stage()
         pending = self._begin_log()
         # What was staged meanwhile is reported as what else is produced.
-        self._release(Recovered(staged))
+        self._release(Recovered(staged, replay.productions, self.subtask.offsets() if replay.productions else {}))
         for outbox in self._outboxes.values():
             outbox.send_again()
         self._is_durable(pending)

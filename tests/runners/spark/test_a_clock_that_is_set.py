@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from batches_in_this_process import BatchesInThisProcess
 from recording import Recording
 
@@ -111,14 +113,18 @@ def test_batches_go_on_when_the_wall_clock_is_set_back_and_forward() -> None:
     assert 6 <= len(times) <= 12
 
 
-def test_a_stream_goes_on_from_its_checkpoints_time() -> None:
-    """The wall clock is set back while nothing runs."""
+def test_a_stream_goes_on_from_its_checkpoints_time(caplog: pytest.LogCaptureFixture) -> None:
+    """The wall clock is set back while nothing runs; the log says what it goes on from."""
     machine, sink = Machine(), Recording()
     try:
         run(machine, sink, {}, stop_at=3)
     except Stopped:
         machine.wall -= HOUR
+    caplog.set_level(logging.INFO, "penstock")
     times = run(machine, sink, {})
 
     assert EXPECTED == shown(sink)
     assert times[0] > 1_700_000_000 * SECOND
+    (line,) = [message for message in caplog.messages if "goes on from" in message]
+    assert "checkpoints: goes on from batch 3, which is" in line
+    assert "s old, with parallelism 2; GenerateSequence/Read(SequenceSource): 0 at (" in line
