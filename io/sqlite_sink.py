@@ -55,9 +55,14 @@ class WriteToSQLite(WriteToTable):
     ) -> None:
         file = path_string(path)
         check_path(file, type(self).__name__)
-        if file == ":memory:" or not file or "://" in file:
+        if "://" in file:
             raise ValueError(
-                f"{type(self).__name__}: expected the path of a local file, got {redacted(file)!r}; "
+                f"{type(self).__name__}: expected the path of a local file, got the URL {redacted(file)!r}; "
+                "WriteToSQL takes URLs"
+            )
+        if file == ":memory:" or not file:
+            raise ValueError(
+                f"{type(self).__name__}: expected the path of a local file, got {file!r}; "
                 "a database in memory is seen by nobody but whoever writes it"
             )
         super().__init__(
