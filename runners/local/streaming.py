@@ -54,6 +54,7 @@ _LAST_WORDS = 3.0
 
 # What a signal brings about.
 _WITH_SAVEPOINT = "the pipeline stops with a savepoint, and the next start goes on from there"
+_WITH_LOGS = "the pipeline stops; what it has done is in its logs, and the next start goes on from there"
 _BY_DRAINING = "the pipeline reads nothing more, and finishes what it has"
 
 
@@ -210,8 +211,13 @@ def run_to_the_end(job: Job, options: PipelineOptions) -> None:
         if options.view_as(StreamingOptions).checkpoint_dir is None:
             job.run()
             return
-        with stopping_on_signals(job.savepoint, _WITH_SAVEPOINT):
+        with stopping_on_signals(job.savepoint, _how_it_stops(options)):
             job.run()
+
+
+def _how_it_stops(options: PipelineOptions) -> str:
+    """Say what a signal brings about where there is a checkpoint_dir."""
+    return _WITH_SAVEPOINT if options.view_as(StreamingOptions).delivery == "barriers" else _WITH_LOGS
 
 
 def _micros(seconds: float) -> int:
@@ -261,7 +267,8 @@ class StreamingResult(PipelineResult):
     """A job that runs in a thread beside the one that started it.
 
     While the main thread waits for its end, SIGTERM and Ctrl-C stop it: with a savepoint, from which the next start
-    with that checkpoint_dir goes on; drained, if there is none.  Once more ends the program at once.
+    with that checkpoint_dir goes on, or, with `--delivery=strong` or `weak`, with all that its logs have; drained, if
+    there is no such directory.  Once more ends the program at once.
 
     Attributes:
       metrics_url: where metrics are served; None without `--metrics_port`.
@@ -270,7 +277,7 @@ class StreamingResult(PipelineResult):
     def __init__(self, job: Job, options: PipelineOptions) -> None:
         self._job = job
         has_directory = options.view_as(StreamingOptions).checkpoint_dir is not None
-        self._stop = (job.savepoint, _WITH_SAVEPOINT) if has_directory else (job.drain, _BY_DRAINING)
+        self._stop = (job.savepoint, _how_it_stops(options)) if has_directory else (job.drain, _BY_DRAINING)
         self._observers = Observers(job, options)
         self.metrics_url = self._observers.metrics_url
         # Else workers would be ended behind the job's back, which would start others.

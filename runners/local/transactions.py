@@ -55,6 +55,8 @@ class Transactions:
         self._disk = disk
         self._path = f"{directory}/{OPEN}"
         self._open: list[str] = []
+        # Whether it is known which ones are: those that aren't open are over.
+        self._knows_open = False
         self.failed: tuple[str, tuple[str, ...]] | None = None
 
     @property
@@ -82,6 +84,7 @@ class Transactions:
             return
         try:
             self._open = unsealed(self._path, self._disk.read(self._path), _FORMAT, list[str])
+            self._knows_open = True
         except CorruptSnapshotError as error:
             # What a checkpoint knows of is committed all the same.
             _logger.warning(
@@ -105,9 +108,12 @@ class Transactions:
         """The transactions that something was staged in, in the order of their commits.
 
         That is the order in which they began, since a later one may replace or take back what is in an earlier one.
-        Those that aren't open were committed before, and nothing will change.
+        Those that aren't open were committed before.  They are left out, since what they have published may have been
+        taken away by its readers; where it isn't known what is open, they are committed again.
         """
         named = {transaction for tokens in staged.values() for transaction, _ in tokens}
+        if self._knows_open:
+            named &= set(self._open)
         began = {transaction: number for number, transaction in enumerate(self._open)}
         return sorted(named, key=lambda each: (began.get(each, -1), each))
 
@@ -115,7 +121,8 @@ class Transactions:
         """Find out whether what was staged can be published; raises what a sink says."""
         transactions = self._in_order(staged)
         for label, sink in self._sinks.items():
-            precommit(label, sink, by_transaction(staged.get(label, ()), transactions))
+            own = [pair for pair in staged.get(label, ()) if pair[0] in transactions]
+            precommit(label, sink, by_transaction(own, transactions))
 
     def commit(self, staged: Staged) -> tuple[str, ...]:
         """Publish what was staged: of these transactions nothing else remains.  Can be repeated."""
@@ -124,8 +131,8 @@ class Transactions:
         for label, sink in self._sinks.items():
             by_own = by_transaction(staged.get(label, ()), transactions)
             try:
-                for transaction, tokens in by_own.items():
-                    guarded(label, partial(sink.commit, transaction, tokens))
+                for transaction in transactions:
+                    guarded(label, partial(sink.commit, transaction, by_own[transaction]))
             except Exception:
                 self.failed = label, tuple(published)
                 raise

@@ -54,6 +54,9 @@ class ProductionAttempt(Attempt):
         self._count = 0
         self._replacements = 0
         self._recovering = set(job._subtasks)
+        # Whether the workers have been told to stop before the end; and whether one of them has died of it.
+        self._is_stopping = False
+        self._has_died = False
         # What was reported and isn't committed: by subtask, in order.
         self._produced: dict[SubtaskId, list[StagedToken]] = defaultdict(list)
 
@@ -111,6 +114,10 @@ class ProductionAttempt(Attempt):
         try:
             return super()._reports()
         except WorkerDied as death:
+            if self._is_stopping:
+                # All that is durable is in the logs; only what is staged beside stays, for the next start to remove.
+                self._has_died = True
+                return []
             self._replace(death)
             return []
 
@@ -179,10 +186,19 @@ class ProductionAttempt(Attempt):
 
     def _is_cancelled(self) -> bool:
         # All that is durable is in the logs: it is as good as with a savepoint.
-        return bool(self._job._wishes & {Wish.CANCEL, Wish.STOP})
+        job = self._job
+        if Wish.CANCEL in job._wishes or self._has_died:
+            return True
+        if Wish.STOP in job._wishes and not self._is_final and not self._recovering:
+            # Behind the last report of a worker nothing is staged, so that what is in no log can be removed.
+            self._is_final = self._is_stopping = True
+            job._workers.send(Stop())
+        return False
 
     def _begin_what_is_due(self, now: int) -> None:
         job = self._job
+        if self._is_stopping:
+            return
         if not self._recovering:
             # From here on all logs have begun, and say everything whenever they are read.
             if job.wants_rest:
@@ -254,8 +270,24 @@ class ProductionAttempt(Attempt):
         job.checkpoints_completed += 1
         job._workers.send(Allot(committed, allotted))  # type: ignore[arg-type]
 
+    def _leave_nothing_staged(self) -> None:
+        """Commit what is in the logs, and remove what else was staged; the next start does it where a sink fails."""
+        transactions = self._job._transactions
+        if self._is_published_at_end:
+            return
+        try:
+            transactions.commit(self._staged())
+            transactions.abort()
+        except StaleWriterError:
+            raise
+        except Exception as error:
+            _logger.warning("the pipeline has stopped, and what is staged stays for the next start: %s", error)
+
     def _finish(self) -> str:
         job = self._job
+        if self._is_stopping:
+            self._leave_nothing_staged()
+            return PipelineState.CANCELLED
         state = PipelineState.DRAINED if self._drained else PipelineState.DONE
         staged = self._staged()
         disk = job._productions.disk

@@ -70,7 +70,7 @@ class FencedTransactions(Transactions):
         self._log = _log_of(self._disk, self._directory)
         for record in self._log.take_over(token)[-1:]:
             noted = msgspec.json.decode(record, type=_Noted)
-            self._open, self.layout = noted.open, noted.layout
+            self._open, self.layout, self._knows_open = noted.open, noted.layout, True
         self._begin_log()
 
     def use(self, layout: Layout) -> None:

@@ -38,6 +38,7 @@ if __name__ == "__main__":
         numbers = p | beam.io.GenerateSequence(0, None, 500, 1, partitions=2)
         rows = numbers | beam.Map(lambda n: {"n": n})
         _ = rows | beam.io.WriteToSQLite("out.db", "numbers", columns=["n"], count_column="times")
+        _ = numbers | beam.io.WriteToText("lines")
         windows = numbers | beam.WindowInto(beam.window.FixedWindows(10**9))
         counts = windows | beam.Map(lambda n: n % 3) | beam.combiners.Count.PerElement()
         _ = counts | "Counts" >> beam.io.WriteToSQLite("out.db", "counts", "remainder", columns=["remainder", "n"])
@@ -110,6 +111,54 @@ def test_a_signal_stops_a_stream_with_a_savepoint_from_which_the_next_start_goes
         assert "the job has ended: DRAINED\n" == checkpoints("drain", tmp_path / "kept").output
         assert (0, "after the pipeline: DRAINED\n") == (stream.ended(), stream.log)
         check_results(stream)
+
+
+LOGGED = (
+    "penstock: the pipeline stops; what it has done is in its logs, and the next start goes on from there; "
+    "a second signal ends it at once\n"
+)
+
+
+def staged(directory: pathlib.Path) -> list[str]:
+    """Staging tables and directories that are left."""
+    connection = sqlite3.connect(directory / "out.db")
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    connection.close()
+    return [name for name in tables if "staged" in name or "net" in name] + [
+        path.name for path in directory.glob(".*.penstock-*")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("delivery", "flags"),
+    [("barriers", []), ("strong", []), ("strong", ["--parallelism=2"])],
+    ids=["barriers", "strong in one process", "strong in two workers"],
+)
+def test_a_stream_that_a_signal_stops_leaves_nothing_staged(
+    delivery: str, flags: list[str], tmp_path: pathlib.Path
+) -> None:
+    """It says what it goes on from, which are logs or a savepoint; readers may take away what it has published."""
+    flags = [*flags, "--checkpoint_dir=kept", f"--delivery={delivery}"]
+    with Stream(tmp_path, *flags) as stream:
+        stream.wait_for_more_than(100)
+        stream.signal(signal.SIGTERM)
+        told = SAVED if delivery == "barriers" else LOGGED
+        assert (0, f"{told}after the pipeline: CANCELLED\n") == (stream.ended(), stream.log)
+    written = len(stream.rows("numbers"))
+    assert [] == staged(tmp_path)
+    first = sorted(tmp_path.glob("lines*"))
+    lines = [int(line) for path in first for line in path.read_text().split()]
+    for path in first:
+        path.unlink()
+
+    with Stream(tmp_path, *flags) as stream:
+        stream.wait_for_more_than(written)
+        assert "the job has ended: DRAINED\n" == checkpoints("drain", tmp_path / "kept").output
+        assert 0 == stream.ended()
+        check_results(stream)
+    assert [] == staged(tmp_path)
+    lines += [int(line) for path in tmp_path.glob("lines*") for line in path.read_text().split()]
+    assert [n for n, _ in stream.rows("numbers")] == sorted(lines)
 
 
 def test_a_signal_to_the_whole_process_group_leaves_the_workers_at_work(tmp_path: pathlib.Path) -> None:
