@@ -10,7 +10,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.scheduled_source import ScheduledSource
 from ..sdk.source import ValuesSource
-from ..sdk.watermark_estimators import WatermarkEstimatorProvider
+from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
 from ..transforms.with_timestamps import WithTimestamps
 from ..windowing.duration import micros_of_span
@@ -75,7 +75,7 @@ class GenerateSequence(PTransform):
         partitions: int = 1,
         start_time: Any = None,
         timestamp_fn: Callable[[int], Any] | None = None,
-        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
         idle_after: Any = None,
     ) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from ..sdk.event_time_reader import EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.redaction import redacted
-from ..sdk.watermark_estimators import WatermarkEstimatorProvider
+from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
 from ..windowing.duration import micros_of_span, seconds_of_span
 from ..windowing.timestamp import MAX_TIMESTAMP
@@ -55,7 +55,7 @@ class ReadContinuouslyFromText(PTransform):
         poll_interval: float = 1.0,
         *,
         timestamp_fn: Callable[[Any], Any] | None = None,
-        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
         idle_after: Any = None,
         strip_trailing_newlines: bool = True,
         coder: Any = StrUtf8Coder(),

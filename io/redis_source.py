@@ -15,7 +15,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.redaction import redacted_cause
 from ..sdk.unbounded_source import UnboundedSource
-from ..sdk.watermark_estimators import MonotonicWatermarkEstimator, WatermarkEstimatorProvider
+from ..sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
 from ..transforms.read import Read
 from ..windowing.timestamp import Timestamp
 from .redis_server import address_of, check_url, package
@@ -255,7 +255,7 @@ class ReadFromRedisStream(PTransform):
         trim: bool = False,
         decode: bool = True,
         timestamp_fn: Callable[[RedisStreamEntry], Any] | None = None,
-        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
         idle_after: Any = None,
     ) -> None:
         super().__init__()

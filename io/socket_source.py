@@ -12,7 +12,7 @@ from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.unbounded_source import UnboundedSource
-from ..sdk.watermark_estimators import WatermarkEstimatorProvider
+from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
 from ..windowing.duration import DurationTypes, seconds_of_span
 from ..windowing.timestamp import Timestamp
@@ -139,7 +139,7 @@ class ReadFromSocket(PTransform):
         *,
         at_most_once: bool = False,
         timestamp_fn: Callable[[str], Any] | None = None,
-        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
         idle_after: Any = None,
         connect_timeout: DurationTypes = 10.0,
     ) -> None:

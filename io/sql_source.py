@@ -14,7 +14,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.row import Row
 from ..sdk.unbounded_source import UnboundedSource
-from ..sdk.watermark_estimators import WatermarkEstimatorProvider
+from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import Timestamp
@@ -190,7 +190,7 @@ class ReadFromSQL(PTransform):
         increasing_column: str,
         poll_interval: float = 1.0,
         timestamp_fn: Callable[[Row], Any] | None = None,
-        watermark_estimator: WatermarkEstimatorProvider | None = None,
+        watermark_estimator: EstimatorTypes | None = None,
         idle_after: Any = None,
         dialect: str | None = None,
     ) -> None:

@@ -19,7 +19,7 @@ from .bundle import BUNDLE_SIZE, Bundle
 from .lag_sketch import LagSketch
 from .unbounded_source import UnboundedReader, ended_early
 from .watermark_estimators import WalltimeWatermarkEstimator, WatermarkEstimatorProvider
-from .watermark_estimators.estimator import provider_of
+from .watermark_estimators.estimator import EstimatorTypes, provider_of
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class EventTimes:
     def of(
         transform: str,
         timestamp_fn: Callable[[Any], Any] | None,
-        watermark_estimator: Any,
+        watermark_estimator: EstimatorTypes | None,
         idle_after: Any,
         default: WatermarkEstimatorProvider | None = None,
     ) -> EventTimes:

@@ -10,12 +10,13 @@ Idleness isn't a policy of these: it is declared by `idle_after`, see `EventTime
 """
 
 from .bounded_disorder import BoundedOutOfOrdernessWatermarkEstimator
-from .estimator import WatermarkEstimator, WatermarkEstimatorProvider
+from .estimator import EstimatorTypes, WatermarkEstimator, WatermarkEstimatorProvider
 from .manual import ManualWatermarkEstimator
 from .monotonic import MonotonicWatermarkEstimator
 from .wall_time import WalltimeWatermarkEstimator
 
 __all__ = [
+    "EstimatorTypes",
     "BoundedOutOfOrdernessWatermarkEstimator",
     "ManualWatermarkEstimator",
     "MonotonicWatermarkEstimator",

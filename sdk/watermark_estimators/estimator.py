@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -85,6 +85,10 @@ class EstimatorsLike(WatermarkEstimatorProvider):
 
     def initial_estimator_state(self, element: Any, restriction: Any) -> Any:
         return self.estimator.get_estimator_state()
+
+
+# What a provider can be given as; see `provider_of`.
+EstimatorTypes: TypeAlias = WatermarkEstimator | type[WatermarkEstimator] | WatermarkEstimatorProvider
 
 
 def provider_of(given: Any, who: str) -> WatermarkEstimatorProvider:
