@@ -13,6 +13,7 @@ Feedback               a PCollection that comes back (the streaming runner)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import attrs
@@ -182,7 +183,7 @@ class Transform:
         return self.primitive.side_inputs if isinstance(self.primitive, ParDo) else ()
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Graph:
     """The whole pipeline.  Transforms stand in an order in which inputs come first."""
 
@@ -191,11 +192,23 @@ class Graph:
 
     def consumers(self, pcollection: int) -> tuple[Transform, ...]:
         """Transforms that have it as a main input."""
-        return tuple(t for t in self.transforms if pcollection in t.inputs)
+        return self._consumers.get(pcollection, ())
+
+    @cached_property
+    def _consumers(self) -> dict[int, tuple[Transform, ...]]:
+        consumers: dict[int, list[Transform]] = {}
+        for transform in self.transforms:
+            for pcollection in dict.fromkeys(transform.inputs):
+                consumers.setdefault(pcollection, []).append(transform)
+        return {pcollection: tuple(of) for pcollection, of in consumers.items()}
 
     def producer(self, pcollection: int) -> Transform:
         """The transform that makes it."""
-        return next(t for t in self.transforms if pcollection in t.outputs.values())
+        return self._producers[pcollection]
+
+    @cached_property
+    def _producers(self) -> dict[int, Transform]:
+        return {i: transform for transform in self.transforms for i in transform.outputs.values()}
 
     def unbounded_reads(self) -> tuple[Transform, ...]:
         """Those that read sources without an end; a script isn't one."""
@@ -203,24 +216,26 @@ class Graph:
 
     def unbounded_read_above(self, pcollection: int) -> Transform | None:
         """One that reads a source without an end, and that a PCollection comes from."""
-        todo = [pcollection]
+        todo, seen = [pcollection], {pcollection}
         while todo:
             producer = self.producer(todo.pop())
             if _is_unbounded_read(producer):
                 return producer
-            todo.extend(i for i in producer.inputs if not self.pcollections[i].is_bounded)
+            found = [i for i in producer.inputs if i not in seen and not self.pcollections[i].is_bounded]
+            todo.extend(found)
+            seen.update(found)
         return None
 
     def loops(self) -> tuple[Transform, ...]:
         """The heads of its loops."""
         return tuple(t for t in self.transforms if isinstance(t.primitive, Feedback) and t.primitive.head is None)
 
-    @property
+    @cached_property
     def is_bounded(self) -> bool:
         """Whether every PCollection of it ends."""
         return all(p.is_bounded for p in self.pcollections.values())
 
-    @property
+    @cached_property
     def has_script(self) -> bool:
         """Whether a script says what time it is."""
         return any(isinstance(t.primitive, Read) and isinstance(t.primitive.source, Script) for t in self.transforms)

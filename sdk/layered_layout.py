@@ -86,8 +86,16 @@ def text_width(text: str) -> float:
 
 
 def _layout(group: Group, edges: list[tuple[int, int]]) -> Layout:
-    inner = [_layout(m, edges) if isinstance(m, Group) else _leaf(m) for m in group.members]
-    rows = _rows(group.members, edges)
+    home = {index: i for i, member in enumerate(group.members) for index in _leaves(member)}
+    inside: list[list[tuple[int, int]]] = [[] for _ in group.members]
+    between: set[tuple[int, int]] = set()
+    for a, b in edges:
+        if home[a] == home[b]:
+            inside[home[a]].append((a, b))
+        else:
+            between.add((home[a], home[b]))
+    inner = [_layout(m, inside[i]) if isinstance(m, Group) else _leaf(m) for i, m in enumerate(group.members)]
+    rows = _rows(len(group.members), between)
     header = HEADER if group.text else 0
     widths = [sum(inner[i].width for i in row) + GAP_X * (len(row) - 1) for row in rows]
     width = max([text_width(group.text), *widths]) + 2 * PADDING
@@ -111,19 +119,20 @@ def _leaf(leaf: Leaf) -> Layout:
     return Layout({leaf.index: Box(0, 0, width, LINE)}, [], width, LINE)
 
 
-def _rows(members: list[Member], edges: list[tuple[int, int]]) -> list[list[int]]:
+def _rows(members: int, between: Iterable[tuple[int, int]]) -> list[list[int]]:
     """The members by how many others come before them, at most.
 
     Two groups may each have a part that follows a part of the other.  Members stand in the
     order of the pipeline, so edges to an earlier one are those to leave out.
     """
-    home = {index: i for i, member in enumerate(members) for index in _leaves(member)}
-    between = {(home[a], home[b]) for a, b in edges if a in home and b in home}
-    depth = [0] * len(members)
+    depth = [0] * members
     for a, b in sorted(between):
         if a < b:
             depth[b] = max(depth[b], depth[a] + 1)
-    return [[i for i, d in enumerate(depth) if d == row] for row in range(max(depth, default=-1) + 1)]
+    rows: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
+    for member, row in enumerate(depth):
+        rows[row].append(member)
+    return rows
 
 
 def _leaves(member: Member) -> Iterator[int]:

@@ -74,6 +74,8 @@ class Pipeline:
         # What `with_delivery` says of the transforms that are being expanded.
         self._delivery: str | None = None
         self._transforms: list[graph.Transform] = []
+        # By PCollection, the place in `_transforms` of what makes it.
+        self._producers: dict[int, int] = {}
         self._pcollections: dict[int, PCollection[Any]] = {}
         self._checks: list[Callable[[], None]] = []
 
@@ -132,6 +134,7 @@ class Pipeline:
             )
             self._pcollections[pcoll.id] = pcoll
             outputs[tag] = pcoll
+            self._producers[pcoll.id] = len(self._transforms)
         ids = {tag: pcoll.id for tag, pcoll in outputs.items()}
         inputs_ids = tuple(pcoll.id for pcoll in inputs)
         self._transforms.append(graph.Transform(label, primitive, inputs_ids, ids, self._delivery))
@@ -139,18 +142,19 @@ class Pipeline:
 
     def add_output(self, main: PCollection[Any], tag: str | None) -> PCollection[Any]:
         """One more tagged output of the transform that has `main` as its main one."""
-        index = next(i for i, t in enumerate(self._transforms) if main.id in t.outputs.values())
+        index = self._producers[main.id]
         transform = self._transforms[index]
         pcoll: PCollection[Any] = PCollection(
             self, len(self._pcollections), main.producer, tag, main.windowing, Any, main.is_bounded, main.retracted_by
         )
         self._pcollections[pcoll.id] = pcoll
+        self._producers[pcoll.id] = index
         self._transforms[index] = attrs.evolve(transform, outputs={**transform.outputs, tag: pcoll.id})
         return pcoll
 
     def producer(self, pcoll: PCollection[Any]) -> graph.Transform:
         """The primitive that makes a PCollection."""
-        return next(t for t in self._transforms if pcoll.id in t.outputs.values())
+        return self._transforms[self._producers[pcoll.id]]
 
     def pcollection(self, id: int) -> PCollection[Any]:
         """The PCollection with this number."""
@@ -198,6 +202,8 @@ class Pipeline:
         for kept, of in ((labels, self._labels), (pcollections, self._pcollections)):
             while len(of) > kept:
                 of.popitem()
+        for pcollection in [i for i, place in self._producers.items() if place >= transforms]:
+            del self._producers[pcollection]
         del self._transforms[transforms:]
         del self._checks[checks:]
 
@@ -228,17 +234,22 @@ class Pipeline:
 
     # Running
 
+    def outline(self) -> graph.Graph:
+        """The pipeline as it stands now, without the user's functions being pickled: to look at, not to be run."""
+        nodes = {
+            p.id: graph.PCollectionNode(p.id, p.producer, p.tag, p.windowing, p.element_type, p.is_bounded)
+            for p in self._pcollections.values()
+        }
+        return graph.Graph(tuple(self._transforms), nodes)
+
     def graph(self) -> graph.Graph:
         """The pipeline as it stands now, as frozen data, the user's functions included.
 
         Raises `SerializationError` for a function that can't be pickled any more.
         """
-        nodes = {
-            p.id: graph.PCollectionNode(p.id, p.producer, p.tag, p.windowing, p.element_type, p.is_bounded)
-            for p in self._pcollections.values()
-        }
-        transforms = tuple(attrs.evolve(t, primitive=graph.frozen(t.primitive)) for t in self._transforms)
-        return graph.Graph(transforms, nodes)
+        outline = self.outline()
+        transforms = tuple(attrs.evolve(t, primitive=graph.frozen(t.primitive)) for t in outline.transforms)
+        return graph.Graph(transforms, outline.pcollections)
 
     def run(self) -> PipelineResult:
         """Start it; the result tells how it goes, and can be waited for.
@@ -276,12 +287,12 @@ class Pipeline:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> MimeBundle:
         from .drawing import mime_bundle
 
-        return mime_bundle(self.graph())
+        return mime_bundle(self.outline())
 
     def _repr_html_(self) -> str:
         from .drawing import to_html
 
-        return to_html(self.graph())
+        return to_html(self.outline())
 
 
 class PipelineVisitor:

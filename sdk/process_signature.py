@@ -7,14 +7,15 @@ given to the ParDo, and keep their defaults when there are no more.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
+from inspect import Parameter
 from typing import Any
 
 import attrs
 
 from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn
 from .errors import PipelineError, StatefulDoFnError, UnsupportedError
+from .signatures import signature
 from .userstate.stateful_dofn import StatefulSignature, signature_of, validate_stateful_dofn
 
 
@@ -82,7 +83,7 @@ def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str)
     function = user_function(fn)
     spread = isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn))
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = list(signature(function).parameters.values())
     except (TypeError, ValueError):
         # A built-in that doesn't say: the element first.
         return (_ELEMENT, *_given(args, kwargs))
@@ -147,18 +148,18 @@ def check_stateful(fn: DoFn, label: str) -> StatefulSignature:
 
     Raises `StatefulDoFnError` where that doesn't fit together.
     """
-    signature = signature_of(fn)
-    if not signature.is_stateful:
-        return signature
+    stateful = signature_of(fn)
+    if not stateful.is_stateful:
+        return stateful
     try:
         validate_stateful_dofn(fn)
     except StatefulDoFnError as error:
         raise StatefulDoFnError(f"{label}: {error}") from None
-    for name in signature.on_timer.values():
+    for name in stateful.on_timer.values():
         bind_callback(fn, name, label)
-    if signature.on_window_expiration is not None:
-        bind_callback(fn, signature.on_window_expiration, label, is_expiry=True)
-    return signature
+    if stateful.on_window_expiration is not None:
+        bind_callback(fn, stateful.on_window_expiration, label, is_expiry=True)
+    return stateful
 
 
 def bind_callback(fn: DoFn, method: str, label: str, is_expiry: bool = False) -> tuple[Argument, ...]:
@@ -166,7 +167,7 @@ def bind_callback(fn: DoFn, method: str, label: str, is_expiry: bool = False) ->
     bound = []
     allowed = _OF_AN_EXPIRY if is_expiry else _OF_A_TIMER
     what = "on_window_expiration" if is_expiry else "on_timer"
-    for p in inspect.signature(getattr(fn, method)).parameters.values():
+    for p in signature(getattr(fn, method)).parameters.values():
         if isinstance(p.default, DoFnParam):
             if p.default.name not in allowed:
                 raise StatefulDoFnError(
@@ -190,7 +191,7 @@ def _given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Argument]:
 
 def _check_count(
     function: Callable[..., Any],
-    parameters: list[inspect.Parameter],
+    parameters: list[Parameter],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     label: str,
@@ -198,9 +199,9 @@ def _check_count(
 ) -> None:
     try:
         if spread:
-            inspect.signature(function).bind_partial(*args, **kwargs)
+            signature(function).bind_partial(*args, **kwargs)
         else:
-            inspect.signature(function).bind(None, *args, **kwargs)
+            signature(function).bind(None, *args, **kwargs)
     except TypeError as error:
         what = "items of the element" if spread else "the element"
         names = ", ".join(str(p) for p in parameters)

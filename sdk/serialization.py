@@ -8,9 +8,10 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
+import attrs
 import cloudpickle
 
 from .errors import SerializationError
@@ -35,7 +36,8 @@ class Serialized(Generic[T]):
         self.label = label
         # None until it is frozen; empty in another process, which has a copy anyway.
         self._data: bytes | None = None
-        dumps(obj, label)
+        if not _is_surely_picklable(obj):
+            dumps(obj, label)
 
     def frozen(self) -> Serialized[T]:
         """Return it for a run: whatever becomes of the object from now on, `load` returns it as it is now.
@@ -57,6 +59,36 @@ class Serialized(Generic[T]):
     def __reduce__(self) -> tuple[Any, ...]:
         # Not the bytes: for a process elsewhere modules beside the program are pickled by value, as they weren't here.
         return _restored, (self.object if self._data is None else self.load(), self.label)
+
+
+_SIMPLE = (str, int, float, bool, bytes, type(None))
+
+
+def _is_surely_picklable(obj: Any) -> bool:
+    """Whether it can be seen at a glance: a function that refers to nothing, in an object of the library's.
+
+    Trying costs ten times as much, and a long pipeline has mostly such ones.
+    """
+    kind = type(obj)
+    if kind in _SIMPLE:
+        return True
+    if kind is tuple:
+        return all(map(_is_surely_picklable, obj))
+    if kind is dict:
+        return not obj
+    if kind is FunctionType:
+        has_others = obj.__closure__ or obj.__defaults__ or obj.__kwdefaults__ or obj.__annotations__ or obj.__dict__
+        return not has_others and _refers_to_nothing(obj.__code__, obj.__globals__)
+    if not kind.__module__.startswith(f"{__package__}.") or any("__reduce__" in vars(k) for k in kind.__mro__[:-1]):
+        return False
+    held = [getattr(obj, field.name) for field in attrs.fields(kind)] if attrs.has(kind) else vars(obj).values()
+    return all(map(_is_surely_picklable, held))
+
+
+def _refers_to_nothing(code: CodeType, variables: dict[str, Any]) -> bool:
+    if any(name in variables for name in code.co_names):
+        return False
+    return all(_refers_to_nothing(c, variables) for c in code.co_consts if isinstance(c, CodeType))
 
 
 def _restored(obj: T, label: str, data: bytes = b"") -> Serialized[T]:

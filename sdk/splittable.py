@@ -25,7 +25,6 @@ that is what a checkpoint keeps, and what `defer_remainder` puts off.
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -38,6 +37,7 @@ from ..windowing.timestamp import Timestamp
 from .dofn import CallableDoFn, DoFn, DoFnParam, RestrictionParam, WatermarkEstimatorParam
 from .errors import PipelineError, UnsupportedError
 from .process_signature import user_function
+from .signatures import signature
 from .watermark_estimators import WatermarkEstimator, WatermarkEstimatorProvider
 
 
@@ -175,7 +175,7 @@ def splittable_signature(fn: DoFn, label: str) -> SplittableSignature | None:
     """
     function = user_function(fn)
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
     markers = {p.name: p.default for p in parameters if isinstance(p.default, DoFnParam)}

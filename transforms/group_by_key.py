@@ -15,7 +15,7 @@ from ..sdk.options import TypeOptions
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized
-from ..triggers import AccumulationMode, DefaultTrigger, check_safe
+from ..triggers import AccumulationMode, DataLossReason, DefaultTrigger, check_safe
 from ..windowing.global_windows import GlobalWindows
 
 _LOGGER = logging.getLogger(__name__)
@@ -75,7 +75,9 @@ def add_grouping(
     own = windowing if accumulation_mode is None else attrs.evolve(windowing, accumulation_mode=accumulation_mode)
     primitive = graph.GroupByKeyAndWindow(own, combine)
     _check_that_it_ends(pcoll)
-    check_safe(windowing, pipeline.options.view_as(TypeOptions).allow_unsafe_triggers, pipeline.full_label)
+    # Reading the option takes longer than all the rest.
+    if windowing.trigger.may_lose_data(windowing) != DataLossReason.NO_POTENTIAL_LOSS:
+        check_safe(windowing, pipeline.options.view_as(TypeOptions).allow_unsafe_triggers, pipeline.full_label)
     # What this grouping's trigger has let through, one after it is to pass on.
     after = attrs.evolve(windowing, trigger=windowing.trigger.continuation())
     if late_tag is None:
@@ -91,7 +93,7 @@ def _check_that_it_ends(pcoll: PCollection[Any]) -> None:
     waits = isinstance(windowing.window_fn, GlobalWindows) and isinstance(windowing.trigger, DefaultTrigger)
     if pcoll.is_bounded or not waits:
         return
-    read = pipeline.graph().unbounded_read_above(pcoll.id)
+    read = pipeline.outline().unbounded_read_above(pcoll.id)
     # A TestStream ends.
     if read is None:
         return

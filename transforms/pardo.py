@@ -151,12 +151,17 @@ class ParDo(PTransform):
 
 def _has_merged(pcoll: PCollection[Any]) -> bool:
     """Whether windows have been merged by a grouping since they were assigned."""
-    transform = pcoll.pipeline.producer(pcoll)
-    if isinstance(transform.primitive, graph.GroupByKeyAndWindow):
-        return True
-    if isinstance(transform.primitive, (graph.ParDo, graph.Flatten)):
-        return all(_has_merged(pcoll.pipeline.pcollection(i)) for i in transform.inputs)
-    return False
+    pipeline = pcoll.pipeline
+    todo, seen = [pcoll.id], {pcoll.id}
+    while todo:
+        transform = pipeline.producer(pipeline.pcollection(todo.pop()))
+        if isinstance(transform.primitive, graph.GroupByKeyAndWindow):
+            continue
+        if not isinstance(transform.primitive, (graph.ParDo, graph.Flatten)):
+            return False
+        todo.extend(i for i in transform.inputs if i not in seen)
+        seen.update(transform.inputs)
+    return True
 
 
 class _MultiParDo(PTransform):

@@ -7,7 +7,9 @@ same everywhere.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from ...sdk import graph
@@ -22,6 +24,9 @@ from .stage import Emit, StageExecutor
 from .stateful import StatefulExecutor
 
 Receiver = Callable[[Bundle], None]
+
+# How many steps are called from within each other; of each there are up to ten calls on Python's stack.
+NESTED_STEPS = 40
 
 # A step's input that comes from elsewhere: the identity of the step, and the PCollection.
 Arrival = tuple[int, int]
@@ -81,6 +86,7 @@ class Dataflow:
         self.stages: dict[int, StageRun] = {}
         self.entries: dict[Arrival, Receiver] = {}
         self._arrivals = arrivals
+        self._hops = _Hops()
         self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
         self._folds: list[StageExecutor] = []
         for step in steps:
@@ -137,13 +143,7 @@ class Dataflow:
 
     def send_to(self, pcollection: int) -> Receiver:
         """A function that takes a bundle of this PCollection to whoever wants it."""
-        receivers = self._receivers[pcollection]
-
-        def send(bundle: Bundle) -> None:
-            for receive in receivers:
-                receive(bundle)
-
-        return send
+        return partial(self._hops.hand_on, self._receivers[pcollection])
 
     def teardown(self) -> None:
         """Tear down every DoFn that was set up."""
@@ -154,13 +154,45 @@ class Dataflow:
         """A function that takes a stage's output to whoever wants it."""
         receivers = {tag: self._receivers[i] for tag, i in stage.outputs.items()}
         count = counts.of(stage.label)
+        hand_on = self._hops.hand_on
 
         def emit(tag: graph.Tag, bundle: Bundle) -> None:
             count.written += len(bundle)
-            for receive in receivers[tag]:
-                receive(bundle)
+            hand_on(receivers[tag], bundle)
 
         return emit
+
+
+class _Hops:
+    """How bundles get from step to step: by a call, from within the step that makes the bundle.
+
+    So a bundle has gone through everything that follows before the next one is made, and little is in memory.  In a
+    long pipeline calls would be nested deeper than Python allows: behind so many steps bundles wait, in
+    order, until the first step's call is through with the steps before them.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._waiting: deque[tuple[Receiver, Bundle]] = deque()
+
+    def hand_on(self, receivers: Iterable[Receiver], bundle: Bundle) -> None:
+        """Have each of these receive a bundle, before this returns or before the outermost such call does."""
+        if self._depth >= NESTED_STEPS:
+            self._waiting.extend((receive, bundle) for receive in receivers)
+            return
+        self._depth += 1
+        try:
+            for receive in receivers:
+                receive(bundle)
+            if self._depth == 1:
+                while self._waiting:
+                    receive, waiting = self._waiting.popleft()
+                    receive(waiting)
+        except BaseException:
+            self._waiting.clear()
+            raise
+        finally:
+            self._depth -= 1
 
 
 class StageRun:

@@ -156,6 +156,8 @@ def _members(plan: Plan, levels: dict[int, int]) -> list[list[Step]]:
 
     def leader(step: int) -> int:
         while leaders[step] != step:
+            # The way is halved for the next time.
+            leaders[step] = leaders[leaders[step]]
             step = leaders[step]
         return step
 

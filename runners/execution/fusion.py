@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import attrs
@@ -132,7 +133,7 @@ class Back:
 Step: TypeAlias = Stage | Source | Grouping | Keyed | Union | Output | Head | Back
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Plan:
     """The steps of a graph, in an order in which inputs come first."""
 
@@ -141,17 +142,26 @@ class Plan:
 
     def consumers(self, pcollection: int) -> list[Step]:
         """The steps that take a PCollection as their main input, once for each time they do."""
-        found: list[Step] = []
+        return self._consumers.get(pcollection, [])
+
+    @cached_property
+    def _consumers(self) -> dict[int, list[Step]]:
+        consumers: dict[int, list[Step]] = {}
         for step in self.steps:
             if isinstance(step, Stage):
-                found.extend([step] if step.input == pcollection else [])
+                consumers.setdefault(step.input, []).append(step)
             elif not isinstance(step, Grouping) or not step.fused:
-                found.extend([step] * step.transform.inputs.count(pcollection))
-        return found
+                for pcollection in step.transform.inputs:
+                    consumers.setdefault(pcollection, []).append(step)
+        return consumers
 
     def side_input_ids(self) -> set[int]:
         """PCollections that are a side input of some stage."""
-        return {s.pcollection for t in self.graph.transforms for s in t.side_inputs}
+        return set(self._side_inputs)
+
+    @cached_property
+    def _side_inputs(self) -> set[int]:
+        return _side_input_ids(self.graph)
 
 
 def is_final(grouping: graph.GroupByKeyAndWindow) -> bool:
@@ -173,7 +183,7 @@ def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], 
     """The plan of a graph; `may_fold` says in the folds of which groupings stages may end."""
     pipeline = with_coded_keys(pipeline)
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
-    uses.update(s.pcollection for t in pipeline.transforms for s in t.side_inputs)
+    side_inputs = _side_input_ids(pipeline)
     chains: list[list[graph.Transform]] = []
     # The chain that ends in a PCollection which one more operation may be fused to.
     open_chains: dict[int, list[graph.Transform]] = {}
@@ -204,7 +214,7 @@ def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], 
                 order.append(chain)
             chain.append(transform)
             (output, *others) = transform.outputs.values()
-            if not others and uses[output] == 1 and not _is_side_input(pipeline, output):
+            if not others and uses[output] == 1 and output not in side_inputs:
                 open_chains[output] = chain
     steps: list[Step] = []
     for item in order:
@@ -219,5 +229,5 @@ def _stage(chain: Sequence[graph.Transform], fold: graph.Transform | None) -> St
     return Stage(tuple(chain), chain[0].inputs[0], fold)
 
 
-def _is_side_input(pipeline: graph.Graph, pcollection: int) -> bool:
-    return any(s.pcollection == pcollection for t in pipeline.transforms for s in t.side_inputs)
+def _side_input_ids(pipeline: graph.Graph) -> set[int]:
+    return {s.pcollection for t in pipeline.transforms for s in t.side_inputs}

@@ -7,6 +7,8 @@ the window and so on are made for each call, and only those that are asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from ...sdk import graph
@@ -80,8 +82,14 @@ def generated_call(
             code = name
         codes.append(f"{argument.keyword}={code}" if argument.keyword else code)
     source = f"def call({_PARAMETERS}): return method({', '.join(codes)})"
-    exec(compile(source, "<penstock keyed call>", "exec"), names)
+    exec(_compiled(source), names)
     return names["call"]  # type: ignore[no-any-return]
+
+
+# Methods that ask for the same are called by the same code.
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<penstock keyed call>", "exec")
 
 
 def asks_for_timers(arguments: tuple[Argument, ...]) -> bool:

@@ -7,6 +7,8 @@ a call, and a list to call it with, for each key.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from .fold import MISSING, Fold
@@ -38,7 +40,7 @@ def _merge_of(fold: Fold) -> tuple[str, dict[str, Any]]:
 def merging_two(fold: Fold) -> Callable[[Any, Any], Any]:
     """A function of two accumulators, of at least one element each, that gives one for both."""
     expression, names = _merge_of(fold)
-    return eval(compile(f"lambda acc, x: {expression}", "<penstock merge>", "eval"), names)  # type: ignore[no-any-return]
+    return eval(_compiled(f"lambda acc, x: {expression}", "eval"), names)  # type: ignore[no-any-return]
 
 
 def merging_into(fold: Fold) -> MergeInto:
@@ -51,7 +53,7 @@ def merging_into(fold: Fold) -> MergeInto:
     {'a': 3, 'b': 3}
     """
     expression, names = _merge_of(fold)
-    exec(compile(_SOURCE.format(merge=expression), "<penstock merge>", "exec"), names)
+    exec(_compiled(_SOURCE.format(merge=expression), "exec"), names)
     merge_into: MergeInto = names["merge_into"]
 
     def merge(held: dict[Any, Any], keys: list[Any], accumulators: list[Any]) -> None:
@@ -61,3 +63,8 @@ def merging_into(fold: Fold) -> MergeInto:
             held.update(zip(keys, accumulators, strict=True))
 
     return merge
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: str, mode: str) -> CodeType:
+    return compile(source, "<penstock merge>", mode)

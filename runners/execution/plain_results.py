@@ -10,8 +10,9 @@ from __future__ import annotations
 import builtins
 import dis
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from itertools import pairwise
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 # Instructions whose result is a new plain value.  Operators on objects of the user's own
@@ -67,7 +68,7 @@ def _every_return(fn: Callable[..., Any], holds: Callable[[Any, list[dis.Instruc
     """Whether something holds of the instruction before every return."""
     if not isinstance(fn, FunctionType) or fn.__code__.co_flags & 0x20:  # a generator
         return False
-    code = list(dis.get_instructions(fn))
+    code = _instructions(fn.__code__)
     returns = 0
     for i, (_, instruction) in enumerate(pairwise(code)):
         if instruction.opname == "RETURN_CONST":
@@ -77,6 +78,12 @@ def _every_return(fn: Callable[..., Any], holds: Callable[[Any, list[dis.Instruc
                 return False
             returns += 1
     return returns > 0
+
+
+# Long pipelines have many functions that are made in one place, whose code is equal.
+@lru_cache(maxsize=64)
+def _instructions(code: CodeType) -> list[dis.Instruction]:
+    return list(dis.get_instructions(code))
 
 
 def _is_plain(fn: FunctionType, code: list[dis.Instruction], i: int) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ...sdk import graph
@@ -106,9 +108,10 @@ class Chain:
             names.update(names_of(i, op))
             if isinstance(op, ParDoOperation) and op.remembers:
                 names[f"memory{i}"] = executor.memory(i)
-        code = compile(generated.source, f"<penstock stage {executor.stage.label}>", "exec")
-        exec(code, names)
-        return names["run"], generated
+        exec(_compiled(generated.source), names)
+        run = names["run"]
+        run.__code__ = run.__code__.replace(co_filename=f"<penstock stage {executor.stage.label}>")
+        return run, generated
 
     def _emitted(self, values: list[Any], timestamps: Any, windows: Any, panes: Any, signs: Any) -> None:
         self._executor.emit(None, Bundle(values, timestamps, windows, panes, signs))
@@ -199,6 +202,12 @@ class Chain:
             # A step that was put before one that groups speaks for that.
             return attributed(error, Attribution(label.removesuffix(f"/{ENCODE}"), None))
         return attributed(error, Attribution(label, shortened(element)))
+
+
+# Long pipelines have many stages of one form.
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<penstock stage>", "exec")
 
 
 def _shared(column: list[Any]) -> Any:

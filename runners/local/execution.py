@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from ...sdk import graph
@@ -40,7 +41,12 @@ class LocalExecution:
         self.counts = Counts()
         self.metrics = metrics
         self._clock = Clock()
-        self._reach = {id(s): _reachable(plan, s) for s in plan.steps if isinstance(s, Source)}
+        # Elements of bounded sources since watermarks were moved on, which takes a look at every step.
+        self._read_since = 0
+        has_side_inputs = bool(plan.side_input_ids())
+        self._reach = {
+            id(s): _reachable(plan, s) if has_side_inputs else [] for s in plan.steps if isinstance(s, Source)
+        }
         (task,) = whole(plan).tasks
         transaction = uuid.uuid4().hex[:12]
         self._task = TaskExecution(plan, task, self._clock, metrics, self.counts, transaction, folds=True)
@@ -54,8 +60,9 @@ class LocalExecution:
                 output.prepare()
             for source in self._sources():
                 for _ in self._events(source):
-                    task.propagate()
-            task.propagate()
+                    if _script(source) is not None or self._read_since >= len(self.plan.steps):
+                        self._propagate()
+            self._propagate()
             task.teardown()
             for output in task.outputs:
                 output.stage()
@@ -71,6 +78,10 @@ class LocalExecution:
                 output.abort()
             raise
 
+    def _propagate(self) -> None:
+        self._read_since = 0
+        self._task.propagate()
+
     # Sources
 
     def _sources(self) -> Iterator[Source]:
@@ -82,9 +93,17 @@ class LocalExecution:
                 f"{scripts[1].transform.label}: the pipeline has another TestStream, {scripts[0].transform.label}, "
                 "and there is one clock; use one with several output_tags"
             )
-        while unread:
-            source = min(unread, key=lambda s: (_script(s) is not None, self._waiting(s)))
-            unread.remove(source)
+        queue = [(_script(s) is not None, self._waiting(s), i, s) for i, s in enumerate(unread)]
+        heapify(queue)
+        while queue:
+            is_script, waiting, i, source = heappop(queue)
+            # Stages wait for less and less: only where they wait still the others may be better by now.
+            if waiting and self._waiting(source):
+                self._propagate()
+                heappush(queue, (is_script, self._waiting(source), i, source))
+                queue = [(is_script, self._waiting(s), i, s) for is_script, _, i, s in queue]
+                heapify(queue)
+                source = heappop(queue)[-1]
             yield source
 
     def _waiting(self, source: Source) -> int:
@@ -138,6 +157,7 @@ class LocalExecution:
         count = self.counts.of(step.transform.label)
         count.read += len(bundle)
         count.written += len(bundle)
+        self._read_since += len(bundle)
 
     def _guarded(self, step: Source, read: Callable[[], Any]) -> Any:
         return guarded(step.transform.label, read)

@@ -14,6 +14,7 @@ deadline of the segment is the one that waits.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from math import inf
 from typing import TypeAlias
 
@@ -92,7 +93,8 @@ class _Cutter:
         self.plan = plan
         self.side_inputs = plan.side_input_ids()
         self.segments: list[Segment] = []
-        self._waiting: list[Stage] = []
+        # Stages that wait in some segment, by identity.
+        self._waiting: set[int] = set()
         self._ranks: dict[int, int] = {}
         for step in plan.steps:
             rank = max([_needs(step, self._ranks), *(self._ranks[i] for i in _inputs(step))])
@@ -108,16 +110,29 @@ class _Cutter:
         return min((self._deadlines[i] for i in _outputs(step)), default=inf)
 
     def add(self, root: Root) -> None:
-        """The segment of a root, and those of the stages that have to wait in it."""
+        """The segment of a root, and before it those of the stages that have to wait in it."""
+        added: list[Segment] = []
+        roots = [root]
+        while roots:
+            segment, waiting = self._segment(roots.pop())
+            added.append(segment)
+            roots.extend(waiting)
+        self.segments.extend(reversed(added))
+
+    def _segment(self, root: Root) -> tuple[Segment, list[Stored]]:
+        """The segment of a root, and what the stages that have to wait in it begin with."""
+        waiting: list[Stored] = []
         steps: list[Step] = []
         stores: list[int] = []
         left: list[str] = []
         side_outputs: list[int] = []
         has_ends = False
         seen: set[int] = set()
+        taken: set[int] = set()
         if isinstance(root, Stored):
             deadline = self._deadline(root.stage)
             steps.append(root.stage)
+            taken.add(id(root.stage))
             todo = list(root.stage.outputs.values())
         else:
             deadline = self._deadline(root)
@@ -136,10 +151,11 @@ class _Cutter:
                 if isinstance(step, Stage) and _needs(step, self._ranks) > deadline:
                     stores.append(pcollection)
                     left.append(step.label)
-                    if step not in self._waiting:
-                        self._waiting.append(step)
-                        self.add(Stored(pcollection, step))
-                elif step not in steps:
+                    if id(step) not in self._waiting:
+                        self._waiting.add(id(step))
+                        waiting.append(Stored(pcollection, step))
+                elif id(step) not in taken:
+                    taken.add(id(step))
                     steps.append(step)
                     if isinstance(step, (Stage, Union)):
                         todo.extend(_outputs(step) if isinstance(step, Union) else step.outputs.values())
@@ -155,7 +171,7 @@ class _Cutter:
             tuple(step.transform.label for step in steps if isinstance(step, Output)),
             has_ends,
         )
-        self.segments.append(segment)
+        return segment, waiting
 
 
 def _inputs(step: Step) -> tuple[int, ...]:
@@ -176,20 +192,36 @@ def _needs(step: Step, ranks: dict[int, int]) -> int:
 
 
 def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
+    """The segments with those before each that make what it needs; else as they stand."""
+    sending: dict[str, set[int]] = {}
+    leaving: dict[str, set[int]] = {}
+    making: dict[int, set[int]] = {}
+    for number, segment in enumerate(segments):
+        for label in segment.groupings:
+            sending.setdefault(label, set()).add(number)
+        for label in segment.left:
+            leaving.setdefault(label, set()).add(number)
+        for pcollection in segment.side_outputs:
+            making.setdefault(pcollection, set()).add(number)
+    missing: list[set[int]] = []
+    needed_by: dict[int, list[int]] = {}
+    for number, segment in enumerate(segments):
+        needs = set().union(*(making.get(i, ()) for i in segment.side_inputs))
+        if isinstance(segment.root, (Grouping, Keyed)):
+            needs |= sending.get(segment.root.transform.label, set())
+        elif isinstance(segment.root, Stored):
+            needs |= leaving.get(segment.root.stage.label, set())
+        needs.discard(number)
+        missing.append(needs)
+        for other in needs:
+            needed_by.setdefault(other, []).append(number)
+    ready = [number for number, needs in enumerate(missing) if not needs]
     ordered: list[Segment] = []
-    waiting = list(segments)
-    while waiting:
-        ready = next(s for s in waiting if not any(_before(other, s) for other in waiting if other is not s))
-        waiting.remove(ready)
-        ordered.append(ready)
+    while ready:
+        number = heappop(ready)
+        ordered.append(segments[number])
+        for other in needed_by.get(number, ()):
+            missing[other].discard(number)
+            if not missing[other]:
+                heappush(ready, other)
     return tuple(ordered)
-
-
-def _before(first: Segment, second: Segment) -> bool:
-    """Whether the second needs what the first makes."""
-    root = second.root
-    if isinstance(root, (Grouping, Keyed)) and root.transform.label in first.groupings:
-        return True
-    if isinstance(root, Stored) and root.stage.label in first.left:
-        return True
-    return not second.side_inputs.isdisjoint(first.side_outputs)

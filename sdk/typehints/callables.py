@@ -18,6 +18,7 @@ from ..dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
+from ..signatures import signature
 from .decorators import declared_hints, declared_inputs
 from .parts import element_of
 from .simplified import NoneType, members, simplified, union_of
@@ -47,15 +48,17 @@ def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...]
     if owner is not None and inspect.ismethoddescriptor(fn):
         return (owner,), None
     try:
-        signature = inspect.signature(fn)
+        found = signature(fn)
     except (TypeError, ValueError, NameError):
         return None, None
-    resolve = _resolver(fn)
-    parameters = [p for p in signature.parameters.values() if p.kind in _POSITIONAL][1 if skip_self else 0 :]
+    parameters = [p for p in found.parameters.values() if p.kind in _POSITIONAL][1 if skip_self else 0 :]
     is_annotated = any(p.annotation is not inspect.Parameter.empty for p in parameters)
+    has_result = found.return_annotation is not inspect.Signature.empty
+    if not is_annotated and not has_result:
+        return None, None
+    resolve = _resolver(fn)
     inputs = tuple(resolve(p.annotation) for p in parameters) if is_annotated else None
-    has_result = signature.return_annotation is not inspect.Signature.empty
-    return inputs, resolve(signature.return_annotation) if has_result else None
+    return inputs, resolve(found.return_annotation) if has_result else None
 
 
 def _resolver(fn: Any) -> Callable[[Any], Any]:
@@ -130,7 +133,7 @@ def _of_process(dofn: DoFn) -> tuple[Any, Any]:
     inputs, output = hints_of_callable(dofn.process)
     accepted = None
     if inputs:
-        parameters = [p for p in inspect.signature(dofn.process).parameters.values() if p.kind in _POSITIONAL]
+        parameters = [p for p in signature(dofn.process).parameters.values() if p.kind in _POSITIONAL]
         candidates = [hint for p, hint in zip(parameters, inputs) if _is_element(p.default)]
         accepted = candidates[0] if candidates else None
     return accepted, None if output is None else _without_wrappers(element_of(output))

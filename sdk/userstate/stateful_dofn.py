@@ -48,10 +48,16 @@ class StatefulSignature:
         return bool(self.states or self.timers or self.on_window_expiration)
 
 
+_STATELESS = StatefulSignature((), (), {}, None, takes_sign=False)
+
+
 def signature_of(dofn: DoFn) -> StatefulSignature:
     """What a DoFn uses.  Raises `StatefulDoFnError` where one method asks twice for the same."""
-    from ..dofn import DoFn, StateParam, TimerParam
+    from ..dofn import CallableDoFn, DoFn, StateParam, TimerParam
 
+    if isinstance(dofn, CallableDoFn) and type(dofn).__module__ == CallableDoFn.__module__:
+        # The function inside of it can't ask for state, timers or signs by its methods.
+        return _STATELESS
     states: dict[int, StateSpec] = {}
     timers: dict[int, TimerSpec] = {}
     takes_sign = False
@@ -126,8 +132,10 @@ def _methods(dofn: DoFn) -> Iterator[tuple[str, Callable[..., Any]]]:
     while isinstance(dofn, WrappingDoFn):
         dofn = dofn.fn
     base = vars(DoFn)
-    names = dict.fromkeys(name for kind in reversed(type(dofn).__mro__) for name in vars(kind))
-    for name in names:
+    kinds = [kind for kind in reversed(type(dofn).__mro__) if kind not in (object, DoFn)]
+    names = dict.fromkeys(name for kind in kinds for name in vars(kind))
+    # Those that DoFn has come first, in its order.
+    for name in (*(name for name in base if name in names), *(name for name in names if name not in base)):
         method = getattr(type(dofn), name, None)
         if inspect.isfunction(method) and method is not base.get(name):
             yield name, method
