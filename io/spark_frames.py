@@ -272,7 +272,7 @@ def _read(pbegin: PBegin, source: Any, is_bounded: bool) -> PCollection[Any]:
 
 def _sources_of(frame: Any) -> Iterator[str]:
     """What a streaming DataFrame reads: the names of Spark's sources, with the options that say where they read."""
-    leaves = frame._jdf.queryExecution().logical().collectLeaves()
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     as_java = frame.sparkSession._jvm.scala.jdk.javaapi.CollectionConverters.asJava
     for i in range(leaves.size()):
         leaf = leaves.apply(i)
