@@ -85,6 +85,7 @@ execution_graph.py     tasks and edges: the plan cut at its shuffles
 task_execution.py      the steps of a task at work
 task_snapshot.py       what it puts into a snapshot, and takes out of one
 state_shapes.py        what kind of state a step keeps, and what it can go on with
+key_types.py           the types of keys, compared with those of a checkpoint
 in_flight.py           what was on its way to it then
 grouping.py            a grouping, fed and advanced
 keyed.py               a ParDo with state, fed and advanced

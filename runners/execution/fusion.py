@@ -135,10 +135,15 @@ Step: TypeAlias = Stage | Source | Grouping | Keyed | Union | Output | Head | Ba
 
 @attrs.frozen(slots=False)
 class Plan:
-    """The steps of a graph, in an order in which inputs come first."""
+    """The steps of a graph, in an order in which inputs come first.
+
+    Attributes:
+      compares_keys: whether keys that come after a restart are compared with those of the checkpoint, by their types.
+    """
 
     steps: tuple[Step, ...]
     graph: graph.Graph
+    compares_keys: bool = True
 
     def consumers(self, pcollection: int) -> list[Step]:
         """The steps that take a PCollection as their main input, once for each time they do."""

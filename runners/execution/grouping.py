@@ -15,6 +15,7 @@ from .dataflow import Dataflow, Receiver
 from .fold import Fold
 from .folded_bundle import FoldedBundle
 from .fusion import Grouping, is_final
+from .key_types import KeyTypes
 from .triggered_windows import TriggeredWindows
 from .user_code import Attribution, attributed, reraise
 from .window_operator import WindowOperator
@@ -42,6 +43,8 @@ class GroupingRun:
         self._clock = clock
         self._counters = metrics.step(self.label).counters
         self._is_done = False
+        # Those of a checkpoint, until the first elements have come behind it.
+        self.key_types: KeyTypes | None = None
         self._late = next((output for tag, output in self._outputs.items() if tag is not None), None)
         if not (is_batch and is_final(primitive)):
             self.windows = TriggeredWindows(self.fold, primitive.retracted, self._late is not None)
@@ -68,6 +71,9 @@ class GroupingRun:
         """Take in a bundle, and send on what it makes fire."""
         assert self.windows is not None
         self._tick()
+        if self.key_types is not None and len(bundle):
+            self._guarded(partial(self.key_types.check_elements, bundle.values))
+            self.key_types = self.key_types if self.key_types.left > 0 else None
         parked = self.windows.table.parked
         if parked is not None:
             self._guarded(partial(parked.come_back, bundle))

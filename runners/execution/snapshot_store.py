@@ -107,6 +107,11 @@ class SnapshotStore(SnapshotReader):
         # What only the owner needs stays with it: a copy writes parts.
         return {**self.__dict__, "_known": {}, "_open": dict.fromkeys(self._open, ())}
 
+    def has_written(self, part: PartReference) -> bool:
+        """Return whether the newest file of a part is of the present owner."""
+        origin = origin_of(part.files[-1].file)
+        return origin is not None and origin[1] == self._generation
+
     # --- Writing
 
     def age_of(self, checkpoint: Checkpoint) -> int:

@@ -36,6 +36,7 @@ from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from . import fusion
 from .key_check import not_a_pair, pair_type, unhashable
+from .key_types import KeyTypes
 from .keyed_calls import asks_for_timers, generated_call
 from .keyed_state import Change, KeyedState
 from .keyed_timers import KeyedTimers
@@ -102,6 +103,8 @@ class StatefulExecutor(StageExecutor):
         self._is_overdue = False
         self._is_finishing = False
         self._iterable: type | None = None
+        # Those of a checkpoint, until the first elements have come behind it.
+        self.key_types: KeyTypes | None = None
         self._codes_keys = primitive.keyed.codes_keys
         self._bind(operation)
 
@@ -151,6 +154,9 @@ class StatefulExecutor(StageExecutor):
         """Run a bundle through, with whatever it makes due."""
         if len(bundle):
             self._check_keys(bundle.values)
+            if self.key_types is not None:
+                self._guarded(self.label, partial(self.key_types.check_elements, bundle.values))
+                self.key_types = self.key_types if self.key_types.left > 0 else None
             if self.parked is not None:
                 self.parked.come_back(bundle)
             self._in_bundle(partial(self._process_rows, bundle))

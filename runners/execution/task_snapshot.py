@@ -23,6 +23,7 @@ from ...sdk.serialization import dumps
 from . import state_shapes, window_snapshots
 from .execution_graph import label_of
 from .fusion import Keyed, Plan, Stage
+from .key_types import KeyType, KeyTypes, types_of
 from .output_memory import MemoryChanges, OutputMemory
 from .partitioning import owner
 from .side_input_contents import SideInputContents
@@ -30,10 +31,13 @@ from .source_identities import Identities
 from .state_shapes import Mismatch
 from .task_execution import TaskExecution
 from .unpickling import UnreadableChunk, cant_be_read
+from .window_snapshots import WindowColumns
 
 # Kinds of chunks that are chained.
 WINDOWS, STATE, TIMERS, MEMORY, VIEW = "windows", "state", "set timers", "outputs", "side input"
 CHAINED = frozenset({WINDOWS, STATE, TIMERS, MEMORY, VIEW})
+# Of these, those that are kept by key.
+_BY_KEY = frozenset({WINDOWS, STATE, TIMERS})
 # Kinds of which the newest counts.
 CLOCKS, KEPT, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS, SCRIPT = (
     "clocks",
@@ -268,6 +272,15 @@ def _pickled(data: Any) -> bytes:
         return dumps(data, data[0], advice="What is kept in a snapshot has to be data.")
 
 
+def _keys_of(kind: str, records: Any) -> list[Any]:
+    """The keys of what is kept by key."""
+    if isinstance(records, WindowColumns):
+        return records.keys
+    # Of a state the namespace comes first.
+    place = 1 if kind == STATE else 0
+    return [record[place] for record in records]
+
+
 class Restored:
     """The chunks of a snapshot that concern one subtask.
 
@@ -277,12 +290,18 @@ class Restored:
 
     Args:
       dropped: state that isn't as its step keeps it now.
+      compares_keys: whether keys are compared with those of the snapshot: another program may have written it.
     """
 
-    def __init__(self, index: int, parallelism: int, dropped: Iterable[Mismatch] = ()) -> None:
+    def __init__(
+        self, index: int, parallelism: int, dropped: Iterable[Mismatch] = (), compares_keys: bool = True
+    ) -> None:
         self.index = index
         self.parallelism = parallelism
         self.sources: Identities = {}
+        self._compares_keys = compares_keys
+        # By label, of all subtasks.
+        self._key_types: dict[str, set[KeyType]] = {}
         self._dropped = {(each.label, each.name) for each in dropped}
         self._chained: dict[tuple[str, str], list[Any]] = {}
         self._newest: dict[tuple[str, str], list[Any]] = {}
@@ -297,7 +316,7 @@ class Restored:
         self._parts += 1
         for i, chunks in enumerate(chain):
             is_newest = i == len(chain) - 1
-            for label, kind, group, data in chunks:
+            for label, kind, group, data in self.noting_keys(chunks):
                 if group is None:
                     is_mine = self._takes(kind, index, parallelism)
                 else:
@@ -362,6 +381,27 @@ class Restored:
         for step in execution.task.steps:
             if isinstance(step, (Stage, Keyed)):
                 self._into_stage(execution, step)
+
+    def noting_keys(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+        """Give chunks on, and note the types of the keys in them."""
+        for chunk in chunks:
+            if self._compares_keys and chunk.group is not None and chunk.kind in _BY_KEY:
+                self._key_types.setdefault(chunk.label, set()).update(types_of(_keys_of(chunk.kind, chunk.data)))
+            yield chunk
+
+    def watch_keys(self, execution: TaskExecution, elements: int = 1) -> None:
+        """Have the steps compare the keys that come from now on with those that they had.
+
+        What was on its way has to have come before; or, where it may come again, more `elements` are compared.
+        """
+        if not execution.plan.compares_keys:
+            return
+        for label, types in self._key_types.items():
+            known = KeyTypes(label, frozenset(types), elements)
+            if label in execution.groupings:
+                execution.groupings[label].key_types = known
+            elif label in execution.keyed:
+                execution.keyed[label].executor.key_types = known
 
     def _into_stage(self, execution: TaskExecution, step: Stage | Keyed) -> None:
         run = execution.dataflow.stages[id(step)]

@@ -79,6 +79,11 @@ class WindowColumns:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def keys(self) -> list[Any]:
+        """The key of each record."""
+        return self._keys
+
     def __iter__(self) -> Iterator[WindowRecord]:
         columns = [repeat(column[0]) if len(column) == 1 else column for column in self._columns]
         for key, *row in zip(self._keys, *columns):

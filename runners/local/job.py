@@ -300,7 +300,7 @@ class Job:
                 raise
             except (PenstockError, WorkerDied) as error:
                 # What is wrong before anything has begun won't get better by waiting.
-                if not has_begun:
+                if not has_begun or isinstance(error, CheckpointMismatchError):
                     raise
                 if isinstance(error, WorkerDied) and self._store is None:
                     raise PenstockError(f"{error}; without --checkpoint_dir there is nothing to go on from") from error

@@ -194,7 +194,8 @@ def restored_from(
     """What a checkpoint has for a subtask, but for what the pipeline doesn't keep as it was kept then."""
     before = checkpoint.metadata.get("state", {})
     dropped = () if plan is None else mismatches(before, shapes_of(plan))
-    restored = Restored(id.index, parallelism, dropped)
+    is_anothers = not all(map(store.has_written, checkpoint.parts))
+    restored = Restored(id.index, parallelism, dropped, compares_keys=is_anothers)
     restored.sources = checkpoint.metadata.get("sources", {})
     origin = Origin.of(f"checkpoint {checkpoint.epoch} in {store.directory}", plan, dropped)
     for part in checkpoint.parts:

@@ -76,6 +76,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     graph = with_dead_letters(graph, options)
     often = not graph.is_bounded and (store is not None or not is_by_barriers)
     plan = fuse(committing_often(graph) if often else graph, _never)
+    plan = attrs.evolve(plan, compares_keys=not streaming.allow_new_key_types)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
     if workers is not None and workers > slots:

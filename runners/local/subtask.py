@@ -43,6 +43,9 @@ from .tally import Tally
 
 __all__ = ["CaughtUp", "Completed", "Heard", "Played", "Report", "Settled", "Snapshot", "Subtask", "SubtaskId"]
 
+# About how many elements come again with strong productions before there are new ones.
+_COMES_AGAIN = 10_000
+
 
 class Subtask:
     """One subtask.
@@ -144,6 +147,8 @@ class Subtask:
         self._sources.start_scripts(restored)
         if restored is not None:
             self._replay(restored)
+            # Productions that weren't acknowledged come again, from before the restart.
+            restored.watch_keys(self.execution, 1 if heard is None else _COMES_AGAIN)
         self._moved()
 
     def _resume_numbers(self, restored: Restored | None) -> None:

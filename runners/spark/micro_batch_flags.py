@@ -32,6 +32,7 @@ _HEEDED = {
     "checkpoint_retention",
     "allow_dropped_state",
     "allow_changed_sources",
+    "allow_new_key_types",
     "allow_untrusted_checkpoints",
 }
 
@@ -57,6 +58,7 @@ def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
         admission=Admission(given.max_records_per_batch, given.max_bytes_per_batch),
         allow_dropped_state=streaming.allow_dropped_state,
         allow_changed_sources=streaming.allow_changed_sources,
+        compares_keys=not streaming.allow_new_key_types,
         may_start_again=streaming.checkpoint_dir is not None,
         reached=reached,
         shard_memory=_shard_memory(given.shard_memory),

@@ -62,6 +62,7 @@ class QuerySettings:
       admission: how much a batch may read.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
       allow_changed_sources: whether sources go on where they stood, also those that aren't what they were.
+      compares_keys: whether the types of keys are compared with those of the checkpoint.
       may_start_again: whether a next start can find the checkpoints of this one.
       reached: is told of each of the `commit_points`.
       shard_memory: about how many bytes of keyed state a shard may have in memory; None if all of it.
@@ -72,6 +73,7 @@ class QuerySettings:
     admission: Admission = attrs.field(factory=Admission)
     allow_dropped_state: bool = False
     allow_changed_sources: bool = False
+    compares_keys: bool = True
     may_start_again: bool = True
     reached: Reached = go_on
     shard_memory: int | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from ...sdk.errors import UnsupportedError
 from ...sdk.frames import UnboundedFrame, refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
@@ -118,7 +120,13 @@ def _query(
     from ..execution.execution_graph import cut
     from .micro_batch_query import MicroBatchQuery
 
-    return MicroBatchQuery(cut(fuse(graph, _never), shards, by_level=True), session, store, ProcessingTime(), settings)
+    return MicroBatchQuery(
+        cut(attrs.evolve(fuse(graph, _never), compares_keys=settings.compares_keys), shards, by_level=True),
+        session,
+        store,
+        ProcessingTime(),
+        settings,
+    )
 
 
 def _never(grouping: GroupByKeyAndWindow) -> bool:

@@ -145,19 +145,23 @@ class Shard:
     def load(self, parts: Sequence[StatePart]) -> None:
         """Take over what is in the store."""
         began = time.perf_counter()
-        restored = Restored(self.id.shard, self.program.shards)
+        is_anothers = not all(self.program.store.has_written(p.part) for p in parts)
+        restored = Restored(self.id.shard, self.program.shards, compares_keys=is_anothers)
         for part, shard, of in ((p.part, p.shard, p.of) for p in parts):
-            files = [self._chunks_of(records) for _, records in self.program.store.read_part(part)]
+            files = [self._chunks_of(records, restored) for _, records in self.program.store.read_part(part)]
             restored.add(files, shard, of)
         restored.into(self.execution)
+        restored.watch_keys(self.execution)
         self.was_loaded = bool(parts)
         self._loading = time.perf_counter() - began
 
-    def _chunks_of(self, records: Iterable[bytes]) -> Iterable[Chunk]:
+    def _chunks_of(self, records: Iterable[bytes], restored: Restored) -> Iterable[Chunk]:
         program = self.program
         plan = program.execution_graph.plan
         chunks = chunks_of(records, Origin.of(f"the checkpoint in {program.store.directory}", plan))
-        return chunks if self._parking is None else self._parking.taking(chunks, self.id.shard, self.program.shards)
+        if self._parking is None:
+            return chunks
+        return self._parking.taking(restored.noting_keys(chunks), self.id.shard, program.shards)
 
     def teardown(self) -> None:
         """Nothing more will come to it."""

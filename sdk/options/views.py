@@ -130,6 +130,8 @@ class StreamingOptions(PipelineOptions):
         _switch(parser, "allow_dropped_state", False, "Drop a checkpoint's state of steps that are gone.")
         help = "Go on where sources stood, also those that aren't what they were, such as at another address."
         _switch(parser, "allow_changed_sources", False, help)
+        help = "Go on although a step's keys are of other types than those in the checkpoint."
+        _switch(parser, "allow_new_key_types", False, help)
         help = "Read checkpoints from a directory that other users can write to."
         _switch(parser, "allow_untrusted_checkpoints", False, help)
 

@@ -152,7 +152,7 @@ class ProductionJob(Job):
             except RestWanted:
                 self._is_at_rest = True
                 continue
-            except StaleWriterError:
+            except (StaleWriterError, CheckpointMismatchError):
                 raise
             except (PenstockError, WorkerDied) as error:
                 wait = self.after_failure(attempt)
