@@ -70,6 +70,7 @@ simulated_workers.py     slots in one thread, whose every next step is drawn
 simulated_pipes.py       channels, and deliveries that come twice
 simulated_sink.py        a table that holds everybody to the rules of two-phase commit
 simulated_graph.py       the pipeline with such sinks, and once in batch
+merging_often.py         combiners that merge where they needn't
 
 Channels:
 

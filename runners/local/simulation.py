@@ -40,6 +40,7 @@ from .coordinator import CheckpointSettings
 from .differing_steps import differing_step
 from .execution import LocalExecution
 from .job import Job, JobSettings
+from .merging_often import merging_often, wrong_merge
 from .productions.fenced_transactions import open_transactions
 from .productions.job import ProductionJob, Productions
 from .productions.producer import GroupCommit
@@ -188,7 +189,8 @@ class _Run:
             for table in self.tables.values():
                 table.together = list(self.tables.values())
         sinks = {label: SimulatedSink(self.world, table) for label, table in self.tables.items()}
-        self.plan = fuse(with_sinks(graph, sinks), _never)
+        self._graph = graph
+        self.plan = fuse(with_sinks(merging_often(graph), sinks), _never)
         random = self.world.random
         # In a loop barriers don't overtake.
         overtakes = not graph.loops() and settings.recovery == "graph"
@@ -236,6 +238,11 @@ class _Run:
         return transactions.open
 
     def _failed(self, why: str) -> SimulationError:
+        try:
+            if merges := wrong_merge(self._graph, _expected):
+                why = f"{why}\n{merges}"
+        except Exception as error:  # whatever a user's combiner raises
+            why = f"{why}\nwhere accumulators are merged, a plain run fails, too: {type(error).__name__}: {error}"
         return SimulationError(f"seed {self.seed} ({self.mode}): {why}", self.seed, tuple(self.world.trace))
 
     def _attempt(self) -> bool:

@@ -27,7 +27,7 @@ def sums(key_of: Callable[[int], Any]) -> Callable[[Any], Any]:
     """Sums of numbers that come one by one."""
     stream = TestStream()
     for n in range(20):
-        stream = stream.add_elements([n])
+        stream = stream.add_elements([n]).advance_watermark_to(n)
     each = beam.WindowInto(
         GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.ACCUMULATING
     )
