@@ -265,11 +265,9 @@ class Windowing:
         return found
 
 
-TIMESTAMP_COMBINERS = [
-    TimestampCombiner.OUTPUT_AT_EOW,
-    TimestampCombiner.OUTPUT_AT_EARLIEST,
-    TimestampCombiner.OUTPUT_AT_LATEST,
-]
+ANY_TIMESTAMPS = st.sampled_from(
+    [TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_EARLIEST, TimestampCombiner.OUTPUT_AT_LATEST]
+)
 
 
 MODES = st.sampled_from([AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING, AccumulationMode.RETRACTING])
@@ -279,14 +277,18 @@ def windowings(
     window_fn: st.SearchStrategy[WindowFn] | None = None,
     mode: st.SearchStrategy[AccumulationMode] | None = None,
     lateness: st.SearchStrategy[int] | None = None,
+    timestamps: st.SearchStrategy[TimestampCombiner] | None = None,
 ) -> st.SearchStrategy[Windowing]:
-    """Any windows, any trigger, any timestamps; retracting, and nothing is too late, unless it is said otherwise."""
+    """Any windows and triggers; retracting, results at the end of windows, and nothing too late, unless said otherwise.
+
+    With other timestamps results depend on what comes behind the watermark, which doesn't count for them.
+    """
     return st.builds(
         Windowing,
         window_fns() if window_fn is None else window_fn,
         triggers(),
         st.just(AccumulationMode.RETRACTING) if mode is None else mode,
-        st.sampled_from(TIMESTAMP_COMBINERS),
+        st.just(TimestampCombiner.OUTPUT_AT_EOW) if timestamps is None else timestamps,
         st.just(FOR_EVER) if lateness is None else lateness,
     )
 

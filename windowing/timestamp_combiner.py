@@ -12,6 +12,9 @@ from .windows import BoundedWindow
 class TimestampCombiner(Enum):
     """Which timestamp a pane gets, and with it how far it holds back the watermark downstream.
 
+    Elements that are behind the output watermark when they come don't count; a pane of nothing else
+    has the last instant of its window.
+
     OUTPUT_AT_EOW: the last instant of the window.
     OUTPUT_AT_EARLIEST: the earliest timestamp among the pane's elements.
     OUTPUT_AT_LATEST: the latest timestamp among the pane's elements.

@@ -12,7 +12,7 @@ from ...sdk.bundle import Windows
 from ...windowing.timestamp import MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner
 from .fold import Fold
-from .panes import ON_TIME, RETRACTING, Panes
+from .panes import LATE, ON_TIME, RETRACTING, Panes
 from .parked_entries import EVENT_TIME, PROCESSING_TIME
 from .trigger_decisions import Clocks, TriggerDecisions
 from .window_state import WindowState, pane_of
@@ -48,8 +48,8 @@ class DueWindows:
         self._clocks = clocks
         self._decisions = decisions
         self._panes = panes
-        self._stamps = windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
-        is_plain = windowing.accumulation_mode is not RETRACTING and not retracted and not self._stamps
+        stamps = windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
+        is_plain = windowing.accumulation_mode is not RETRACTING and not retracted and not stamps
         self._closes_at_once = is_plain and not table.is_merging
 
     def catch_up(self) -> None:
@@ -102,16 +102,17 @@ class DueWindows:
         The same as `_look` does, in a quarter of the time.
         """
         left: list[WindowState] = []
-        out, extract, watermark, pane = (
+        out, extract, watermark, output_watermark = (
             self._panes.out,
             self._extract,
             self._clocks.watermark,
-            pane_of(0, 0, ON_TIME, True),
+            self._times.watermark,
         )
+        on_time, late = pane_of(0, 0, ON_TIME, True), pane_of(0, 0, LATE, True)
         changed, by_window = self._table.changed, self._table.by_window
         windows: Windows | None = None
         states: dict[Any, WindowState] = {}
-        last = MIN_MICROS
+        last, pane = MIN_MICROS, on_time
         for state in due:
             if state.panes or not state.has_new or state.was_on_time or state.held is not None:
                 left.append(state)
@@ -122,6 +123,7 @@ class DueWindows:
             if state.windows is not windows:
                 windows = state.windows
                 states, last = by_window[windows[0]], windows[0].max_micros
+                pane = late if output_watermark >= state.end else on_time
             accumulator = state.accumulator
             value = accumulator if extract is None else extract(accumulator)
             out.add((state.key, value), last, windows, pane, 1)
@@ -148,8 +150,9 @@ class DueWindows:
             return
         state.decision = decision
         self._times.schedule(state)
-        if state.has_new and watermark >= state.end and not self._stamps:
-            # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
-            self._times.hold(state, state.windows[0].max_micros)
-        elif state.held is not None and watermark >= state.end:
-            self._times.hold(state, state.stamp if state.has_new and self._stamps else None)
+        if watermark >= state.end:
+            if state.has_new:
+                # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
+                self._times.hold_what_waits(state)
+            elif state.held is not None:
+                self._times.hold(state, None)

@@ -52,26 +52,32 @@ class JoinedWindows:
     def join(self, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int) -> None:
         """Make the first of the states that of the window which they have merged into."""
         state, *others = sources
+        # A merged window is a new window, whose panes begin anew, unless it is one of those that merge.
+        same = next((part for part in sources if part.windows[0] == window), None)
+        panes, on_time_panes = (0, 0) if same is None else (same.panes, same.on_time_panes)
         if others:
             self._take_over(state, others)
+        state.panes, state.on_time_panes = panes, on_time_panes
         self._merging.move(state, window)
         if others or self._clocks.watermark >= state.end or self._percentiles:
             self._place(state, sources, window, end, expiry)
         else:
             # To a trigger it is the same window, whose end is yet to come.
             state.place(window, end, expiry)
-        if self._retracts:
+        if self._retracts or self._stamps:
             self._times.hold(state, state.stamp if self._stamps else None)
 
     def _take_over(self, state: WindowState, others: list[WindowState]) -> None:
         """Have a state be all that others were, and let go of them."""
         changed = self._table.changed
+        for part in (state, *others):
+            if part.stamp is not None and part.stamp < self._times.watermark:
+                # It is that of an earlier pane, which no longer holds the watermark.
+                part.stamp = None
         accumulators = [part.accumulator for part in (state, *others)]
         state.accumulator = SignedWindows.merged(accumulators) if self._retracted else self._fold.merged(accumulators)
         for part in others:
             state.has_new |= part.has_new
-            state.panes = max(state.panes, part.panes)
-            state.on_time_panes = max(state.on_time_panes, part.on_time_panes)
             state.replaced += part.standing
             if part.stamp is not None:
                 state.stamp = part.stamp if state.stamp is None else combined(self._combiner, state.stamp, part.stamp)
@@ -94,7 +100,7 @@ class JoinedWindows:
         for own, window in rest:
             end = end_of_window(window)
             part = WindowState(state.key, (window,), end, end, state.accumulator.taken(own), state.decision)
-            part.panes, part.on_time_panes, part.has_new = state.panes, state.on_time_panes, True
+            part.has_new = True
             self._place(part, [state], window, end, expiry_of(end, self._lateness))
             self._merging.put(part)
             self._touched[part] = None
@@ -102,6 +108,7 @@ class JoinedWindows:
         if first != state.windows[0]:
             end = end_of_window(first)
             self._place(state, [state], first, end, expiry_of(end, self._lateness))
+            state.panes = state.on_time_panes = 0
         self._merging.put(state)
         return parts
 

@@ -1,7 +1,8 @@
 """Panes: what a window emits when its trigger fires, and what it takes back with it.
 
-EARLY while the watermark is before the end of the window, then ON_TIME once, then LATE.  In RETRACTING mode the
-pane that stands is taken back before the next one (Dataflow Model, section 2.3).
+EARLY while the watermark is before the end of the window, then ON_TIME once, then LATE; a first pane is LATE if the
+output watermark has passed the end.  In RETRACTING mode the pane that stands is taken back before the next one.
+Source: Dataflow Model, section 2.3.
 """
 
 from __future__ import annotations
@@ -55,7 +56,11 @@ class Panes:
 
     def emit(self, state: WindowState, is_last: bool) -> None:
         """Emit a pane, if there is anything to say."""
-        timing = EARLY if self._clocks.watermark < state.end else LATE if state.was_on_time else ON_TIME
+        output_watermark = self._times.watermark
+        if self._clocks.watermark < state.end:
+            timing = EARLY
+        else:
+            timing = LATE if state.was_on_time or output_watermark >= state.end else ON_TIME
         if not state.has_new:
             if timing is not ON_TIME:
                 return
@@ -65,7 +70,11 @@ class Panes:
                 self._times.release(state)
                 return
         pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
-        timestamp = at_fire(self._combiner, state.windows[0], state.stamp)
+        stamp = state.stamp
+        if stamp is not None and stamp < output_watermark:
+            # It is that of an earlier pane, which no longer holds the watermark.
+            stamp = None
+        timestamp = at_fire(self._combiner, state.windows[0], stamp)
         if self._mode is RETRACTING:
             is_new = self._emit_retracting(state, timestamp, pane)
         else:
@@ -95,6 +104,9 @@ class Panes:
 
     def _emit_retracting(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
         out, old, windows = self.out, state.pane, state.windows
+        if self._stamps and old is not None and pane.timing is LATE and state.pane_windows == windows:
+            # Both are late downstream; with one timestamp both are kept there or both are dropped.
+            timestamp = state.timestamp
         is_empty = self._retracted and state.accumulator.is_empty
         pair = None if is_empty else (state.key, self._value(state.accumulator))
         if old is not None:

@@ -11,6 +11,8 @@ It is done where it changes no result:
 - whose trigger doesn't look at single elements (`Trigger.element_wise`): one that counts them, weighs them or
   looks into them has to see each.  Any other is asked once for each bundle and window that it touches, and is so yet;
 - whose windows don't merge: of windows that do, what an element joins decides whether it is late;
+- whose results don't have the earliest timestamps, since an element behind the output watermark doesn't count
+  there; of the latest those behind it are never the latest;
 - that puts out no late elements, of which nothing would be left.  Late ones are counted: each accumulator knows
   how many elements it stands for.
 
@@ -28,6 +30,7 @@ import attrs
 from ...sdk import graph
 from ...sdk.bundle import Bundle, Windows
 from ...sdk.combine_fn import CombineFn
+from ...windowing.timestamp_combiner import TimestampCombiner
 from .cells import Cells
 from .fold import Fold
 from .folded_bundle import FoldedBundle
@@ -39,6 +42,7 @@ SMALLEST = 64
 # Of five elements at most two accumulators have to come, which is where folding begins to save time
 # (docs/streaming_performance.md); or so many times as many elements go by unfolded.
 _WORTH, _RESTS = 2 / 5, 30
+_FOLDING_STAMPS = (TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST)
 
 
 def is_exact(transform: graph.Transform) -> bool:
@@ -46,7 +50,8 @@ def is_exact(transform: graph.Transform) -> bool:
     primitive = transform.primitive
     assert isinstance(primitive, graph.GroupByKeyAndWindow)
     is_merging = primitive.windowing.window_fn.is_merging
-    return shrinks(primitive) and not is_merging and set(transform.outputs) == {None}
+    stamps_fold = primitive.windowing.timestamp_combiner in _FOLDING_STAMPS
+    return shrinks(primitive) and stamps_fold and not is_merging and set(transform.outputs) == {None}
 
 
 class _CountingFold(Fold):

@@ -367,8 +367,9 @@ class Restored:
             assert windows is not None
             clocks = self.newest(label, CLOCKS)
             if clocks:
-                # Behind one barrier all subtasks have heard of the same times.
-                windows.set_clocks(min(clocks, key=lambda known: known[0]))
+                # Behind one barrier all subtasks have heard of the same times, and downstream has the least of theirs.
+                known, output_watermark = min(clocks, key=lambda known: known[0]), min(known[-1] for known in clocks)
+                windows.set_clocks((*known[:-1], output_watermark))
             window_snapshots.restore(windows.table, self.chained(label, WINDOWS))
         for label, keyed in execution.keyed.items():
             executor = keyed.executor

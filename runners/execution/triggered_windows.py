@@ -9,7 +9,7 @@ cuts its input into bundles, and let no data be lost silently:
 - A trigger that counts elements is asked after each of them; one that looks only at clocks
   once for each bundle and window.
 - A pane is EARLY while the watermark is before the end of the window, then ON_TIME once,
-  then LATE.
+  then LATE; a first one is LATE if the output watermark has passed the end.
 - A window expires when the watermark is past its end plus the allowed lateness.  What has
   not been emitted by then is: the closing pane, which is the last.
 - An element of a window that has expired is late beyond rescue: dropped, counted, and given
@@ -107,6 +107,7 @@ class TriggeredWindows:
         add_input = None if fn is None else fn.add_input
         watermark, lateness, nothing, new_keys = self._clocks.watermark, self._lateness, self._nothing, self._new_keys
         pair, start = self._pair, self._decisions.start
+        self._times.output_watermark()
         # Most elements have the windows of the one before, and one of them.
         near: Windows | None = None
         states: dict[Any, WindowState] = {}
@@ -147,7 +148,7 @@ class TriggeredWindows:
                 else:
                     state.accumulator = add_input(state.accumulator, value)
                 state.has_new = True
-                if stamps:
+                if stamps or micros < watermark:
                     self._stamp(state, micros)
                 touched[state] = None
                 if element_wise:
@@ -162,12 +163,8 @@ class TriggeredWindows:
         Only where it makes no difference (see `pre_aggregation.py`): so windows don't merge here.
         """
         touched, by_window, new_keys, merge_two = self._touched, self.table.by_window, self._new_keys, self._merge_two
-        watermark, lateness, combiner, start = (
-            self._clocks.watermark,
-            self._lateness,
-            self._combiner,
-            self._decisions.start,
-        )
+        watermark, lateness, start = self._clocks.watermark, self._lateness, self._decisions.start
+        self._times.output_watermark()
         stamps, discarding = self._stamps, self._discarding
         near: Windows | None = None
         states: dict[Any, WindowState] = {}
@@ -193,8 +190,9 @@ class TriggeredWindows:
                 state.accumulator = merge_two(state.accumulator, accumulator)
             state.has_new = True
             if stamps:
-                state.stamp = stamp if state.stamp is None else combined(combiner, state.stamp, stamp)
-                self._times.hold(state, state.stamp)
+                self._keep(state, stamp)
+            elif end <= watermark:
+                self._times.hold_what_waits(state)
             touched[state] = None
         check_keys(new_keys)
         new_keys.clear()
@@ -226,19 +224,42 @@ class TriggeredWindows:
                     self._stamp(part, 0)
 
     def _stamp(self, state: WindowState, micros: int) -> None:
-        if self._retracted:
-            times = state.accumulator.times()
+        if not self._stamps:
+            self._hold(state)
+        elif self._retracted:
+            # What was taken out of a window may have let the output watermark go on.
+            watermark = self._times.output_watermark()
+            times = [time for time in state.accumulator.times() if time >= watermark]
             choose = max if self._combiner is TimestampCombiner.OUTPUT_AT_LATEST else min
             state.stamp = choose(times) if times else None
+            self._hold(state)
         else:
             own = for_element(self._combiner, state.windows[0], micros, self._fold.windowing.window_fn)
             assert own is not None
-            state.stamp = own if state.stamp is None else combined(self._combiner, state.stamp, own)
-        self._times.hold(state, state.stamp)
+            self._keep(state, own)
+
+    def _keep(self, state: WindowState, stamp: int) -> None:
+        """Keep what the timestamp combiner makes of a window's elements.
+
+        An element behind the output watermark can't hold that, and doesn't count; nor does what an earlier pane was
+        stamped with, if the watermark has passed it since.
+        """
+        before, watermark = state.stamp, self._times.watermark
+        if before is not None and before < watermark:
+            before = state.stamp = None
+        if stamp >= watermark:
+            state.stamp = stamp if before is None else combined(self._combiner, before, stamp)
+        self._hold(state)
+
+    def _hold(self, state: WindowState) -> None:
+        if state.end <= self._clocks.watermark:
+            self._times.hold_what_waits(state)
+        else:
+            self._times.hold(state, state.stamp)
 
     def _ask(self, element: Any) -> None:
         """Tell the triggers of the windows that were touched, and fire where they say so."""
-        decisions, touched = self._decisions, self._touched
+        decisions, touched, watermark = self._decisions, self._touched, self._clocks.watermark
         changed = self.table.changed
         if changed is not None:
             changed.update(touched)
@@ -253,7 +274,13 @@ class TriggeredWindows:
                 last, end = state.decision, state.end
                 decision = decisions.after_bundle(last, end)
             if decision.fires:
+                if state.end <= watermark:
+                    # Which of the window's panes it is depends on how far the watermark is downstream.
+                    self._times.output_watermark()
                 self._panes.emit(state, False)
+                if self._stamps or state.end <= watermark:
+                    # What is emitted lets it go on, and the next element may be behind it.
+                    self._times.output_watermark()
             if decision is not state.decision:
                 state.decision = decision
                 self._times.schedule(state)
@@ -269,6 +296,8 @@ class TriggeredWindows:
     def advance_watermark(self, watermark: int) -> None:
         """Move the watermark on; it never goes back."""
         if watermark > self._clocks.watermark:
+            # What comes out now is ahead of the watermark that has made it due.
+            self._times.output_watermark()
             self._clocks.watermark = watermark
             self._decisions.forget()
             self._due.pass_event_times()
@@ -276,6 +305,7 @@ class TriggeredWindows:
     def advance_processing_time(self, processing_time: int) -> None:
         """Move the clock on; it never goes back."""
         if processing_time > self._clocks.processing_time:
+            self._times.output_watermark()
             self._clocks.processing_time = processing_time
             self._decisions.forget()
             self._due.pass_processing_times()
@@ -295,12 +325,14 @@ class TriggeredWindows:
         if watermark > percentiles.get(percentile, MIN_MICROS):
             percentiles[percentile] = watermark
             if percentile in self._percentiles:
+                self._times.output_watermark()
                 self._due.look_at_all()
 
     def signal(self, name: str) -> None:
         """A signal has reached the pipeline."""
         self._clocks.signals[name] = self._clocks.signals.get(name, 0) + 1
         if name in self._trigger.signals():
+            self._times.output_watermark()
             self._due.look_at_all()
 
     def clocks(self) -> tuple[Any, ...]:

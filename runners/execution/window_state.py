@@ -22,7 +22,7 @@ class WindowState:
       end, expiry: the watermarks at which it is complete, and at which it is forgotten.
       accumulator: what has been folded: since the last pane when discarding, else from the start.
       has_new: whether anything has come since the last pane.
-      stamp: what the timestamp combiner keeps; None at the end of the window.
+      stamp: what the timestamp combiner keeps; None at the end of the window, and where no element counts.
       held: the hold that this window has on the watermark.
       decision: the trigger's last one, with what it remembers.
       panes, on_time_panes: how many there have been; those that weren't early.

@@ -21,7 +21,7 @@ class WindowTimes:
 
     Attributes:
       event_times, processing_times: what is due in either domain.
-      watermark: the output watermark, in microseconds, as it was last asked for.
+      watermark: the output watermark, in microseconds, as it was last looked at.
       parked: windows that aren't in memory, and have times as well; None if all are.
     """
 
@@ -69,7 +69,7 @@ class WindowTimes:
     # The output watermark
 
     def output_watermark(self) -> int:
-        """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
+        """Look at how far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
         held = self._with_parked(self._holds.least(), HELD)
         watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held)
         self.watermark = max(watermark, self.watermark)
@@ -81,12 +81,14 @@ class WindowTimes:
         An early pane that stands may be taken back until the end of the window; that must not be
         late downstream either.
         """
-        if self._retracts and self._clocks.watermark < state.end and (state.pane or state.replaced):
-            standing = min(pane[1] for pane in state.standing)
-            if standing < state.windows[0].max_micros:
-                time = standing if time is None else min(time, standing)
-        if time is not None and time < self.watermark:
+        watermark = self.watermark
+        if time is not None and time < watermark:
             time = None
+        if self._retracts and self._clocks.watermark < state.end and (state.pane or state.replaced):
+            last = state.windows[0].max_micros
+            for _, standing, _, _ in state.standing:
+                if watermark <= standing < last and (time is None or standing < time):
+                    time = standing
         if time == state.held:
             return
         if state.held is not None:
@@ -94,6 +96,10 @@ class WindowTimes:
         state.held = time
         if time is not None:
             self._holds.add(time)
+
+    def hold_what_waits(self, state: WindowState) -> None:
+        """Hold the output watermark where the next pane of a window will be whose end the watermark has passed."""
+        self.hold(state, state.windows[0].max_micros if state.stamp is None else state.stamp)
 
     def release(self, state: WindowState) -> None:
         """Let go of the hold that a window has, if it has one."""

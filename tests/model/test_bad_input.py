@@ -159,9 +159,9 @@ def test_an_element_whose_window_has_expired_is_dropped_counted_and_put_out(wind
 
 
 def test_an_element_is_kept_as_long_as_lateness_allows() -> None:
-    """The watermark being at 100, that of [0, 10) has to be 90 seconds; it is on time then, for the first."""
+    """The watermark being at 100, that of [0, 10) has to be 90 seconds; its first pane is late."""
     assert [] == late(FixedWindows(10), lateness=Duration(micros=89_999_999))[0].shown()
-    assert ["+('k', 1) [0, 10) ON_TIME 0/0 first"] == late(FixedWindows(10), lateness=90)[0].shown()
+    assert ["+('k', 1) [0, 10) LATE 0/0 first"] == late(FixedWindows(10), lateness=90)[0].shown()
 
 
 def test_each_window_of_an_element_expires_for_itself() -> None:

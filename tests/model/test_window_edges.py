@@ -1,4 +1,4 @@
-"""To the microsecond: when a window is complete, when it expires, and what waits for it; on every runner of streams.
+"""Right at the edges of windows: when they are complete, when they expire, what waits for it, and what is late then.
 
 A watermark of t promises that no element before t is to come.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from recording import record
 
 import penstock as beam
 from penstock.sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimerSpec, on_timer, on_window_expiration
 from penstock.testing import TestPipeline, TestStream
-from penstock.windowing import FixedWindows, Timestamp, TimestampedValue
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
+from penstock.windowing import FixedWindows, Sessions, Timestamp, TimestampCombiner, TimestampedValue
 
 TENS = FixedWindows(10)
 
@@ -150,7 +152,7 @@ def test_a_user_trigger_sees_the_end_of_the_window_as_a_watermark() -> None:
             return super().should_fire(state, context)
 
     trigger = beam.trigger.Repeatedly(Looking(1))
-    windows = beam.WindowInto(TENS, trigger=trigger, accumulation_mode=beam.trigger.AccumulationMode.DISCARDING)
+    windows = beam.WindowInto(TENS, trigger=trigger, accumulation_mode=AccumulationMode.DISCARDING)
     with TestPipeline() as p:
         stream = TestStream().advance_watermark_to(9.999999).add_elements([at(("k", 1), 5)]).advance_watermark_to(10)
         p | stream | windows | beam.CombinePerKey(sum)
@@ -159,8 +161,75 @@ def test_a_user_trigger_sees_the_end_of_the_window_as_a_watermark() -> None:
 
 def test_a_late_element_at_the_end_of_a_window_may_retract_its_result() -> None:
     """So a sink that only appends is refused; of an input that ends there is one result."""
-    windows = beam.WindowInto(TENS, accumulation_mode=beam.trigger.AccumulationMode.RETRACTING)
+    windows = beam.WindowInto(TENS, accumulation_mode=AccumulationMode.RETRACTING)
     p = TestPipeline()
     stream = p | up_to_the_end() | "tens" >> windows | "sums" >> beam.CombinePerKey(sum)
     batch = p | beam.Create([("k", 1)]) | "tens of a batch" >> windows | "sums of a batch" >> beam.CombinePerKey(sum)
     assert ("sums", "") == (stream.retracted_by.split("/")[0], batch.retracted_by)
+
+
+# What is behind the watermark
+
+
+EARLIEST, LATEST = TimestampCombiner.OUTPUT_AT_EARLIEST, TimestampCombiner.OUTPUT_AT_LATEST
+
+
+@pytest.mark.parametrize(
+    ("combiner", "first", "second"),
+    [
+        (EARLIEST, "@ 7", "[6, 9)"),
+        (LATEST, "@ 8", "[6, 9)"),
+        (TimestampCombiner.OUTPUT_AT_EOW, "", "[9, 12)"),
+    ],
+)
+def test_elements_behind_the_watermark_do_not_make_a_pane_late_for_the_next_grouping(
+    streaming_runner: Any, combiner: Any, first: str, second: str
+) -> None:
+    """Neither are they lost: the pane has the timestamp of those that are not behind it."""
+    stream = TestStream().advance_watermark_to(5).add_elements([at(("k", 1), t) for t in (2, 3, 7, 8)])
+    with TestPipeline(streaming_runner) as p:
+        tens = p | stream.advance_watermark_to(100) | "tens" >> beam.WindowInto(TENS, timestamp_combiner=combiner)
+        sums = tens | "sum" >> beam.CombinePerKey(sum)
+        threes = sums | "threes" >> beam.WindowInto(FixedWindows(3)) | "again" >> beam.CombinePerKey(sum)
+        seen, again = record(sums), record(threes, "regrouped")
+    assert [f"+('k', 4) [0, 10){first and ' '}{first} ON_TIME 0/0 first last"] == seen.shown()
+    assert [f"+('k', 4) {second} ON_TIME 0/0 first last"] == again.shown()
+
+
+def test_the_first_pane_of_a_window_is_late_if_the_output_watermark_has_passed_its_end(streaming_runner: Any) -> None:
+    """It can't be on time for anything downstream."""
+    stream = TestStream().advance_watermark_to(12).add_elements([at(("k", 1), 5)]).advance_watermark_to(100)
+    with TestPipeline(streaming_runner) as p:
+        windowed = p | stream | beam.WindowInto(TENS, allowed_lateness=5)
+        changes = record(windowed | beam.CombinePerKey(sum))
+    assert ["+('k', 1) [0, 10) LATE 0/0 first"] == changes.shown()
+
+
+def test_a_merged_window_is_a_new_window_and_what_it_retracts_stays_what_it_was(streaming_runner: Any) -> None:
+    """Its panes begin at index 0, early until the watermark has passed its end."""
+    windows = beam.WindowInto(
+        Sessions(10),
+        trigger=AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
+        accumulation_mode=AccumulationMode.RETRACTING,
+        allowed_lateness=100,
+    )
+    stream = (
+        TestStream()
+        .add_elements([at(("k", 1), 0)])
+        .advance_watermark_to(11)
+        .add_elements([at(("k", 2), 1)])
+        .add_elements([at(("k", 4), 9)])
+        .advance_watermark_to(20)
+        .add_elements([at(("k", 8), 9)])
+    )
+    with TestPipeline(streaming_runner) as p:
+        changes = record(p | stream | windows | beam.CombinePerKey(sum))
+    assert [
+        "+('k', 1) [0, 10) EARLY 0/-1 first",
+        "-('k', 1) [0, 10) EARLY 0/-1 first",
+        "+('k', 3) [0, 11) LATE 0/0 first",
+        "-('k', 3) [0, 11) LATE 0/0 first",
+        "+('k', 7) [0, 19) EARLY 0/-1 first",
+        "-('k', 7) [0, 19) EARLY 0/-1 first",
+        "+('k', 15) [0, 19) LATE 1/0",
+    ] == changes.shown()

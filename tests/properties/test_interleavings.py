@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recording import Change, Recording, recorded, whole
 from strategies import (
+    ANY_TIMESTAMPS,
     GROUPINGS,
     MODES,
     REKEYINGS,
@@ -65,7 +66,7 @@ def final_values(mode: AccumulationMode, changes: Sequence[Change], windows: Seq
 
 
 @MANY
-@given(TWO_ARRIVALS, windowings(mode=MODES))
+@given(TWO_ARRIVALS, windowings(mode=MODES, timestamps=ANY_TIMESTAMPS))
 def test_one_grouping_in_any_mode(
     run: Any, both: tuple[list[Event], list[Step], list[Step]], windowing: Windowing
 ) -> None:
@@ -124,7 +125,10 @@ def test_two_sources_each_in_its_own_order(
 
 
 @MANY
-@given(scripts(), windowings(mode=MODES).filter(lambda windowing: windowing.trigger.element_wise))
+@given(
+    scripts(),
+    windowings(mode=MODES, timestamps=ANY_TIMESTAMPS).filter(lambda windowing: windowing.trigger.element_wise),
+)
 def test_bundles_make_no_difference_to_a_trigger_that_looks_at_elements(
     run: Any, script: list[Step], windowing: Windowing
 ) -> None:

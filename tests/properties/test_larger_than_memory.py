@@ -11,7 +11,7 @@ from batches_in_this_process import RunnerInThisProcess
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording import Recording, recorded, whole
-from strategies import Step, chains, scripts, stream_of, window_fns, windowings
+from strategies import ANY_TIMESTAMPS, Step, chains, scripts, stream_of, window_fns, windowings
 
 import penstock as beam
 from penstock.runners.execution.simulated_disk import SimulatedDisk
@@ -48,7 +48,7 @@ def same(build: Any, memory: int, forgotten: set[int], of: Any = panes) -> None:
     assert expected == of(recorded(build, runner))
 
 
-@given(scripts(), windowings(mode=st.sampled_from(AccumulationMode)), MEMORY, FORGOTTEN)
+@given(scripts(), windowings(mode=st.sampled_from(AccumulationMode), timestamps=ANY_TIMESTAMPS), MEMORY, FORGOTTEN)
 @settings(max_examples=15, deadline=None)
 def test_a_grouping_has_the_same_panes(script: list[Step], windowing: Any, memory: int, forgotten: set[int]) -> None:
     """With all kinds of windows and triggers; where windows merge, all those of a key come and go together."""
@@ -148,7 +148,7 @@ class NameCoder(Coder):
         return True
 
 
-@given(scripts(), windowings(mode=st.sampled_from(AccumulationMode)), MEMORY, FORGOTTEN)
+@given(scripts(), windowings(mode=st.sampled_from(AccumulationMode), timestamps=ANY_TIMESTAMPS), MEMORY, FORGOTTEN)
 @settings(max_examples=15, deadline=None)
 def test_keys_with_a_coder_have_the_panes_and_the_state_of_plain_ones(
     script: list[Step], windowing: Any, memory: int, forgotten: set[int]

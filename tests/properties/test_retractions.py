@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from recording import recorded, whole
 from strategies import (
+    ANY_TIMESTAMPS,
     Bundle,
     Chain,
     Event,
@@ -23,6 +24,7 @@ from strategies import (
     Windowing,
     all_events,
     chains,
+    on_time,
     scripts,
     sorted_values,
     stream_of,
@@ -72,6 +74,19 @@ def test_one_grouping(run: Any, script: list[Step], chain: Chain, windowing: Win
 def test_two_groupings_with_keys_that_move(run: Any, script: list[Step], chain: Chain, windowing: Windowing) -> None:
     """A result that changes is taken from one group and given to another."""
     pipeline = chained(chain, windowing)
+    assert of_batch(all_events(script), pipeline) == of_stream(run, script, pipeline)
+
+
+AT_ANY_TIME = windowings(timestamps=ANY_TIMESTAMPS)
+
+
+@MANY
+@given(scripts(), chains(2, AT_ANY_TIME), AT_ANY_TIME)
+def test_results_have_the_timestamps_of_a_batch_where_nothing_is_behind_the_watermark(
+    run: Any, script: list[Step], chain: Chain, windowing: Windowing
+) -> None:
+    """The earliest or the latest of their elements."""
+    script, pipeline = on_time(script), chained(chain, windowing)
     assert of_batch(all_events(script), pipeline) == of_stream(run, script, pipeline)
 
 

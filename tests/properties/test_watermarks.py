@@ -16,6 +16,7 @@ import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import (
+    ANY_TIMESTAMPS,
     GROUPINGS,
     MODES,
     Chain,
@@ -38,22 +39,27 @@ from penstock.runners.execution.task_execution import TaskExecution
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
-from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger, Repeatedly
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger, PaneInfoTiming, Repeatedly
 from penstock.windowing import FixedWindows, TimestampCombiner
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
+
+DISCARDING, ACCUMULATING = AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING
+
+AT_ANY_TIME = windowings(timestamps=ANY_TIMESTAMPS)
 
 MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
 @attrs.frozen
 class Sent:
-    """An element: its PCollection, and the watermark of this when it was sent."""
+    """An element: its PCollection, the watermark of this when it was sent, and the timing of its pane."""
 
     pcollection: int
     watermark: int
     micros: int
     windows: tuple[Any, ...]
     sign: int
+    timing: PaneInfoTiming
 
 
 class Observed:
@@ -83,8 +89,8 @@ class Observed:
     def note(self, task: TaskExecution, pcollection: int, bundle: Bundle) -> None:
         """These are sent."""
         watermark = task.watermark(pcollection)
-        for _, micros, windows, _, sign in bundle.rows():
-            self.sent.append(Sent(pcollection, watermark, micros, windows, sign))
+        for _, micros, windows, pane, sign in bundle.rows():
+            self.sent.append(Sent(pcollection, watermark, micros, windows, sign, pane.timing))
 
     def moved(self, task: TaskExecution) -> None:
         """All watermarks are as far as they go for now."""
@@ -165,7 +171,7 @@ def built(p: Any, script: Sequence[Step], windowing: Windowing, chain: Chain) ->
 
 
 @MANY
-@given(scripts(sources=2), windowings(mode=MODES), chains(2))
+@given(scripts(sources=2), windowings(mode=MODES, timestamps=ANY_TIMESTAMPS), chains(2, AT_ANY_TIME))
 def test_no_watermark_goes_back_or_is_ahead_of_what_it_comes_from(
     run: Any, script: list[Step], windowing: Windowing, chain: Chain
 ) -> None:
@@ -186,14 +192,11 @@ def test_no_watermark_goes_back_or_is_ahead_of_what_it_comes_from(
 
 
 # Of what comes on time, panes come on time, and so do retractions: an early pane that may be taken
-# back holds the watermark.  But what accumulates is said again behind it, with the timestamp of an element.
+# back holds the watermark.
 PUNCTUAL = st.sampled_from(
     [
-        windowings(mode=st.just(AccumulationMode.DISCARDING), lateness=st.sampled_from([0, 20])),
-        windowings(mode=st.just(AccumulationMode.ACCUMULATING), lateness=st.sampled_from([0, 20])).map(
-            lambda windowing: attrs.evolve(windowing, timestamps=TimestampCombiner.OUTPUT_AT_EOW)
-        ),
-        windowings(mode=st.just(AccumulationMode.RETRACTING), lateness=st.sampled_from([0, 20])),
+        windowings(mode=st.just(mode), lateness=st.sampled_from([0, 20]), timestamps=ANY_TIMESTAMPS)
+        for mode in AccumulationMode
     ]
 )
 
@@ -209,7 +212,11 @@ def test_what_is_on_time_stays_on_time(run: Any, script: list[Step], chained: tu
 
 
 @MANY
-@given(scripts(sources=2), windowings(mode=MODES, lateness=st.sampled_from([0, 3])), chains(2))
+@given(
+    scripts(sources=2),
+    windowings(mode=MODES, lateness=st.sampled_from([0, 3]), timestamps=ANY_TIMESTAMPS),
+    chains(2, AT_ANY_TIME),
+)
 def test_no_grouping_has_a_pane_of_a_window_that_its_own_watermark_has_closed(
     run: Any, script: list[Step], windowing: Windowing, chain: Chain
 ) -> None:
@@ -223,6 +230,63 @@ def test_no_grouping_has_a_pane_of_a_window_that_its_own_watermark_has_closed(
             (window,) = element.windows
             last = min(window.max_micros + 1 + lateness[element.pcollection], MAX_MICROS - 1)
             assert element.watermark <= last, element
+
+
+@MANY
+@given(
+    scripts(sources=2),
+    windowings(mode=MODES, lateness=st.sampled_from([0, 3, 20]), timestamps=ANY_TIMESTAMPS),
+    chains(2, AT_ANY_TIME),
+)
+def test_no_grouping_emits_what_is_late_by_its_own_output_watermark(
+    run: Any, script: list[Step], windowing: Windowing, chain: Chain
+) -> None:
+    """However late the data, whatever the timestamps: but panes that say so, at the end of their windows.
+
+    A late pane that takes one back has the timestamp of that.
+    """
+    if windowing.mode is not AccumulationMode.RETRACTING:
+        chain = attrs.evolve(chain, rest=tuple((rekeying, None, grouping) for rekeying, _, grouping in chain.rest))
+    found = observed(run, lambda p: built(p, script, windowing, chain))
+    modes = {s.transform.outputs[None]: s.primitive.windowing.accumulation_mode for s in found.groupings}
+    for element in found.sent:
+        if element.pcollection in modes and element.sign > 0 and element.micros < element.watermark:
+            assert PaneInfoTiming.LATE is element.timing, element
+            is_at_end = element.micros == element.windows[0].max_micros
+            assert is_at_end or modes[element.pcollection] is AccumulationMode.RETRACTING, element
+
+
+# Chains of groupings that keep windows equally long, and take nothing back.
+EQUALLY_LATE = st.sampled_from([0, 3, 20]).flatmap(
+    lambda lateness: st.tuples(
+        *[
+            windowings(
+                mode=st.sampled_from([DISCARDING, ACCUMULATING]), lateness=st.just(lateness), timestamps=ANY_TIMESTAMPS
+            )
+        ]
+        * 3
+    )
+)
+
+
+@MANY
+@given(scripts(), EQUALLY_LATE)
+def test_what_one_grouping_has_kept_no_grouping_after_it_drops(
+    run: Any, script: list[Step], several: tuple[Windowing, ...]
+) -> None:
+    """Whatever their windows, triggers and timestamps: the same allowed lateness is enough."""
+
+    def pipeline(p: Any) -> Any:
+        result = p | stream_of(script)
+        for number, windowing in enumerate(several):
+            result = result | f"windows {number}" >> windowing.stream() | f"sum {number}" >> beam.CombinePerKey(sum)
+        return result
+
+    found = observed(run, pipeline)
+    labels = [grouping.transform.label for grouping in found.groupings]
+    assert len(several) == len(labels)
+    dropped = {label: step.counters[DROPPED_LATE] for label, step in found.metrics.steps.items() if label in labels[1:]}
+    assert {} == {label: count for label, count in dropped.items() if count}
 
 
 # Nothing is left to say of a window when the watermark is at its end: since it is over, or since all has been said.

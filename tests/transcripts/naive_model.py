@@ -23,9 +23,10 @@ EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTim
 
 @attrs.define(eq=False)
 class World:
-    """The clocks."""
+    """The clocks; `output` is how far the watermark is downstream."""
 
     watermark: int = MIN_MICROS
+    output: int = MIN_MICROS
     now: int = 0
     percentiles: dict[float, int] = attrs.field(factory=dict)
     signals: dict[str, int] = attrs.field(factory=dict)
@@ -436,13 +437,14 @@ def taken_apart(call: ast.expr) -> tuple[str, list[ast.expr], dict[str, ast.expr
 
 @attrs.define(eq=False)
 class Window:
-    """One key's window; `elements` are (value, timestamp), the first `emitted` of them in a pane."""
+    """One key's window; `elements` are (value, timestamp), `counted` the times that the next pane's timestamp is of."""
 
     key: str
     interval: tuple[int, int] | None
     trigger: Node
     elements: list[tuple[Any, int]] = attrs.field(factory=list)
     is_new: list[bool] = attrs.field(factory=list)
+    counted: list[int] = attrs.field(factory=list)
     panes: int = 0
     on_time_panes: int = 0
     was_on_time: bool = False
@@ -471,6 +473,7 @@ class NaiveModel:
         """A bundle, which is several of one element where each counts."""
         bundles = [[element] for element in elements] if self.by_element else [elements]
         for bundle in bundles:
+            self.settle()
             touched: list[tuple[Window, Any]] = []
             for element in bundle:
                 for interval in self.intervals(element.timestamp):
@@ -480,31 +483,38 @@ class NaiveModel:
                         continue
                     window.elements.append((element.value, element.timestamp))
                     window.is_new.append(True)
+                    self.count(window, element.timestamp)
                     touched = [pair for pair in touched if pair[0] is not window and pair[0] in self.windows]
                     touched.append((window, element.value))
             for window, value in touched:
                 if not window.trigger.done:
                     window.trigger.element(value, window.end)
+                if self.world.watermark >= window.end:
+                    self.settle()
                 self.look(window)
         return self.taken()
 
     def watermark(self, micros: int) -> list[Pane]:
         """The watermark."""
+        self.settle()
         self.world.watermark = micros
         return self.look_at_all()
 
     def processing_time(self, micros: int) -> list[Pane]:
         """The clock."""
+        self.settle()
         self.world.now = micros
         return self.look_at_all()
 
     def percentile(self, share: float, micros: int) -> list[Pane]:
         """A percentile watermark."""
+        self.settle()
         self.world.percentiles[share] = micros
         return self.look_at_all()
 
     def signal(self, name: str) -> list[Pane]:
         """A signal."""
+        self.settle()
         self.world.signals[name] = self.world.signals.get(name, 0) + 1
         return self.look_at_all()
 
@@ -543,8 +553,7 @@ class NaiveModel:
         if joined:
             new.elements = [pair for window in joined for pair in window.elements]
             new.is_new = [is_new for window in joined for is_new in window.is_new]
-            new.panes = max(window.panes for window in joined)
-            new.on_time_panes = max(window.on_time_panes for window in joined)
+            new.counted = [time for window in joined if self.counts(window) for time in window.counted]
             new.was_on_time = any(window.was_on_time for window in joined) and self.world.watermark >= new.end
             new.standing = [pane for window in joined for pane in window.standing]
             new.trigger.absorb([window.trigger for window in joined], new.end)
@@ -555,6 +564,42 @@ class NaiveModel:
         """Whether it is to be forgotten."""
         watermark = self.world.watermark
         return watermark > window.end + self.transcript.lateness or watermark == MAX_MICROS
+
+    # The watermark downstream, and what holds it
+
+    def settle(self) -> None:
+        """Let the output watermark go as far as nothing holds it."""
+        holds = [time for window in self.windows for time in self.holds(window) if time >= self.world.output]
+        self.world.output = max(self.world.output, min([self.world.watermark, *holds]))
+
+    def holds(self, window: Window) -> list[int]:
+        """The timestamps at which something of a window may yet come out."""
+        found = []
+        is_complete, last = self.world.watermark >= window.end, window.end - 1
+        if any(window.is_new) and self.counts(window):
+            found.append(self.of_times(window.counted))
+        elif any(window.is_new) and is_complete:
+            found.append(last)
+        if self.transcript.mode is AccumulationMode.RETRACTING and not is_complete:
+            found += [pane.timestamp for pane in window.standing if pane.timestamp < last]
+        return found
+
+    def counts(self, window: Window) -> bool:
+        """Whether there are times that a pane's timestamp may be of: the output watermark hasn't passed it."""
+        return bool(window.counted) and self.of_times(window.counted) >= self.world.output
+
+    def count(self, window: Window, time: int) -> None:
+        """An element is not behind the output watermark, or it doesn't count."""
+        if self.transcript.timestamp is TimestampCombiner.OUTPUT_AT_EOW:
+            return
+        if not self.counts(window):
+            window.counted = []
+        if time >= self.world.output:
+            window.counted.append(time)
+
+    def of_times(self, times: list[int]) -> int:
+        """The earliest or latest."""
+        return min(times) if self.transcript.timestamp is TimestampCombiner.OUTPUT_AT_EARLIEST else max(times)
 
     # Panes
 
@@ -577,7 +622,8 @@ class NaiveModel:
 
     def emit(self, window: Window, is_last: bool) -> None:
         """Emit a pane, unless it would say nothing."""
-        timing = EARLY if self.world.watermark < window.end else LATE if window.was_on_time else ON_TIME
+        is_late = window.was_on_time or self.world.output >= window.end
+        timing = EARLY if self.world.watermark < window.end else LATE if is_late else ON_TIME
         if timing is not ON_TIME and not any(window.is_new):
             return
         window.was_on_time = timing is not EARLY
@@ -595,7 +641,7 @@ class NaiveModel:
             index=window.panes,
             nonspeculative_index=-1 if timing is EARLY else window.on_time_panes,
         )
-        pane = Pane(window.key, self.combined(shown), window.interval, self.stamp(window, shown), info)
+        pane = Pane(window.key, self.combined(shown), window.interval, self.stamp(window, timing), info)
         if mode is AccumulationMode.RETRACTING:
             same = [(p.value, p.window, p.timestamp) for p in window.standing]
             if (timing is ON_TIME or is_last) and same == [(pane.value, pane.window, pane.timestamp)]:
@@ -613,12 +659,15 @@ class NaiveModel:
             values
         )
 
-    def stamp(self, window: Window, pairs: list[tuple[Any, int]]) -> int:
+    def stamp(self, window: Window, timing: PaneInfoTiming) -> int:
         """The timestamp of a pane."""
-        times = [time for _, time in pairs]
-        if not times or self.transcript.timestamp is TimestampCombiner.OUTPUT_AT_EOW:
-            return window.end - 1
-        return min(times) if self.transcript.timestamp is TimestampCombiner.OUTPUT_AT_EARLIEST else max(times)
+        mode = self.transcript.mode
+        found = self.of_times(window.counted) if self.counts(window) else window.end - 1
+        if mode is AccumulationMode.RETRACTING and timing is LATE:
+            found = next((pane.timestamp for pane in window.standing if pane.window == window.interval), found)
+        if mode is AccumulationMode.DISCARDING:
+            window.counted = []
+        return found
 
     def taken(self) -> list[Pane]:
         """What has come out since the last time."""

@@ -48,7 +48,7 @@ CLOCKS = ["watermark", "processing_time", "percentile"]
 
 
 def in_time(moves: list[tuple[str, Any]]) -> tuple[Step, ...]:
-    """A script of these: clocks move by so much, and each value is another power of two."""
+    """A script of these: clocks move by seconds and microseconds, and each value is another power of two."""
     at = dict.fromkeys(CLOCKS, 0)
     steps, number = [], 0
     for kind, what in moves:
@@ -59,8 +59,9 @@ def in_time(moves: list[tuple[str, Any]]) -> tuple[Step, ...]:
                 number += 1
             what = elements
         elif kind in at:
-            at[kind] += what
-            time = at[kind] * SECOND
+            seconds, micros = what
+            at[kind] += seconds
+            time = at[kind] * SECOND + micros
             what = (0.9, time) if kind == "percentile" else time
         steps.append(Step(kind, what, (), 0))
     return (*steps, Step("watermark", MAX_MICROS, (), 0))
@@ -70,7 +71,7 @@ MOVES = st.one_of(
     st.tuples(
         st.just("elements"), st.lists(st.tuples(st.sampled_from("kj"), st.integers(0, 90)), min_size=1, max_size=4)
     ),
-    st.tuples(st.sampled_from(CLOCKS), st.integers(1, 30)),
+    st.tuples(st.sampled_from(CLOCKS), st.tuples(st.integers(1, 30), st.sampled_from([0, 0, -1, 1]))),
     st.tuples(st.just("signal"), st.just("flush")),
 )
 

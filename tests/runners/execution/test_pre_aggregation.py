@@ -88,6 +88,14 @@ def test_what_may_be_taken_back_isnt_folded() -> None:
     assert [True, False, False] == found
 
 
+@pytest.mark.parametrize("combiner", list(TimestampCombiner))
+def test_results_at_the_earliest_timestamp_need_each_elements(combiner: TimestampCombiner) -> None:
+    """Of those of a bundle some may be behind the output watermark, and don't count."""
+    windowing = into(FixedWindows(10), DefaultTrigger(), DISCARDING, timestamp_combiner=combiner)
+    expected = combiner in (TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST)
+    assert expected == (PreAggregation.of(grouping_of(windowing, sum)) is not None)
+
+
 def test_folding_rests_when_it_doesnt_shrink_the_data_and_is_tried_again() -> None:
     """What was folded to find out is sent so."""
     before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), sum))
@@ -158,7 +166,7 @@ TRIGGERS = st.sampled_from(
     mode=st.sampled_from(list(AccumulationMode)),
     combine=st.sampled_from([sum, max, beam.combiners.MeanCombineFn(), beam.combiners.ToListCombineFn(), Longest()]),
     lateness=st.sampled_from([0, 7]),
-    combiner=st.sampled_from(list(TimestampCombiner)),
+    combiner=st.sampled_from([TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST]),
 )
 def test_panes_and_what_is_dropped_are_the_same_with_and_without(
     events: list[Any],
