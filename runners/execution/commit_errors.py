@@ -1,4 +1,4 @@
-"""What becomes of a commit that a sink can't do: dead letters, and errors that name the way out.
+"""Dead letters of a sink, and errors of a commit that name the way out.
 
 A manifest that is written decides that its transactions commit, so every start tries again.  A commit that fails for
 what is in a record fails each time.  Two things end that: `--on_commit_error=dead_letter`, with which the sink moves
@@ -15,23 +15,14 @@ from typing import Any
 
 import attrs
 
-from ...sdk.errors import CorruptSnapshotError, RejectedRecordError, SnapshotError
+from ...sdk.errors import RejectedRecordError
 from ...sdk.graph import Graph, ParDo, Transform
 from ...sdk.options import PipelineOptions, SinkOptions
 from ...sdk.redaction import redacted
 from ...sdk.sink import Sink
-from .disk import Disk
-from .manifest import Checkpoint, sealed, unsealed
 from .user_code import guarded
 
 _logger = logging.getLogger(__name__)
-
-# What a failed commit is noted in, among the checkpoints; and what is in it.
-NOTE = "failed-commit"
-_FORMAT = "penstock failed commit"
-
-# In a checkpoint's metadata, the epoch of the one before it; None for the first.
-PREVIOUS = "previous"
 
 DEAD_LETTERS = "start it with --on_commit_error=dead_letter, which moves what is refused aside and publishes the rest"
 
@@ -70,67 +61,6 @@ def explain(error: BaseException, before: str, behind: str) -> None:
     """Put text around the message of an error, which stays the error that it is."""
     if error.args and isinstance(error.args[0], str):
         error.args = (f"{redacted(before)}{error.args[0]}. {redacted(behind)}", *error.args[1:])
-
-
-@attrs.frozen
-class FailedCommit:
-    """A commit that has failed when it was decided already.
-
-    Attributes:
-      manifest: the name of the checkpoint's manifest.
-      sink: the label of the sink that failed.
-      error: what it said.
-      published: the labels of the sinks that have published what they staged.
-    """
-
-    manifest: str
-    sink: str
-    error: str
-    published: tuple[str, ...]
-
-    def write(self, disk: Disk, directory: str) -> None:
-        """Note it among the checkpoints; raises `SnapshotError`."""
-        try:
-            disk.write_atomically(f"{directory}/{NOTE}", sealed(_FORMAT, self))
-        except OSError as error:
-            raise SnapshotError(f"{directory}/{NOTE} can't be written: {error}") from error
-
-    @staticmethod
-    def read(disk: Disk, directory: str) -> FailedCommit | None:
-        """The last that was noted there; None if there is none."""
-        path = f"{directory}/{NOTE}"
-        try:
-            return unsealed(path, disk.read(path), _FORMAT, FailedCommit)
-        except FileNotFoundError:
-            return None
-        except CorruptSnapshotError as error:
-            _logger.warning("%s; going on without it", error)
-            return None
-
-
-def commit_failed(
-    error: Exception, disk: Disk, directory: str, checkpoint: Checkpoint, sink: str, published: Sequence[str]
-) -> None:
-    """Note that the commit of a checkpoint has failed, and have the error say what can be done."""
-    note = FailedCommit(str(checkpoint.name()), sink, redacted(str(error)), tuple(published))
-    try:
-        note.write(disk, directory)
-    except SnapshotError as failure:
-        _logger.warning("%s", failure)
-    explain(
-        error,
-        f"{directory}: checkpoint {checkpoint.epoch} is complete, and can't be published: ",
-        "Every start tries this again. If what it refuses can't be mended there: `penstock checkpoints rollback "
-        f"{directory}` goes back to the checkpoint before, from which a mended pipeline reads the same input again; "
-        f"or {DEAD_LETTERS}",
-    )
-
-
-def commit_succeeded(disk: Disk, directory: str) -> None:
-    """Remove the note of a commit that has failed before."""
-    path = f"{directory}/{NOTE}"
-    if disk.exists(path):
-        disk.remove(path)
 
 
 @contextmanager

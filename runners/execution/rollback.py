@@ -10,7 +10,7 @@ from __future__ import annotations
 import attrs
 
 from ...sdk.errors import SnapshotError
-from .commit_errors import NOTE, PREVIOUS, FailedCommit
+from .failed_commits import NOTE, PREVIOUS, FailedCommit
 from .snapshot_store import SnapshotStore
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.errors import PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
-from ..execution.commit_errors import PREVIOUS
+from ..execution.failed_commits import PREVIOUS
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.restored import NAMED
 from ..execution.snapshot_store import SnapshotStore

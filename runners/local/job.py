@@ -23,8 +23,9 @@ from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ...sdk.script import Script
 from ..execution.clock import ProcessingTime
-from ..execution.commit_errors import commit_failed, commit_succeeded, precommitting
+from ..execution.commit_errors import precommitting
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
+from ..execution.failed_commits import commit_failed, commit_succeeded
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.restored import restored_line

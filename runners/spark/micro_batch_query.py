@@ -23,9 +23,10 @@ from ...sdk.metrics import MetricsContainer
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ..execution.clock import ProcessingTime
-from ..execution.commit_errors import PREVIOUS, commit_failed, commit_succeeded, precommitting
+from ..execution.commit_errors import precommitting
 from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
+from ..execution.failed_commits import PREVIOUS, commit_failed, commit_succeeded
 from ..execution.manifest import Checkpoint
 from ..execution.restored import restored_line
 from ..execution.snapshot_store import SnapshotStore
