@@ -101,10 +101,20 @@ class RestrictionProvider(ABC):
 
 
 class RestrictionTrackerView:
-    """The tracker as `process` is given it."""
+    """The tracker as `process` is given it.
 
-    def __init__(self, tracker: RestrictionTracker) -> None:
+    Args:
+      over: once it is true, and something has been claimed, what isn't claimed is split off.
+
+    Attributes:
+      rest: what was split off for that reason; None if nothing was.
+    """
+
+    def __init__(self, tracker: RestrictionTracker, over: Any = ()) -> None:
         self._tracker = tracker
+        self._over = over
+        self._has_claimed = False
+        self.rest: Any = None
         # What was put off, and until when; there once `defer_remainder` was called.
         self.deferred: tuple[Any, Timestamp | Duration | None] | None = None
 
@@ -114,7 +124,18 @@ class RestrictionTrackerView:
 
     def try_claim(self, position: Any) -> bool:
         """Whether to work on the bit at this position; after a False, return."""
-        return self.deferred is None and self._tracker.try_claim(position)
+        if self._has_claimed and self._over:
+            self.split_off()
+        if self.deferred is not None or not self._tracker.try_claim(position):
+            return False
+        self._has_claimed = True
+        return True
+
+    def split_off(self) -> None:
+        """Split off what isn't claimed, unless that has been done, or was put off."""
+        if self.rest is None and self.deferred is None:
+            split = self._tracker.try_split(0)
+            self.rest = None if split is None else split[1]
 
     def defer_remainder(self, deferred_time: Timestamp | datetime | DurationTypes | None = None) -> None:
         """Put off what isn't claimed, and return: until a time, for a while, or until there is time.

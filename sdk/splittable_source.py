@@ -122,11 +122,10 @@ class SplittableReader(EventTimeReader[Any]):
             # So that the DoFn can ask what time it is, where that is the watermark.
             self.estimator.at(now)
         tracker = self._signature.provider.create_tracker(self._restriction)
-        view = RestrictionTrackerView(tracker)
+        view = RestrictionTrackerView(tracker, self.over)
         estimator = self.estimator if self._estimates else None
         values: list[Any] = []
         timestamps: list[int] = []
-        rest: Any = None
         outputs = self._signature.run(self._fn, self.partition.element, self._args, self._kwargs, view, estimator)
         for output in outputs:
             if isinstance(output, TaggedOutput):
@@ -138,11 +137,10 @@ class SplittableReader(EventTimeReader[Any]):
             timestamps.append(micros)
             if estimator is not None:
                 estimator.observe_timestamp(Timestamp.of_micros(micros))
-            if len(values) >= max_elements and rest is None and view.deferred is None:
-                split = tracker.try_split(0)
-                rest = None if split is None else split[1]
+            if len(values) >= max_elements:
+                view.split_off()
         tracker.check_done()
-        self._go_on_with(rest, view.deferred, now)
+        self._go_on_with(view.rest, view.deferred, now)
         if not values:
             return None
         self.lags.observe(timestamps, now.micros)

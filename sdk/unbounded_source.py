@@ -115,7 +115,12 @@ class UnboundedReader(ABC, Generic[T]):
     """Reads one partition.  It has no clock: what time it is, it is told.
 
     `EventTimeReader` is the easier one to write: it does watermarks and idleness.
+
+    Attributes:
+      over: true once a poll that takes long is to return what it has; set by the runner.
     """
+
+    over: Any = ()
 
     @abstractmethod
     def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:

@@ -10,6 +10,7 @@ from ..windowing.timestamp import MIN_MICROS, Timestamp
 from ..windowing.timestamped_value import TimestampedValue
 from ..windowing.windows import BoundedWindow
 from .bundle import GLOBAL_WINDOWS, Windows
+from .remainder import Remainder
 from .retracted import Retracted
 from .tagged_output import TaggedOutput
 
@@ -66,7 +67,7 @@ class WindowedValue:
 
 
 # What a user function may return instead of a plain value.
-SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput, Retracted})
+SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput, Retracted, Remainder})
 
 
 def unwrapped(

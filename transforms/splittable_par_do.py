@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ from ..sdk import graph
 from ..sdk.dofn import DoFn
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.remainder import Remainder
 from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsSideInput
 from ..sdk.source import ValuesSource
@@ -47,7 +49,16 @@ def check_arguments(args: Iterable[Any], label: str) -> None:
 
 
 class WorkToTheEnd(DoFn):
-    """Runs a splittable DoFn that isn't unbounded, restriction by restriction, as an ordinary one."""
+    """Runs a splittable DoFn that isn't unbounded, restriction by restriction, as an ordinary one.
+
+    Where a stage may leave its loops, so may this between two claims: the last output is then what remains of the
+    element's work, a `Remainder`, with which `process` is called again.
+
+    Attributes:
+      over: true when the work is to be left; set by the runner.
+    """
+
+    over: Any = ()
 
     def __init__(self, fn: DoFn, label: str) -> None:
         self.fn = fn
@@ -64,13 +75,19 @@ class WorkToTheEnd(DoFn):
 
     def process(self, element: Any, *args: Any, timestamp: Any = DoFn.TimestampParam, **kwargs: Any) -> Iterable[Any]:
         provider, estimators = self.signature.provider, self.signature.estimator_provider
-        for restriction in provider.split(element, provider.initial_restriction(element)):
+        if type(element) is Remainder:
+            element, todo, state = element.element, deque(element.restrictions), element.state
+        else:
+            todo, state = deque(provider.split(element, provider.initial_restriction(element))), None
+        while todo:
+            restriction = todo.popleft()
             tracker = provider.create_tracker(restriction)
-            view = RestrictionTrackerView(tracker)
+            view = RestrictionTrackerView(tracker, self.over)
             estimator = None
             if estimators is not None:
-                state = estimators.initial_estimator_state(element, restriction)
-                estimator = estimators.create_watermark_estimator(state)
+                if state is None:
+                    state = estimators.initial_estimator_state(element, restriction)
+                estimator, state = estimators.create_watermark_estimator(state), None
             for output in self.signature.run(self.fn, element, args, kwargs, view, estimator):
                 if estimator is not None:
                     estimator.observe_timestamp(Timestamp.of_micros(unwrapped(output, timestamp.micros)[1]))
@@ -82,6 +99,10 @@ class WorkToTheEnd(DoFn):
                     "worked on to the end here; mark its process with @DoFn.unbounded_per_element() and apply it to "
                     "Create or Impulse"
                 )
+            if view.rest is not None:
+                state = None if estimator is None else estimator.get_estimator_state()
+                yield Remainder(element, (view.rest, *todo), state)
+                return
 
     def finish_bundle(self) -> Iterable[Any] | None:
         return self.fn.finish_bundle()

@@ -6,6 +6,8 @@ coded_keys.py          keys that a coder tells apart, put so into the graph
 fusion.py              the graph as stages, groupings and sinks
 dataflow.py            steps wired together
 stage.py               a fused stage at work
+time_slice.py          how long a step may take before its loops are left
+left_work.py           what a step has left, and goes on with
 stage_chain.py         its function, compiled for each shape of bundle, and run
 stage_names.py         what it finds in its globals
 stage_operations.py    its ParDos and AssignWindows, and the fold behind them

@@ -19,9 +19,11 @@ from .cells import Cells
 from .counters import Counts
 from .fold import Fold
 from .fusion import Back, Grouping, Head, Keyed, Output, Plan, Source, Stage, Step, Union
+from .left_work import LeavingStep
 from .side_input_views import SideInputViews
 from .stage import Emit, StageExecutor
 from .stateful import StatefulExecutor
+from .time_slice import TimeSlice
 
 Receiver = Callable[[Bundle], None]
 
@@ -82,7 +84,10 @@ class Dataflow:
         portions: Mapping[str, Cut] | None = None,
         arrivals: Collection[Arrival] = (),
         tracking: bool = False,
+        time_slice: TimeSlice | None = None,
+        behind: set[LeavingStep] | None = None,
     ) -> None:
+        over = None if time_slice is None else time_slice.over
         self.stages: dict[int, StageRun] = {}
         self.entries: dict[Arrival, Receiver] = {}
         self._arrivals = arrivals
@@ -92,9 +97,9 @@ class Dataflow:
         for step in steps:
             if isinstance(step, Stage):
                 grouping = groupings[step.fold.label] if step.fold is not None else None
-                executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping))
+                executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping), over=over)
                 cut = None if portions is None or step.fold is None else portions.get(step.fold.label)
-                run = self.stages[id(step)] = StageRun(executor, counts, cut)
+                run = self.stages[id(step)] = StageRun(executor, counts, cut, time_slice, behind)
                 self._enter(step, step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
                 (pcollection,) = step.transform.inputs
@@ -119,8 +124,8 @@ class Dataflow:
                 if step.transform.label in bundles:
                     self._enter(step, pcollection, bundles[step.transform.label])
                     continue
-                stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views, tracking)
-                self.stages[id(step)] = StageRun(stateful, counts)
+                stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views, tracking, over)
+                self.stages[id(step)] = StageRun(stateful, counts, None, time_slice, behind)
                 self._enter(step, pcollection, self.stages[id(step)].receive)
             elif isinstance(step, Head):
                 (looped,) = step.transform.outputs.values()
@@ -195,15 +200,23 @@ class _Hops:
             self._depth -= 1
 
 
-class StageRun:
-    """A stage, and what has come for it before its side inputs are ready.
+class StageRun(LeavingStep):
+    """A stage, and what has come for it before its side inputs are ready, or while it was behind.
 
     Attributes:
       is_ready: whether the side inputs are ready for elements of a window.
       tick: what is to be done before a bundle is processed, such as moving a clock on.
     """
 
-    def __init__(self, executor: StageExecutor, counts: Counts, cut: Cut | None = None) -> None:
+    def __init__(
+        self,
+        executor: StageExecutor,
+        counts: Counts,
+        cut: Cut | None = None,
+        time_slice: TimeSlice | None = None,
+        behind: set[LeavingStep] | None = None,
+    ) -> None:
+        super().__init__(time_slice, behind)
         self.executor = executor
         self._cut = cut
         self.is_ready: Callable[[BoundedWindow], bool] = _not_yet
@@ -221,12 +234,41 @@ class StageRun:
                 self._kept.append(later)
             if not len(bundle):
                 return
-        self._count.read += len(bundle)
-        if self._cut is None:
-            self.executor.process(bundle)
-            return
-        for part in self._cut(bundle):
-            self.executor.process(part)
+        if self.waits:
+            self.put_off(bundle)
+        elif self._cut is None:
+            self._process(bundle, 0)
+        else:
+            for part in self._cut(bundle):
+                self._process(part, 0)
+
+    def _process(self, bundle: Bundle, place: int) -> None:
+        executor = self.executor
+        executor.process(bundle, place)
+        if not place:
+            self._count.read += len(bundle)
+        if executor.left:
+            left, executor.left = executor.left, []
+            self._count.read -= sum(len(bundle) for place, bundle in left if not place)
+            # What is further on came earlier.
+            self.leave(sorted(left, key=lambda entry: -entry[0]))
+        if executor.is_behind:
+            self.look_at_due()
+
+    def look_at_due(self) -> None:
+        """Note whether work that is due has been left."""
+        self.note(self.executor.is_behind)
+
+    def resume(self) -> None:
+        executor = self.executor
+        if executor.is_behind:
+            executor.catch_up()
+        while self.left and not executor.is_behind:
+            place, bundle = self.left.popleft()
+            self._process(bundle, place)
+            if self.over:
+                break
+        self.look_at_due()
 
     def _split(self, bundle: Bundle) -> tuple[Bundle, Bundle]:
         nothing = Bundle([])
@@ -256,7 +298,10 @@ class StageRun:
             self._kept.extend(bundles)
             return
         for bundle in bundles:
-            self.receive(bundle)
+            if self.over is None:
+                self.receive(bundle)
+            else:
+                self.put_off(bundle)
 
     def look(self) -> None:
         """More of the side inputs has come, or their watermarks have moved."""

@@ -6,11 +6,14 @@ not been emitted by then is: the closing pane, which is the last.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from ...sdk.bundle import Windows
 from ...windowing.timestamp import MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner
+from .due_times import DueTimes
 from .fold import Fold
 from .panes import LATE, ON_TIME, RETRACTING, Panes
 from .parked_entries import EVENT_TIME, PROCESSING_TIME
@@ -28,7 +31,7 @@ class DueWindows:
       panes: where what they emit goes.
 
     Attributes:
-      is_behind: whether `catch_up` has to be called, for windows that are due and are yet to come back.
+      is_behind: whether `catch_up` has to be called, for windows that are due and were left, or are yet to come back.
     """
 
     def __init__(
@@ -39,9 +42,11 @@ class DueWindows:
         clocks: Clocks,
         decisions: TriggerDecisions,
         panes: Panes,
+        over: Any = None,
     ) -> None:
         windowing = fold.windowing
         self.is_behind = False
+        self._over = over
         self._table = table
         self._times = table.times
         self._extract = fold.extracted if fold.extracts else None
@@ -53,7 +58,7 @@ class DueWindows:
         self._closes_at_once = is_plain and not table.is_merging
 
     def catch_up(self) -> None:
-        """Look at the next of the windows that are due, where there are more than memory has room for."""
+        """Look at the next of the windows that are due."""
         self.is_behind = False
         self.pass_event_times()
         self.pass_processing_times()
@@ -62,22 +67,45 @@ class DueWindows:
         """Look at the windows whose time the watermark has reached."""
         watermark, due = self._clocks.watermark, self._times.event_times
         until = watermark if self._table.parked is None else self._back_until(EVENT_TIME, watermark)
-        while (time := due.next()) is not None and time <= until:
+        while not self._over and (time := due.next()) is not None and time <= until:
             here = due.pop()
-            for state in self._closed(here, time) if self._closes_at_once else here:
+            states = iter(self._closed(here, time) if self._closes_at_once else here)
+            for state in states:
                 if state.event_time == time:
                     state.event_time = None
                     self._look(state)
+                if self._over:
+                    self._put_back(due, time, states)
+        self._note(due, until)
+
+    def look_at_restored(self) -> None:
+        """Find out whether windows of a snapshot are due: they were left when it was taken."""
+        self._note(self._times.event_times, self._clocks.watermark)
+        self._note(self._times.processing_times, self._clocks.processing_time)
+
+    def _put_back(self, due: DueTimes[WindowState], time: int, states: Iterable[WindowState]) -> None:
+        """Leave the rest of the windows that are due at a time."""
+        for state in states:
+            due.add(time, state)
+
+    def _note(self, due: DueTimes[WindowState], until: int) -> None:
+        """Note whether windows have been left that are due up to a time."""
+        if (time := due.next()) is not None and time <= until:
+            self.is_behind = True
 
     def pass_processing_times(self) -> None:
         """Look at the windows whose time the clock has reached."""
         now, due = self._clocks.processing_time, self._times.processing_times
         until = now if self._table.parked is None else self._back_until(PROCESSING_TIME, now)
-        while (time := due.next()) is not None and time <= until:
-            for state in due.pop():
+        while not self._over and (time := due.next()) is not None and time <= until:
+            states = iter(due.pop())
+            for state in states:
                 if state.processing_time == time:
                     state.processing_time = None
                     self._look(state)
+                if self._over:
+                    self._put_back(due, time, states)
+        self._note(due, until)
 
     def _back_until(self, order: int, time: int) -> int:
         """Have the first of the windows come back that are due: up to when they can be looked at."""
@@ -113,7 +141,11 @@ class DueWindows:
         windows: Windows | None = None
         states: dict[Any, WindowState] = {}
         last, pane = MIN_MICROS, on_time
-        for state in due:
+        over, waiting = self._over, iter(due)
+        for state in waiting:
+            if over:
+                self._put_back(self._times.event_times, time, chain([state], waiting))
+                break
             if state.panes or not state.has_new or state.was_on_time or state.held is not None:
                 left.append(state)
                 continue

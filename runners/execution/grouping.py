@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
@@ -16,6 +17,8 @@ from .fold import Fold
 from .folded_bundle import FoldedBundle
 from .fusion import Grouping, is_final
 from .key_types import KeyTypes
+from .left_work import LeavingStep
+from .time_slice import TimeSlice
 from .triggered_windows import TriggeredWindows
 from .user_code import Attribution, attributed, reraise
 from .window_operator import WindowOperator
@@ -24,14 +27,23 @@ from .window_operator import WindowOperator
 DROPPED_LATE = MetricName("penstock", "dropped_late")
 
 
-class GroupingRun:
+class GroupingRun(LeavingStep):
     """A grouping's window operator.
 
     A bounded input whose windows have one result each goes through the operator's cells;
     any other one through its triggered windows.
     """
 
-    def __init__(self, step: Grouping, clock: Clock, is_batch: bool, metrics: MetricsContainer) -> None:
+    def __init__(
+        self,
+        step: Grouping,
+        clock: Clock,
+        is_batch: bool,
+        metrics: MetricsContainer,
+        time_slice: TimeSlice | None = None,
+        behind: set[LeavingStep] | None = None,
+    ) -> None:
+        super().__init__(time_slice, behind)
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.GroupByKeyAndWindow)
         self.label = step.transform.label
@@ -47,7 +59,7 @@ class GroupingRun:
         self.key_types: KeyTypes | None = None
         self._late = next((output for tag, output in self._outputs.items() if tag is not None), None)
         if not (is_batch and is_final(primitive)):
-            self.windows = TriggeredWindows(self.fold, primitive.retracted, self._late is not None)
+            self.windows = TriggeredWindows(self.fold, primitive.retracted, self._late is not None, self.over)
 
     def wire(self, dataflow: Dataflow) -> None:
         """Have results sent on."""
@@ -74,12 +86,39 @@ class GroupingRun:
         if self.key_types is not None and len(bundle):
             self._guarded(partial(self.key_types.check_elements, bundle.values))
             self.key_types = self.key_types if self.key_types.left > 0 else None
+        if self.waits:
+            self.put_off(bundle)
+        else:
+            self._process(bundle)
+
+    def _process(self, bundle: Bundle) -> None:
+        assert self.windows is not None
         parked = self.windows.table.parked
         if parked is not None:
             self._guarded(partial(parked.come_back, bundle))
         work = self.windows.merge if type(bundle) is FoldedBundle else self.windows.process
-        self._guarded(partial(work, bundle))
+        left = self._guarded(partial(work, bundle))
         self._flush()
+        if left:
+            self.leave([(0, bundle.part(len(bundle) - left, len(bundle)))])
+
+    def look_at_restored(self) -> None:
+        """Note whether something of a snapshot is due."""
+        assert self.windows is not None
+        if self.over is not None:
+            self.windows.look_at_restored()
+            self.note(self.windows.is_behind)
+
+    def resume(self) -> None:
+        assert self.windows is not None
+        if self.windows.is_behind:
+            self._catch_up()
+        while self.left and not self.windows.is_behind:
+            _, bundle = self.left.popleft()
+            self._process(bundle)
+            if self.over:
+                break
+        self.note(self.windows.is_behind)
 
     # Clocks
 
@@ -107,6 +146,11 @@ class GroupingRun:
         """The watermark, in microseconds, at which something may be due."""
         return None if self.windows is None else self.windows.next_event_time()
 
+    def pass_time(self) -> None:
+        """Move the clock on alone."""
+        if self.windows is not None:
+            self._tick()
+
     def _tick(self) -> None:
         assert self.windows is not None
         if self._clock.now > self.windows.processing_time:
@@ -117,11 +161,13 @@ class GroupingRun:
     def _catch_up(self) -> None:
         """What is due is put out portion by portion, where it has no room in memory together."""
         assert self.windows is not None
-        while self.windows.is_behind:
-            assert self.windows.table.parked is not None
-            self.windows.table.parked.relieve()
+        while self.windows.is_behind and not self.over:
+            if self.windows.table.parked is not None:
+                self.windows.table.parked.relieve()
             self._guarded(self.windows.catch_up)
             self._flush()
+        if self.over is not None:
+            self.note(self.windows.is_behind)
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Move a percentile watermark on."""
@@ -135,11 +181,11 @@ class GroupingRun:
             self._guarded(partial(self.windows.signal, name))
             self._flush()
 
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def _guarded(self, work: Callable[[], Any]) -> Any:
         """Have combiners and triggers run as this step: so they report, and so they fail."""
         try:
             with at_step(self.label):
-                work()
+                return work()
         except BaseException as error:
             reraise(attributed(error, Attribution(self.label, None)))
 

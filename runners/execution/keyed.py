@@ -54,15 +54,27 @@ class KeyedRun:
         self._tick()
         if watermark >= MAX_MICROS and not self._has_script:
             if not self._is_done:
-                self._is_done = True
-                executor.finish()
+                self._is_done = executor.finish()
         elif not self._is_batch:
             executor.advance_watermark(watermark)
+        self._run.look_at_due()
         if executor.dropped:
             self._counters[DROPPED_LATE] += executor.dropped
             executor.dropped = 0
         held = executor.hold()
         return watermark if held is None else min(watermark, held)
 
+    def look_at_restored(self) -> None:
+        """Note whether something of a snapshot is due."""
+        self._run.look_at_due()
+
+    def pass_time(self) -> None:
+        """Move the clock on alone."""
+        self._tick()
+
     def _tick(self) -> None:
-        self._executor.advance_processing_time(self._clock.now)
+        executor = self._executor
+        if self._clock.now > executor.processing_time:
+            executor.advance_processing_time(self._clock.now)
+            if executor.is_behind:
+                self._run.look_at_due()

@@ -7,14 +7,19 @@ from contextlib import suppress
 from typing import Any
 
 from ...sdk import graph
-from ...sdk.bundle import Bundle
+from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.sink import Sink, SinkWriter
 from .commit_errors import precommit, precommitting
 from .counters import Counts
+from .left_work import LeavingStep
+from .time_slice import Pace, TimeSlice
 from .user_code import guarded
 
+# How many elements a sink is given at first, where it may be left between two writes.
+_FIRST = 64
 
-class OutputRun:
+
+class OutputRun(LeavingStep):
     """One worker's part of a sink, and the process's that commits it.
 
     Attributes:
@@ -22,7 +27,18 @@ class OutputRun:
       staged: the tokens of what was staged.
     """
 
-    def __init__(self, transform: graph.Transform, transaction: str, counts: Counts, unit: str = "0") -> None:
+    def __init__(
+        self,
+        transform: graph.Transform,
+        transaction: str,
+        counts: Counts,
+        unit: str = "0",
+        time_slice: TimeSlice | None = None,
+        behind: set[LeavingStep] | None = None,
+    ) -> None:
+        super().__init__(time_slice, behind)
+        self._time_slice = time_slice
+        self._pace = Pace(BUNDLE_SIZE, _FIRST)
         primitive = transform.primitive
         assert isinstance(primitive, graph.ParDo)
         assert primitive.sink is not None
@@ -42,9 +58,41 @@ class OutputRun:
         """Write a bundle."""
         if self._is_over:
             return
+        if self.waits:
+            self.put_off(bundle)
+        elif self._time_slice is None:
+            self._write_counted(bundle)
+        else:
+            self._write_in_parts(bundle, self._time_slice)
+
+    def _write_in_parts(self, bundle: Bundle, time_slice: TimeSlice) -> None:
+        """Write as much at a time as takes about a slice; what is left when that is over waits."""
+        pace, done, n = self._pace, 0, len(bundle)
+        while done < n:
+            stop = min(n, done + pace.count)
+            began = time_slice.clock()
+            self._write_counted(bundle if stop - done == n else bundle.part(done, stop))
+            pace.took(stop - done, time_slice.clock() - began)
+            done = stop
+            if done < n and time_slice.over:
+                self.leave([(0, bundle.part(done, n))])
+                return
+
+    def _write_counted(self, bundle: Bundle) -> None:
         self._count.read += len(bundle)
         self._guarded(lambda: self._write(bundle))
         self._count.written += len(bundle)
+
+    def resume(self) -> None:
+        if self._is_over:
+            self.left.clear()
+        assert self._time_slice is not None
+        while self.left:
+            _, bundle = self.left.popleft()
+            self._write_in_parts(bundle, self._time_slice)
+            if self.over:
+                break
+        self.note()
 
     def _write(self, bundle: Bundle) -> None:
         if self._writer is None:

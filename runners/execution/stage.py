@@ -13,6 +13,7 @@ from ...sdk.errors import PipelineError
 from ...sdk.metrics import at_step
 from ...sdk.tagged_output import TaggedOutput
 from ...sdk.windowed_value import WindowedValue
+from ...transforms.splittable_par_do import WorkToTheEnd
 from . import fusion
 from .cells import Cells
 from .fold import Fold
@@ -35,6 +36,11 @@ class StageExecutor:
       views: the side inputs' contents.
       fold: what it ends in, if a grouping follows; cells: what that goes to.
       folded: called when a bundle has been folded.
+      over: true when loops are to be left (`TimeSlice.over`); None for loops that run to their end.
+
+    Attributes:
+      left: the elements that `process` has not come to, in their order: each bundle with the place of the operation
+        that is next for it.  The caller takes them.
     """
 
     def __init__(
@@ -45,8 +51,11 @@ class StageExecutor:
         cells: Cells | None = None,
         fold: Fold | None = None,
         folded: Callable[[], None] | None = None,
+        over: Any = None,
     ) -> None:
         self.stage = stage
+        self.over = over
+        self.left: list[tuple[int, Bundle]] = []
         self._folded = folded
         self.cells = cells
         self.emit = emit
@@ -54,7 +63,9 @@ class StageExecutor:
         self._operations = tuple(operation_of(t) for t in stage.operations)
         self.fold = fold
         outputs = stage.operations[-1].outputs if stage.operations else {None: -1}
-        self._chain = Chain(self, 0, self._operations, tuple(outputs))
+        self._tags = tuple(outputs)
+        self._chains: dict[int, Chain] = {}
+        self._chain = self.chain(0)
         self._finalizer = BundleFinalizer()
         self._contexts: dict[str, Any] = {}
         self._memories: dict[int, OutputMemory] = {}
@@ -68,6 +79,8 @@ class StageExecutor:
         """Set up the DoFns; done by the first bundle if nobody does before."""
         self._is_set_up = True
         for operation in self._pardos():
+            if self.over is not None and isinstance(operation.fn, WorkToTheEnd) and not operation.remembers:
+                operation.fn.over = self.over
             self._guarded(operation.label, operation.fn.setup)
         self._enter("setup")
 
@@ -80,8 +93,12 @@ class StageExecutor:
         for operation in self._pardos():
             self._guarded(operation.label, operation.fn.teardown)
 
-    def process(self, bundle: Bundle) -> None:
-        """Run one bundle through, from start_bundle to finish_bundle."""
+    def process(self, bundle: Bundle, place: int = 0) -> None:
+        """Run one bundle through, from start_bundle to finish_bundle.
+
+        Args:
+          place: that of the first operation.
+        """
         if not self._is_set_up:
             self.setup()
         if self.cells is not None:
@@ -90,7 +107,7 @@ class StageExecutor:
         for _, operation in self._starts:
             self._guarded(operation.label, operation.fn.start_bundle)
         with rarely_collected():
-            self._chain.run(bundle)
+            (self.chain(place) if place else self._chain).run(bundle)
         for index, operation in self._finishes:
             self._finish(index, operation)
         self._leave("bundle")
@@ -147,6 +164,25 @@ class StageExecutor:
                     self._guarded(operation.label, partial(context.__exit__, None, None, None))
 
     # For the chains
+
+    def chain(self, place: int) -> Chain:
+        """Return the operations from one of them on."""
+        chain = self._chains.get(place)
+        if chain is None:
+            chain = self._chains[place] = Chain(self, place, self._operations, self._tags)
+        return chain
+
+    def leave(self, place: int, bundle: Bundle) -> None:
+        """Keep elements that the operation at this place has not come to."""
+        self.left.append((place, bundle))
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether work that is due was left, other than elements."""
+        return False
+
+    def catch_up(self) -> None:
+        """Go on with work that is due."""
 
     def memory(self, index: int) -> OutputMemory:
         """What an operation that isn't deterministic has emitted."""

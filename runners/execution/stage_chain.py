@@ -12,6 +12,7 @@ from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.dofn import DoFn
 from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ...sdk.metrics import STEPS_OF_LINES
+from ...sdk.remainder import Remainder
 from ...sdk.retracted import Retracted
 from ...sdk.tagged_output import TaggedOutput
 from ...sdk.windowed_value import SPECIAL_TYPES, unwrapped
@@ -52,8 +53,7 @@ class Chain:
         self._first = first
         self._operations = operations
         self._tags = tags
-        self._rest: dict[int, Chain] = {}
-        self._compiled: dict[Shape, tuple[Callable[..., None], Generated]] = {}
+        self._compiled: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
         # Operations of which most outputs are TimestampedValues.
         self._timestamped: set[int] = set()
         self._bundle_size = 0
@@ -85,20 +85,27 @@ class Chain:
         run, generated = compiled
         self._bundle_size = len(bundle)
         try:
-            run(bundle.values, bundle.timestamps, windows, bundle.panes, bundle.signs)
+            left = run(bundle.values, bundle.timestamps, windows, bundle.panes, bundle.signs)
         except BaseException as error:
             reraise(self._attributed(error, run, generated))
+        if left:
+            n = len(bundle)
+            self._executor.leave(self._first, bundle.part(n - left, n))
 
-    def _compile(self, shape: Shape) -> tuple[Callable[..., None], Generated]:
+    def _compile(self, shape: Shape) -> tuple[Callable[..., int | None], Generated]:
         executor, fold = self._executor, self._executor.fold
         operation = None if fold is None else fold.operation
-        generated = generate(self._operations, operation, shape, BUNDLE_SIZE, self._first, self._timestamped)
+        over = executor.over
+        generated = generate(
+            self._operations, operation, shape, BUNDLE_SIZE, self._first, self._timestamped, over is not None
+        )
         labels = [*(op.label for op in self._operations), "" if fold is None else fold.label]
         names: dict[str, Any] = {
             **NAMES,
             "B": self._bundle_arguments,
             "cells": executor.cells,
             "emit": self._emitted,
+            "over": over,
             "specials": self.specials,
             STEPS_OF_LINES: [labels[index] for index, _ in generated.lines],
         }
@@ -126,6 +133,9 @@ class Chain:
         is_last = index == len(self._operations) - 1
         tags = self._tags if is_last else (None,)
         for element, micros, windows, pane, sign in elements:
+            if type(element) is Remainder:
+                self._executor.leave(index, Bundle([element], micros, windows, pane, sign))
+                continue
             tag = None
             if type(element) is TaggedOutput:
                 tag, element = element.tag, element.value
@@ -152,10 +162,7 @@ class Chain:
             if tag is not None or (is_last and self._executor.fold is None):
                 self._executor.emit(tag, bundle)
             else:
-                rest = self._rest.get(index)
-                if rest is None:
-                    rest = self._rest[index] = Chain(self._executor, index + 1, self._operations, self._tags)
-                rest.run(bundle)
+                self._executor.chain(index + 1).run(bundle)
 
     def _check_retracts(self, index: int, output: Retracted) -> None:
         operation = self._operations[index]
@@ -179,7 +186,7 @@ class Chain:
             f"{label}: got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"
         )
 
-    def _attributed(self, error: BaseException, run: Callable[..., None], generated: Generated) -> BaseException:
+    def _attributed(self, error: BaseException, run: Callable[..., int | None], generated: Generated) -> BaseException:
         tb = error.__traceback__
         while tb is not None and tb.tb_frame.f_code is not run.__code__:
             tb = tb.tb_next

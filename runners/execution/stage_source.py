@@ -17,6 +17,8 @@ top.  What a function returns might be a `TimestampedValue`, a `WindowedValue` o
 those that are go to a list and through the rest of the stage separately.  (Of a function
 that has given mostly `TimestampedValue`s, these are unwrapped in the loop.)  And where the
 stage ends in a grouping, the fold into the grouping's cells is part of the loop.
+
+A loop that may be left looks at `over` before each element, and returns how many it has not come to.
 """
 
 from __future__ import annotations
@@ -82,10 +84,12 @@ def generate(
     limit: int,
     first: int = 0,
     timestamped: Container[int] = (),
+    leaves: bool = False,
 ) -> Generated:
     """The source of a function `run(values, t, w, p, s)` for the operations from `first` on.
 
-    The operations in `timestamped` are those whose `TimestampedValue`s stay in the loop.
+    The operations in `timestamped` are those whose `TimestampedValue`s stay in the loop.  With `leaves` the loop is
+    left when `over` is true, and the function returns the number of elements that are left.
     It hands on bundles of about `limit` elements where they grow larger than that.  It
     expects in its globals: `f<i>`, each operation's function; `a<i>_<j>`, its constant
     arguments; `B`, a dict of what changes from bundle to bundle; and what else
@@ -93,7 +97,7 @@ def generate(
     """
     lines = Lines()
     with lines.block("def run(values, t, w, p, s):"):
-        _Generator(lines, operations, fold, shape, limit, first, timestamped).write()
+        _Generator(lines, operations, fold, shape, limit, first, timestamped, leaves).write()
     lines.text[0] = f"def run({', '.join(['values, t, w, p, s', *lines.bound])}):"
     return Generated("\n".join(lines.text), tuple(lines.about))
 
@@ -108,8 +112,10 @@ class _Generator:
         limit: int,
         first: int,
         timestamped: Container[int],
+        leaves: bool,
     ) -> None:
         self.out = lines
+        self.leaves = leaves
         self.timestamped = timestamped
         self.first = first
         self.operations = operations
@@ -130,9 +136,14 @@ class _Generator:
         out = self.out
         start = len(out.text)
         value = f"v{self.first}"
-        loop = f"for {value}, {', '.join(f'{n}0' for n in self.inputs)} in zip(values, {', '.join(self.inputs)}):"
-        with out.block(loop if self.inputs else f"for {value} in values:"):
+        values = "it" if self.leaves else "values"
+        loop = f"for {value}, {', '.join(f'{n}0' for n in self.inputs)} in zip({values}, {', '.join(self.inputs)}):"
+        with out.block(loop if self.inputs else f"for {value} in {values}:"):
             depth = out.depth
+            if self.leaves:
+                with out.block(f"if {out.bind('over')}:"):
+                    out.line("left = it.__length_hint__() + 1")
+                    out.line("break")
             for i, operation in list(enumerate(self.operations))[self.first :]:
                 out.operation, out.input = i, value
                 last = i == len(self.operations) - 1
@@ -154,6 +165,9 @@ class _Generator:
         for i in self.pends:
             with out.block(f"if P{i}:"):
                 out.line(f"specials({i}, P{i})")
+        if self.leaves:
+            out.line("return left")
+            out.before_loop("it = iter(values); left = 0")
         head = [(f"P{i} = []; pend{i} = P{i}.append; k{i} = None", (-1, "v0")) for i in self.pends]
         for code, about in reversed([*head, *out.before]):
             out.text.insert(start, "    " + code)

@@ -77,9 +77,14 @@ class StatefulExecutor(StageExecutor):
     """
 
     def __init__(
-        self, transform: graph.Transform, emit: Emit, views: SideInputViews | None = None, tracking: bool = False
+        self,
+        transform: graph.Transform,
+        emit: Emit,
+        views: SideInputViews | None = None,
+        tracking: bool = False,
+        over: Any = None,
     ) -> None:
-        super().__init__(fusion.Stage((transform,), transform.inputs[0]), emit, views)
+        super().__init__(fusion.Stage((transform,), transform.inputs[0]), emit, views, over=over)
         (operation,) = self._operations
         primitive = transform.primitive
         assert isinstance(operation, ParDoOperation)
@@ -150,7 +155,7 @@ class StatefulExecutor(StageExecutor):
 
     # Elements
 
-    def process(self, bundle: Bundle) -> None:
+    def process(self, bundle: Bundle, place: int = 0) -> None:
         """Run a bundle through, with whatever it makes due."""
         if len(bundle):
             self._check_keys(bundle.values)
@@ -164,9 +169,14 @@ class StatefulExecutor(StageExecutor):
     def _process_rows(self, bundle: Bundle) -> None:
         expiries, state, codes_keys = self.expiries, self.state, self._codes_keys
         process, sets_timers, decides = self._process, self._sets_timers, self._decides_signs
-        marks_seen = self._on_expiry is not None
+        marks_seen, over = self._on_expiry is not None, self.over
         setter = None
-        for element, micros, windows, pane, sign in bundle.rows():
+        if self._is_overdue:
+            self._fire_due()
+        for i, (element, micros, windows, pane, sign) in enumerate(bundle.rows()):
+            if over:
+                self.leave(0, bundle.part(i, len(bundle)))
+                return
             key = element[0]
             if codes_keys and type(key) is CodedKey:
                 element = (key.key, element[1])
@@ -210,10 +220,14 @@ class StatefulExecutor(StageExecutor):
         except (NotAPairError, InvalidKeyError) as error:
             reraise(attributed(error, Attribution(self.label, None)))
 
-    def _open(self, window: BoundedWindow) -> bool:
-        """Begin to look after a window; whether it hasn't expired."""
+    def _open(self, window: BoundedWindow, may_be_over: bool = False) -> bool:
+        """Begin to look after a window; whether it hasn't expired.
+
+        Args:
+          may_be_over: look after it even so: it was left when it expired.
+        """
         expiry = expiry_of(end_of_window(window), self._lateness)
-        if expiry <= self.watermark:
+        if expiry <= self.watermark and not may_be_over:
             return False
         self.expiries[window] = expiry
         self._windows_seen += 1
@@ -234,17 +248,22 @@ class StatefulExecutor(StageExecutor):
             self.processing_time = processing_time
             self._do_due()
 
-    def finish(self) -> None:
+    def finish(self) -> bool:
         """A bounded input is complete, and no time will come any more.
 
         The watermark goes to infinity.  A processing-time timer that is set then fires when its window
         expires.  Afterwards all is as it was at the beginning, for the next range of keys.
+
+        Returns whether everything was done; otherwise it is to be called again.
         """
         self.watermark = MAX_MICROS
         self._is_finishing = True
         self._do_due()
+        if self._is_due():
+            return False
         self._is_finishing = False
         self.watermark = MIN_MICROS
+        return True
 
     def next_event_time(self) -> int | None:
         """The watermark at which something will be due: a timer, or a window's expiry."""
@@ -282,10 +301,20 @@ class StatefulExecutor(StageExecutor):
             processing is not None and processing <= self.processing_time
         )
 
+    @property
+    def is_behind(self) -> bool:
+        return self._is_due()
+
+    def catch_up(self) -> None:
+        self._do_due()
+
     def _fire_due(self) -> None:
-        """Do everything that is due: by event time, in order, then by processing time, in order."""
-        timers, expiries = self.timers, self._expiry_heap
-        while True:
+        """Do everything that is due: by event time, in order, then by processing time, in order.
+
+        It is left between two timers when the slice is over.
+        """
+        timers, expiries, over = self.timers, self._expiry_heap, self.over
+        while not over:
             event, processing = timers.next(EVENT_TIME), timers.next(PROCESSING_TIME)
             if expiries and expiries[0][0] <= self.watermark and (event is None or expiries[0][0] < event):
                 self._expire()
@@ -318,10 +347,12 @@ class StatefulExecutor(StageExecutor):
                 if current is not None:
                     timers.clear(window, timer.key, timer.family, timer.tag)
                     self._fire(current, PROCESSING_TIME)
+                    if self.over:
+                        return
             while (event := timers.next(EVENT_TIME)) is not None and event <= expiry:
                 self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
-        heappop(self._expiry_heap)
-        del self.expiries[window]
+                if self.over:
+                    return
         timers.free(window)
         if self.parked is not None:
             self.parked.window_back(window)
@@ -329,9 +360,16 @@ class StatefulExecutor(StageExecutor):
             self._element = None
             end, pane = window.max_micros, PANE_INFO_UNKNOWN
             for key in self.state.keys(window, _SEEN):
+                if self.over:
+                    return
                 outputs = self._on_expiry(None, key, window, end, pane, 1, "", None)
                 if outputs is not None:
                     self._put_out(outputs, end, (window,), pane, 1)
+                if self.over is not None:
+                    # Should the loop be left, the others are still to be told.
+                    self.state.remove(window, (key, _SEEN))
+        heappop(self._expiry_heap)
+        del self.expiries[window]
         self.state.free_namespace(window)
 
     def set_timer(self, timer: Timer, domain: TimeDomain) -> None:
@@ -417,4 +455,4 @@ class StatefulExecutor(StageExecutor):
         parked = [] if self.parked is None else self.parked.windows()
         for window in dict.fromkeys([*self.state.namespaces(), *parked, *self.timers.windows()]):
             if window not in self.expiries:
-                self._open(window)
+                self._open(window, may_be_over=True)

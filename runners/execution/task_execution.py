@@ -4,6 +4,9 @@ Each bundle is pushed through everything that follows before the next one is tak
 the watermarks are moved on, step by step in the graph's order: a step's output watermark is
 the least of its inputs' and of what it holds, and never goes back.  A stage with side inputs
 waits until they are ready; what comes for it before that is kept, and holds the watermark.
+
+A step that has left work when its slice of time was over is behind.  While any is, no watermark moves, so that
+nothing that was left becomes late; only processing time passes.
 """
 
 from __future__ import annotations
@@ -23,9 +26,11 @@ from .execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_
 from .fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
 from .grouping import GroupingRun
 from .keyed import KeyedRun
+from .left_work import LeavingStep
 from .loops import LoopBetweenTasks, LoopInTask, earliest_of
 from .output import OutputRun
 from .side_input_views import SideInputViews
+from .time_slice import TimeSlice
 from .window_lifetime import end_of_window
 
 
@@ -39,6 +44,7 @@ class TaskExecution:
       metrics: where user code reports to.
       counts: what elements are counted in.
       transaction, unit: what its sinks' writers are opened for.
+      time_slice: the worker's, after which loops are left; None if each bundle is processed to its end.
       folds: whether a bounded input's windows with one result may be folded in bulk, of which
         there are no snapshots.
 
@@ -57,8 +63,12 @@ class TaskExecution:
         transaction: str,
         unit: str = "0",
         folds: bool = False,
+        time_slice: TimeSlice | None = None,
     ) -> None:
         self.plan = plan
+        self._over = None if time_slice is None else time_slice.over
+        self._behind: set[LeavingStep] = set()
+        self._to_come_back: list[tuple[str, Bundle]] = []
         self.task = task
         self.clock = clock
         self.counts = counts
@@ -67,11 +77,15 @@ class TaskExecution:
         is_batch = plan.graph.is_bounded and not plan.graph.loops()
         steps = task.steps
         self.groupings = {
-            s.transform.label: GroupingRun(s, clock, folds and is_batch, metrics)
+            s.transform.label: GroupingRun(s, clock, folds and is_batch, metrics, time_slice, self._behind)
             for s in steps
             if isinstance(s, Grouping)
         }
-        self.outputs = [OutputRun(s.transform, transaction, counts, unit) for s in steps if isinstance(s, Output)]
+        self.outputs = [
+            OutputRun(s.transform, transaction, counts, unit, time_slice, self._behind)
+            for s in steps
+            if isinstance(s, Output)
+        ]
         receivers = {output.label: output.receive for output in self.outputs}
         bundles: dict[str, Receiver] = {}
         bundles.update((label, run.receive) for label, run in self.groupings.items() if run.windows is not None)
@@ -98,6 +112,8 @@ class TaskExecution:
             bundles,
             arrivals=self._by_arrival,
             tracking=not folds,
+            time_slice=time_slice,
+            behind=self._behind,
         )
         for grouping in self.groupings.values():
             grouping.wire(self.dataflow)
@@ -113,6 +129,17 @@ class TaskExecution:
             self.dataflow.attach(pcollection, partial(self.views.add, pcollection))
         moves = [self._move_of(step) for step in steps]
         self._moves = [move for move in moves if move is not None]
+        # The last steps first: what is further on came earlier.
+        leaving = ((step, self._leaving(step)) for step in reversed(steps))
+        self.leaving = [(step, own) for step, own in leaving if own is not None]
+
+    def _leaving(self, step: Step) -> LeavingStep | None:
+        """Return what may be behind of a step."""
+        if isinstance(step, (Stage, Keyed)):
+            return self.dataflow.stages[id(step)]
+        if isinstance(step, Grouping):
+            return self.groupings[step.transform.label]
+        return next((o for o in self.outputs if isinstance(step, Output) and o.label == step.transform.label), None)
 
     def _connect_loops(self, steps: Iterable[Step]) -> Iterator[tuple[str, Receiver]]:
         """What takes the elements at the ends of loops."""
@@ -129,6 +156,46 @@ class TaskExecution:
     def side_inputs(self) -> set[int]:
         """The PCollections that its steps read besides."""
         return {s.pcollection for step in self.task.steps if isinstance(step, (Stage, Keyed)) for s in step.side_inputs}
+
+    # What was left
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some step has left work, which is to be done before anything else comes."""
+        return bool(self._behind) or bool(self._loops and any(loop.waiting for loop in self._loops.values()))
+
+    def resume(self) -> None:
+        """Go on with what steps have left, until that is all or the slice is over."""
+        for _, run in self.leaving:
+            if run.is_behind:
+                run.resume()
+                if self._over:
+                    return
+        if not self._behind:
+            self._go_round()
+
+    def _go_round(self) -> None:
+        """Take what has come back in loops within the task, as far as the slice allows."""
+        for head in self.task.steps:
+            if isinstance(head, Head) and (loop := self._loops.get(head.transform.label)) is not None:
+                (looped,) = head.transform.outputs.values()
+                send = self.dataflow.send_to(looped)
+                while loop.waiting and not self._behind and not self._over:
+                    send(loop.waiting.popleft())
+
+    def pass_time(self) -> None:
+        """Have processing time take effect, and no watermark: while steps are behind."""
+        for grouping in self.groupings.values():
+            grouping.pass_time()
+        for keyed in self.keyed.values():
+            keyed.pass_time()
+
+    def look_at_restored(self) -> None:
+        """Note what was left when a snapshot was taken, and is due."""
+        for grouping in self.groupings.values():
+            grouping.look_at_restored()
+        for keyed in self.keyed.values():
+            keyed.look_at_restored()
 
     # What comes in
 
@@ -242,15 +309,23 @@ class TaskExecution:
 
     def propagate(self) -> None:
         """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
+        if self._behind:
+            self.pass_time()
+            return
         if self._idle_inputs or self._idle:
             self._propagate_idleness()
         self._propagate_once()
-        while any(loop.waiting for loop in self._loops.values()):
+        while not self._behind and any(loop.waiting for loop in self._loops.values()):
+            if self._over:
+                return
             self._propagate_once()
 
     def _propagate_once(self) -> None:
+        behind = self._behind
         for move_on in self._moves:
             move_on()
+            if behind:
+                return
 
     # This is done after every message, and most of them move little: what can be known before is
     # looked up once, and what hasn't moved isn't passed on.
@@ -300,6 +375,9 @@ class TaskExecution:
 
     def _advance_stage(self, stage: Stage, watermark: int) -> int:
         kept = self._let_through(stage)
+        if self.dataflow.stages[id(stage)].is_behind:
+            # What was let through and left isn't among what is kept.
+            return MIN_MICROS
         return watermark if kept is None else min(watermark, kept)
 
     def _advanced(self, step: Keyed | Grouping) -> Callable[[int], int]:
@@ -309,7 +387,7 @@ class TaskExecution:
 
         def advance(watermark: int) -> int:
             self._let_through(step)
-            return run.advance(watermark)
+            return MIN_MICROS if self.dataflow.stages[id(step)].is_behind else run.advance(watermark)
 
         return advance
 
@@ -340,6 +418,8 @@ class TaskExecution:
             return
         send = self.dataflow.send_to(looped)
         while loop.waiting:
+            if self._behind or self._over:
+                return
             send(loop.waiting.popleft())
         self.move(looped, self._input_watermark(head, head.transform.inputs[0]))
 
@@ -368,6 +448,27 @@ class TaskExecution:
         times |= {MIN_MICROS for run in self.dataflow.stages.values() if run.hold() is not None}
         return {time for time in times if time is not None}
 
+    def waiting_in_loops(self) -> Iterator[tuple[str, list[Bundle]]]:
+        """Yield what has come back in loops within the task and has not gone round: by the loop's head."""
+        for label, loop in self._loops.items():
+            if loop.waiting:
+                yield label, list(loop.waiting)
+
+    def come_back_in(self, label: str, bundle: Bundle) -> None:
+        """Have elements of a snapshot go round in a loop."""
+        loop = self._loops.get(label)
+        if loop is None:
+            self._to_come_back.append((label, bundle))
+        else:
+            loop.waiting.append(bundle)
+
+    def come_back_again(self) -> None:
+        """Process what a snapshot has of loops that end in other tasks now."""
+        heads = {step.transform.label: step for step in self.task.steps if isinstance(step, Head)}
+        waiting, self._to_come_back = self._to_come_back, []
+        for label, bundle in waiting:
+            self._come_back(heads[label], bundle)
+
     def watermarks(self) -> dict[str, int]:
         """The output watermark of each step, in microseconds, by label."""
         return {
@@ -378,6 +479,8 @@ class TaskExecution:
 
     def is_complete(self) -> bool:
         """Whether everything has come, and nothing will be put out any more."""
+        if self.is_behind:
+            return False
         if any(self._edge_watermarks[edge.id] < MAX_MICROS for edge in self.task.inputs):
             return False
         # Nothing comes out of a sink.

@@ -12,6 +12,7 @@ import io
 import pickle
 import pickletools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import attrs
@@ -22,7 +23,8 @@ from ...sdk.errors import SnapshotError
 from ...sdk.serialization import dumps
 from . import state_shapes, window_snapshots
 from .execution_graph import label_of
-from .fusion import Keyed, Plan, Stage
+from .folded_bundle import FoldedBundle
+from .fusion import Grouping, Head, Keyed, Plan, Stage
 from .key_types import KeyType, KeyTypes, types_of
 from .output_memory import MemoryChanges, OutputMemory
 from .partitioning import owner
@@ -39,9 +41,12 @@ CHAINED = frozenset({WINDOWS, STATE, TIMERS, MEMORY, VIEW})
 # Of these, those that are kept by key.
 _BY_KEY = frozenset({WINDOWS, STATE, TIMERS})
 # Kinds of which the newest counts.
-CLOCKS, KEPT, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS, SCRIPT = (
+CLOCKS, KEPT, LEFT, WITHIN, FOLDED, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS, SCRIPT = (
     "clocks",
     "kept",
+    "left",
+    "left within",
+    "left accumulators",
     "on its way",
     "by key on its way",
     "to all on their way",
@@ -89,22 +94,43 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
         if not isinstance(step, (Stage, Keyed)):
             continue
         run = execution.dataflow.stages[id(step)]
-        kept = run.kept()
-        if kept and isinstance(step, Keyed):
-            rows = [row for bundle in kept for row in bundle.rows()]
-            chunks += _grouped(label_of(step), KEPT, rows, lambda row: row[0][0])
-        elif kept:
-            chunks.append(Chunk(label_of(step), KEPT, None, [row for bundle in kept for row in bundle.rows()]))
+        chunks += _kept(label_of(step), run.kept(), isinstance(step, Keyed))
         for place, memory in run.executor.memories.items():
             outputs = memory.snapshot() if is_whole else memory.changes()
             if outputs.gone or outputs.fresh:
                 chunks.append(Chunk(label_of(step), MEMORY, None, [(place, outputs)]))
+    chunks += _left(execution)
     for pcollection in sorted(execution.side_inputs):
         contents = execution.views.contents(pcollection)
         view = contents.snapshot() if is_whole else contents.changes()
         if view:
             chunks.append(Chunk(_name(execution, pcollection), VIEW, None, list(map(tuple, view))))
     return [*chunks, *_unchanged(execution, {chunk.label for chunk in chunks if chunk.kind != CLOCKS})]
+
+
+def _kept(label: str, bundles: Iterable[Bundle], is_keyed: bool, kind: str = KEPT) -> list[Chunk]:
+    """Return elements that wait in front of a step, as chunks."""
+    rows = [row for bundle in bundles for row in bundle.rows()]
+    if is_keyed:
+        # The step has not looked at their keys, and says what is wrong when it does.
+        with suppress(Exception):
+            return _grouped(label, kind, rows, lambda row: row[0][0])
+    return [Chunk(label, kind, None, rows)] if rows else []
+
+
+def _left(execution: TaskExecution) -> Iterator[Chunk]:
+    """What steps have left when their slice of time was over."""
+    for step, run in execution.leaving:
+        label, is_keyed = label_of(step), isinstance(step, (Keyed, Grouping))
+        bundles = [bundle for place, bundle in run.left if not place]
+        folded = [bundle for bundle in bundles if isinstance(bundle, FoldedBundle)]
+        yield from _kept(label, [b for b in bundles if not isinstance(b, FoldedBundle)], is_keyed, LEFT)
+        yield from _kept(label, folded, is_keyed, FOLDED)
+        within = [(place, list(bundle.rows())) for place, bundle in run.left if place]
+        if within:
+            yield Chunk(label, WITHIN, None, within)
+    for label, waiting in execution.waiting_in_loops():
+        yield from _kept(label, waiting, False, LEFT)
 
 
 def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
@@ -281,6 +307,10 @@ def _keys_of(kind: str, records: Any) -> list[Any]:
     return [record[place] for record in records]
 
 
+def _bundle_of(rows: Iterable[Any]) -> Bundle:
+    return Bundle(*map(list, zip(*rows, strict=True)))
+
+
 class Restored:
     """The chunks of a snapshot that concern one subtask.
 
@@ -349,7 +379,9 @@ class Restored:
 
     def _takes(self, kind: str, index: int, parallelism: int) -> bool:
         """Whether what belongs to no key is this subtask's."""
-        if kind not in (MEMORY, KEPT, NEWS, VIEW, TO_ALL) and not kind.startswith((ON_ITS_WAY, BY_KEY)):
+        if kind not in (MEMORY, KEPT, LEFT, FOLDED, WITHIN, NEWS, VIEW, TO_ALL) and not kind.startswith(
+            (ON_ITS_WAY, BY_KEY)
+        ):
             return True
         if parallelism == self.parallelism:
             return index == self.index
@@ -382,6 +414,24 @@ class Restored:
         for step in execution.task.steps:
             if isinstance(step, (Stage, Keyed)):
                 self._into_stage(execution, step)
+            if isinstance(step, Head):
+                for bundle in self._bundles(step.transform.label, LEFT):
+                    execution.come_back_in(step.transform.label, bundle)
+        for step, run in execution.leaving:
+            label = label_of(step)
+            for within in self.newest(label, WITHIN):
+                for place, rows in within:
+                    run.put_off(_bundle_of(rows), place)
+            for bundle in self._bundles(label, FOLDED):
+                run.put_off(FoldedBundle(bundle.values, bundle.timestamps, bundle.windows))
+            for bundle in self._bundles(label, LEFT):
+                run.put_off(bundle)
+        execution.look_at_restored()
+
+    def _bundles(self, label: str, kind: str) -> Iterator[Bundle]:
+        for rows in self.newest(label, kind):
+            if rows:
+                yield _bundle_of(rows)
 
     def noting_keys(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         """Give chunks on, and note the types of the keys in them."""
@@ -411,7 +461,7 @@ class Restored:
             of_place = [[outputs for other, outputs in part if other == place] for part in parts]
             run.executor.memory(place).restore([part for part in of_place if part])
         for rows in self.newest(label_of(step), KEPT):
-            run.keep([Bundle(*map(list, zip(*rows, strict=True)))])
+            run.keep([_bundle_of(rows)])
 
     def drop_positions(self, labels: Iterable[str]) -> None:
         """Forget where these sources stood."""

@@ -51,17 +51,20 @@ class TriggeredWindows:
       fold: the grouping's fold.
       retracted: whether inputs may be retractions.
       keep_late: whether `taken_late` is to give the elements that came too late.
+      over: true when loops are to be left (`TimeSlice.over`); None for loops that run to their end.
 
     Attributes:
       dropped: how many elements came too late.
       table: the windows that there are.
     """
 
-    def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False) -> None:
+    def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False, over: Any = None) -> None:
         windowing = fold.windowing
+        self._over = over
         self.dropped = 0
         self._fold = fold
         self._fn = fold.combine_fn
+        self._add_input = None if self._fn is None else self._fn.add_input
         self._merge_two = merging_two(fold)
         self._retracted = retracted
         self._keep_late = keep_late
@@ -83,7 +86,7 @@ class TriggeredWindows:
         self._merging = self.table.merging
         if self._merging is not None:
             self._joined = JoinedWindows(self.table, fold, retracted, clocks, self._decisions, self._touched)
-        self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes)
+        self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes, over)
         self._new_keys: list[Any] = []
         self._late = Rows()
         self._pair: type | None = None
@@ -100,11 +103,13 @@ class TriggeredWindows:
 
     # Elements
 
-    def process(self, bundle: Bundle) -> None:
-        """Take in a bundle; what fires is in `taken` afterwards."""
-        fn, touched, merging, by_window = self._fn, self._touched, self._merging, self.table.by_window
+    def process(self, bundle: Bundle) -> int:  # noqa: C901 - one loop, which is the hot one
+        """Take in a bundle; what fires is in `taken` afterwards.
+
+        Returns how many elements, at its end, it has not come to.
+        """
+        touched, merging, by_window, add_input = self._touched, self._merging, self.table.by_window, self._add_input
         retracted, stamps, element_wise = self._retracted, self._stamps, self._element_wise
-        add_input = None if fn is None else fn.add_input
         watermark, lateness, nothing, new_keys = self._clocks.watermark, self._lateness, self._nothing, self._new_keys
         pair, start = self._pair, self._decisions.start
         self._times.output_watermark()
@@ -114,7 +119,12 @@ class TriggeredWindows:
         end = expiry = MIN_MICROS
         n = len(bundle)
         columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n), expanded(bundle.signs, n)
-        for element, micros, windows, sign in zip(bundle.values, *columns, strict=True):
+        values: Any = iter(bundle.values)
+        over, left = self._over, 0
+        for element, micros, windows, sign in zip(values, *columns, strict=True):
+            if over:
+                left = values.__length_hint__() + 1
+                break
             if type(element) is not pair:
                 pair = self._pair = pair_type(element)
             try:
@@ -156,11 +166,14 @@ class TriggeredWindows:
         check_keys(new_keys)
         new_keys.clear()
         self._ask(None)
+        return left
 
-    def merge(self, bundle: Bundle) -> None:
+    def merge(self, bundle: Bundle) -> int:
         """Take in accumulators of elements that were folded before a shuffle: `(key, (accumulator, count))`.
 
         Only where it makes no difference (see `pre_aggregation.py`): so windows don't merge here.
+
+        Returns how many values, at its end, it has not come to.
         """
         touched, by_window, new_keys, merge_two = self._touched, self.table.by_window, self._new_keys, self._merge_two
         watermark, lateness, start = self._clocks.watermark, self._lateness, self._decisions.start
@@ -171,7 +184,12 @@ class TriggeredWindows:
         end = expiry = MIN_MICROS
         n = len(bundle)
         columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n)
-        for (key, (accumulator, count)), stamp, windows in zip(bundle.values, *columns, strict=True):
+        values: Any = iter(bundle.values)
+        over, left = self._over, 0
+        for (key, (accumulator, count)), stamp, windows in zip(values, *columns, strict=True):
+            if over:
+                left = values.__length_hint__() + 1
+                break
             if windows is not near:
                 near = windows
                 end = end_of_window(windows[0])
@@ -197,6 +215,7 @@ class TriggeredWindows:
         check_keys(new_keys)
         new_keys.clear()
         self._ask(None)
+        return left
 
     def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
         """The state of the window that an element's becomes a part of; None if that has expired."""
@@ -312,11 +331,11 @@ class TriggeredWindows:
 
     @property
     def is_behind(self) -> bool:
-        """Whether `catch_up` has to be called, for windows that are due and are yet to come back."""
+        """Whether `catch_up` has to be called, for windows that are due and were left, or are yet to come back."""
         return self._due.is_behind
 
     def catch_up(self) -> None:
-        """Look at the next of the windows that are due, where there are more than memory has room for."""
+        """Look at the next of the windows that are due."""
         self._due.catch_up()
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
@@ -352,6 +371,10 @@ class TriggeredWindows:
         own.watermark, own.processing_time, own.percentiles, own.signals, self._times.watermark = clocks
         self._decisions.forget()
 
+    def look_at_restored(self) -> None:
+        """Find out whether windows of a snapshot are due: they were left when it was taken."""
+        self._due.look_at_restored()
+
     def next_processing_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""
         return self._times.next_processing_time()
@@ -362,7 +385,8 @@ class TriggeredWindows:
 
     def output_watermark(self) -> int:
         """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
-        return self._times.output_watermark()
+        # Windows that are due don't all hold it, since they are emitted at once, as a rule.
+        return self._times.watermark if self._due.is_behind else self._times.output_watermark()
 
     # What comes out
 

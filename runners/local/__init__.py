@@ -29,6 +29,7 @@ signals.py               SIGTERM and Ctrl-C
 requests.py              what other processes ask of a job: savepoints, to drain, to end
 workers.py               who runs the subtasks; in this process
 forked_workers.py        the same in processes of their own
+watch.py                 ending slices of time, and naming a call that does not return
 heartbeats.py            telling a process that hangs from one that works for long
 spawned_workers.py       the same with interpreters of their own
 slot_process.py          the loop of such a process

@@ -30,6 +30,7 @@ class Barriers:
 
     Attributes:
       back: the inputs that barriers come back on.
+      expected: the number of the last barrier that has been injected anywhere, as far as that is known.
     """
 
     def __init__(
@@ -56,6 +57,8 @@ class Barriers:
         # Barriers up to this number ask for nothing any more.
         self._past = -1
         self._overtaking = Overtaking(regular)
+        self.expected = -1
+        self._passed = -1
         self._loop_log = LoopLog(self.back, logs)
         # What is to be reported when the barrier has come back.
         self._in_loop: Snapshot | Settled | None = None
@@ -65,6 +68,14 @@ class Barriers:
     def blocks(self, id: ChannelId) -> bool:
         """Whether an input has to wait."""
         return self._alignment.is_blocked(id)
+
+    def before_expected(self, ready: Sequence[ChannelId]) -> ChannelId | None:
+        """Return one of these inputs on which the expected barrier is yet to come; None if there is none."""
+        for id in ready:
+            is_awaited = self._loop_log.is_logging(id) if id in self.back else self._passed < self.expected
+            if is_awaited:
+                return id
+        return None
 
     def taken(self, id: ChannelId, message: Message) -> None:
         """A message is about to be taken from an input: it may be part of a snapshot that is under way."""
@@ -86,11 +97,13 @@ class Barriers:
     def forget(self, number: int) -> None:
         """No barrier up to this number will come on all inputs any more: wait for none of them."""
         self._past = number
+        self._passed = max(self._passed, number)
         self._alignment = Alignment(self._regular, self._aligns)
 
     def at_barrier(self, barrier: Barrier) -> None:
         """The barrier has come on all inputs: forward it, and take the snapshot (ABS, algorithm 1)."""
         self._tell(barrier)
+        self._passed = max(self._passed, barrier.number)
         if self.back:
             self._loop_log.begin(barrier.number)
         if barrier.kind is BarrierKind.SETTLE:

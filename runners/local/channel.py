@@ -33,19 +33,25 @@ class Channel:
       queue: what waits to be taken.
       elements: about how many elements there are in it.
       overtaking: how many barriers among that are unaligned, and needn't wait.
+      is_held: whether the receiver has asked the sender to wait.
 
     >>> channel = Channel(ChannelId(0, 0, 1))
     >>> channel.put("a"), channel.put("b"), channel.take(), channel.is_full
     (None, None, 'a', False)
     """
 
-    __slots__ = ("elements", "id", "overtaking", "queue")
+    __slots__ = ("elements", "id", "is_held", "overtaking", "queue")
 
     def __init__(self, id: ChannelId) -> None:
         self.id = id
         self.queue: deque[Message] = deque()
         self.elements = 0
         self.overtaking = 0
+        self.is_held = False
+
+    def hold(self, is_held: bool) -> None:
+        """Ask the sender to wait, or to go on: the receiver is behind with what it has taken."""
+        self.is_held = is_held
 
     def put(self, message: Message) -> None:
         """Send a message; it is taken even if the channel is full."""
@@ -83,4 +89,4 @@ class Channel:
     @property
     def is_full(self) -> bool:
         """Whether the sender has to wait (backpressure)."""
-        return self.elements >= MANY_ELEMENTS or len(self.queue) >= CAPACITY
+        return self.is_held or self.elements >= MANY_ELEMENTS or len(self.queue) >= CAPACITY

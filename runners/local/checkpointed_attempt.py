@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.errors import PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
+from ..execution.clock import steady_time
 from ..execution.failed_commits import PREVIOUS
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.restored import NAMED
@@ -46,6 +47,8 @@ class CheckpointedAttempt(Attempt):
         self._chain = LONGEST_CHAIN
         # Where subtasks go back to.
         self._newest = checkpoint
+        # By the monotonic clock, when the checkpoint under way began; and which was said to be late.
+        self._began, self._said_late = 0, -1
 
     def _next_transaction(self) -> str:
         """What sinks write to from the next barrier on; its name says in which epoch that is."""
@@ -76,6 +79,23 @@ class CheckpointedAttempt(Attempt):
             sources_begun_anew=job.sources_begun_anew,
         )
 
+    def run(self) -> str:
+        self._job._workers.have_looked_on(self._say_what_is_late)
+        return super().run()
+
+    def _say_what_is_late(self) -> None:
+        """Name the call that keeps a checkpoint from being complete in time, while this thread is in that call."""
+        epoch, timeout = self._coordinator.epoch, self._job._settings.checkpoints.timeout
+        if epoch is None or epoch == self._said_late or steady_time() - self._began <= timeout:
+            return
+        self._said_late = epoch
+        _logger.warning(
+            "checkpoint %d is not complete within %g s (--checkpoint_timeout): %s",
+            epoch,
+            timeout / 1_000_000,
+            "; ".join(self._job._workers.stuck()),
+        )
+
     # What is due
 
     def _is_cancelled(self) -> bool:
@@ -88,7 +108,8 @@ class CheckpointedAttempt(Attempt):
         job, coordinator = self._job, self._coordinator
         if coordinator.is_late(now):
             missing = ", ".join(str(id) for id in coordinator.missing)
-            self._give_up(f"it was not complete in time; without an answer: {missing}")
+            stuck = "".join(f"; {each}" for each in job._workers.stuck())
+            self._give_up(f"it was not complete in time; without an answer: {missing}{stuck}")
         if coordinator.epoch is not None or self._is_final or self._settling.look(now):
             return
         if self._is_complete:
@@ -109,6 +130,7 @@ class CheckpointedAttempt(Attempt):
         job = self._job
         epoch = job.next_epoch()
         self._coordinator.begin(epoch, now)
+        self._began = steady_time()
         if job._settings.stops_the_world or self._is_final:
             job._workers.send(Pause(True))
         is_savepoint = self._kind is CheckpointKind.SAVEPOINT

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...sdk.redaction import logger_of
 from ..execution.execution_graph import EdgeKind, ExecutionGraph
 from .channel import ChannelId
-from .commands import Command, Counted, Report, Rewind, Stopped
+from .commands import Command, Counted, Report, Returned, Rewind, Stopped, Stuck
 from .conversation import Conversation
 from .handing_over import hand_over
 from .heartbeats import SILENCE, Heartbeats
@@ -35,6 +35,7 @@ class Launch(NamedTuple):
       pipes: both ends of the pipes between slots.
       ours, theirs: the job's end of the pipe for commands and reports, and the worker's.
       foreign: the ends that others have of theirs.
+      timeout: seconds after which a call that has not returned is named.
     """
 
     number: int
@@ -46,6 +47,7 @@ class Launch(NamedTuple):
     theirs: Connection
     foreign: list[Connection]
     beats: Heartbeats
+    timeout: float
 
 
 class ForkedWorkers(Workers):
@@ -71,6 +73,7 @@ class ForkedWorkers(Workers):
         self._death: WorkerDied | None = None
         self._stopped: set[int] = set()
         self._counted: dict[int, Counted] = {}
+        self._stuck: dict[int, Stuck] = {}
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
         self._graph = execution_graph
@@ -79,13 +82,15 @@ class ForkedWorkers(Workers):
         self._controls = [ours for ours, _ in controls]
         self._conversations = [Conversation(start.attempt) for _ in controls]
         self._counted = {}
+        self._stuck = {}
         beats = self._beats = Heartbeats(self.slots)
         self._silent = set()
         self._stopped = set()
         self._death = None
         for number, (ours, theirs) in enumerate(controls):
             foreign = [end for other in controls for end in other if end not in (ours, theirs)]
-            launch = Launch(number, execution_graph, self._ids_in(number), start, pipes, ours, theirs, foreign, beats)
+            ids = self._ids_in(number)
+            launch = Launch(number, execution_graph, ids, start, pipes, ours, theirs, foreign, beats, self._timeout)
             self._processes.append(self._launch(launch))
         for _, theirs in controls:
             theirs.close()
@@ -124,6 +129,7 @@ class ForkedWorkers(Workers):
         self._controls[number].close()
         self._silent.discard(number)
         self._counted.pop(number, None)
+        self._stuck.pop(number, None)
 
     def _replace(
         self, number: int, start: Start, pipes: Mapping[ChannelId, tuple[socket.socket, socket.socket]]
@@ -136,7 +142,16 @@ class ForkedWorkers(Workers):
         self._conversations[number] = Conversation(start.attempt)
         foreign = [control for i, control in enumerate(self._controls) if i != number and not control.closed]
         launch = Launch(
-            number, self._graph, self._ids_in(number), start, dict(pipes), ours, theirs, foreign, self._beats
+            number,
+            self._graph,
+            self._ids_in(number),
+            start,
+            dict(pipes),
+            ours,
+            theirs,
+            foreign,
+            self._beats,
+            self._timeout,
         )
         self._processes[number] = self._launch(launch)
         theirs.close()
@@ -165,6 +180,7 @@ class ForkedWorkers(Workers):
                 self._clock,
                 number,
                 self.slots,
+                launch.timeout,
             )
             process.run()
 
@@ -201,6 +217,9 @@ class ForkedWorkers(Workers):
                     if isinstance(report, Counted):
                         self._counted[number] = report
                         continue
+                    if isinstance(report, (Stuck, Returned)):
+                        self._heard_of(number, report)
+                        continue
                     reports.append((id, report))
                     if isinstance(report, Stopped):
                         # It ends now.
@@ -236,6 +255,17 @@ class ForkedWorkers(Workers):
             elif silence < SILENCE and number in self._silent:
                 self._silent.remove(number)
                 _logger.warning("%s is alive again", name)
+
+    def _heard_of(self, number: int, news: Stuck | Returned) -> None:
+        """A worker is stuck in a call, or no more."""
+        if isinstance(news, Stuck):
+            self._stuck[number] = news
+        else:
+            self._stuck.pop(number, None)
+        _logger.warning("worker %d (pid %d): %s", number, self.pids[number], news)
+
+    def stuck(self) -> list[str]:
+        return [f"worker {number} (pid {self.pids[number]}): {stuck}" for number, stuck in sorted(self._stuck.items())]
 
     def counted(self) -> list[Counted]:
         return list(self._counted.values())

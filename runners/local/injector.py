@@ -52,6 +52,7 @@ class Injector:
     Args:
       step: the source.
       index, parallelism: which of how many subtasks this is.
+      over: true when a poll is to return what it has (`TimeSlice.over`).
 
     Attributes:
       outputs: the PCollections that it makes; one.
@@ -60,7 +61,7 @@ class Injector:
       bundles: how often it gave any.
     """
 
-    def __init__(self, step: Source, index: int, parallelism: int) -> None:
+    def __init__(self, step: Source, index: int, parallelism: int, over: Any = ()) -> None:
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.Read)
         self.label = step.transform.label
@@ -72,6 +73,7 @@ class Injector:
         if not isinstance(source, UnboundedSource):
             source = BoundedPartitions(source, parallelism)
         self._source: UnboundedSource[Any] = source
+        self._over = over
         self._index = index
         self._parallelism = parallelism
         self._partitions: dict[Any, _Partition] = {}
@@ -105,6 +107,8 @@ class Injector:
         partition, offset, watermark, is_finished = position
         self._close(self._partitions.get(partition))
         reader = None if is_finished else self._guarded(lambda: self._source.open(partition, offset))
+        if reader is not None:
+            reader.over = self._over
         self._partitions[partition] = _Partition(partition, reader, watermark)
 
     def _discover(self, now: int, is_restored: bool) -> None:

@@ -15,8 +15,8 @@ from .channel import Channel, ChannelId
 from .exchange import FRAME, Exchange
 from .messages import Barrier, BarrierKind, Elements, Message, Origin, Resumed
 
-# The kind of a snapshot's chunks that numbers are kept in.
-NUMBERS = "numbers"
+# The kinds of a snapshot's chunks that numbers are kept in, and the partition of what a step has left.
+NUMBERS, ORIGIN = "numbers", "origin"
 
 # Of one source: by edge and subtask at its end, by partition, how many elements were sent.
 Numbers: TypeAlias = dict[tuple[int, int], dict[Any, int]]

@@ -3,6 +3,7 @@
 A frame is its payload's length and the kind of the message, then the payload: a bundle as
 columns, or a pickle.  Neither end waits: what the pipe doesn't take is kept by the sender, which is then
 full; what comes is read only while the receiver isn't.  So the pipe's own buffer is the backpressure.
+A receiver that has taken in more than it has processed says so on the same pipe, the other way.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from ..execution.shuffle_blocks import decode_bundle, encode_bundle
@@ -26,6 +28,9 @@ _NUMBER = struct.Struct(">QH")
 
 # So many bytes may wait for the pipe before the sender is full, and so many are about what the pipe itself takes.
 _WAITING = _PIPE = 1 << 16
+# What a receiver says.
+_HOLD, _GO_ON = b"h", b"g"
+
 # So many are read at a time.
 _READ = 1 << 16
 
@@ -84,9 +89,18 @@ class SendingEnd(Channel):
         """Whether something waits for the pipe."""
         return bool(self._frames)
 
+    def look(self) -> None:
+        """Hear whether the receiver has asked for a pause, or for more."""
+        try:
+            said = self.socket.recv(64)
+        except OSError:
+            return
+        if said:
+            self.is_held = said[-1:] == _HOLD
+
     @property
     def is_full(self) -> bool:
-        return self._waiting >= _WAITING
+        return self.is_held or self._waiting >= _WAITING
 
 
 class ReceivingEnd(Channel):
@@ -97,14 +111,22 @@ class ReceivingEnd(Channel):
       seen: the number of the last barrier that has come.
     """
 
-    __slots__ = ("_data", "seen", "socket")
+    __slots__ = ("_data", "_has_asked", "seen", "socket")
 
     def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
         super().__init__(id)
         pipe.setblocking(False)
         self.socket = pipe
         self._data = bytearray()
+        self._has_asked = False
         self.seen = -1
+
+    def hold(self, is_held: bool) -> None:
+        if is_held != self._has_asked:
+            self._has_asked = is_held
+            # If nobody is there any more, nothing has to wait.
+            with suppress(OSError):
+                self.socket.send(_HOLD if is_held else _GO_ON)
 
     def read(self) -> bool:
         """Take what is in the pipe; False if nobody will put anything there any more."""

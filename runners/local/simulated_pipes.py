@@ -26,7 +26,7 @@ class ShortChannel(Channel):
 
     @property
     def is_full(self) -> bool:
-        return len(self.queue) >= self.capacity
+        return self.is_held or len(self.queue) >= self.capacity
 
 
 class _SendingSide(ShortChannel):

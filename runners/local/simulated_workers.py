@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import attrs
+
 from ..execution.clock import ProcessingTime
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.remote_error import remote
@@ -25,7 +27,7 @@ from .commands import Command, Failed, Inject, Report, Rewind, Stop, Stopped
 from .conversation import Conversation, Said
 from .messages import BarrierKind
 from .simulated_pipes import Pipe, ShortChannel
-from .simulated_world import SimulatedWorld
+from .simulated_world import SimulatedSlice, SimulatedWorld
 from .slot import Slot
 from .start import Start
 from .subtask import SubtaskId
@@ -211,6 +213,7 @@ class SimulatedWorkers(Workers):
             world.step(f"says {type(news[1]).__name__}")
 
         clock = ProcessingTime(world.wall, world.clock)
+        start = attrs.evolve(start, time_slice=SimulatedSlice(world))
         slot.slot = start.slot(execution_graph, ids, partial(self._channel, slot.number), report, clock)
         for subtask in slot.slot.subtasks.values():
             subtask.choose = world.random.choice

@@ -16,6 +16,7 @@ from random import Random
 import attrs
 
 from ..execution.simulated_disk import SimulatedCrash, SimulatedDisk
+from ..execution.time_slice import TimeSlice
 
 # A run is taken to have no end after so many microseconds: most last for less than a second.
 _LONGEST = 600_000_000
@@ -73,11 +74,14 @@ class SimulatedWorld:
       is_over: whether that process has died, and with it all others: nothing can be done any more.
       harm: how many misfortunes there were that a run may fail of.
       counts: by its kind, how often there was one.
+      slices: decides where loops are left.
       trace: what happened, line by line.
     """
 
     def __init__(self, seed: int, misfortunes: Misfortunes | None = None, limit: int = 300_000) -> None:
         self.random = Random(seed)
+        # Apart, since what is drawn of it depends on how many elements there are.
+        self.slices = Random(f"slices of {seed}")
         self.now = 0
         self.running: int | None = None
         self.is_zombie = False
@@ -240,3 +244,25 @@ class DiskOfWorld(SimulatedDisk):
                 super()._step(path)
             finally:
                 self.failures = 0.0
+
+
+class SimulatedSlice(TimeSlice):
+    """A slice of time that is over whenever chance has it: in some worlds never, in some before every third element."""
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        super().__init__(clock=world.clock)
+        self.over = _Whim(world.slices)
+
+
+class _Whim:
+    """True with some probability, each time it is looked at."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._share = random.choice([0.0, 0.01, 0.1, 0.3])
+
+    def __bool__(self) -> bool:
+        return self._share > 0 and self._random.random() < self._share
+
+    def clear(self) -> None:
+        """A step begins: nothing changes."""

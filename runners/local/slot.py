@@ -11,6 +11,7 @@ from ..execution.clock import Clock, ProcessingTime
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.garbage import rarely_collected
 from ..execution.remote_error import remote
+from ..execution.time_slice import LONG_SLICE, SLICE, TimeSlice
 from .channel import Channel, ChannelId
 from .commands import (
     Command,
@@ -56,6 +57,7 @@ class Slot:
 
     Attributes:
       has_stopped: whether it was told to, and there is nothing left to do.
+      time_slice: that of the step which is being taken.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Slot:
         self._is_forking = False
         self.has_stopped = False
         self._ticks_at = 0
+        self.time_slice = start.time_slice or TimeSlice(LONG_SLICE if start.has_script else SLICE)
         self._ids = tuple(ids)
         for id in ids:
             self._make(id, start, channels)
@@ -101,6 +104,7 @@ class Slot:
             start.logs,
             start.repeatable,
             start.drops_repetitions,
+            self.time_slice,
         )
 
     def _ends_of(self, id: SubtaskId, channels: Callable[[ChannelId], Channel]) -> Callable[[ChannelId], Channel]:
@@ -134,6 +138,11 @@ class Slot:
         """Start all subtasks: at the beginning, or where the checkpoint says."""
         for id in list(self.subtasks):
             self._begin(id, self._start)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some subtask has left work."""
+        return any(subtask.execution.is_behind for subtask in self.subtasks.values())
 
     def _begin(self, id: SubtaskId, start: Start) -> None:
         with self._acting(id):
@@ -215,23 +224,34 @@ class Slot:
 
     def _turn(self, subtask: Subtask) -> bool:
         """A subtask's turn: a few things, or what takes a few milliseconds; whether there was anything to do."""
-        if not subtask.step():
+        if not self._step(subtask):
             return False
         # Where no time goes by, nothing may depend on how fast this machine is.
         until = None if self._start.has_script else self._clock() + _PATIENCE
         subtask.gather(True)
         for _ in range(_TURN - 1):
-            if (until is not None and self._clock() >= until) or not subtask.step():
+            if (until is not None and self._clock() >= until) or self.time_slice.over or not self._step(subtask):
                 break
         subtask.gather(False)
         return True
+
+    def _step(self, subtask: Subtask) -> bool:
+        """Have a subtask do one thing, within a slice of time; whether it did."""
+        self._begin_slice(subtask)
+        done = subtask.step()
+        self.time_slice.rest()
+        return done
+
+    def _begin_slice(self, subtask: Subtask) -> None:
+        self.time_slice.task = subtask.task.label
+        self.time_slice.begin()
 
     def step(self, id: SubtaskId) -> bool:
         """Let one subtask do one thing; whether it did."""
         self._tick()
         done = True
         with self._acting(id):
-            done = id in self.subtasks and self.subtasks[id].step()
+            done = id in self.subtasks and self._step(self.subtasks[id])
         return done
 
     @property
@@ -267,7 +287,9 @@ class Slot:
         for subtask in list(self.subtasks.values()):
             if subtask.injectors or self._is_due(subtask):
                 with self._acting(subtask.id):
+                    self._begin_slice(subtask)
                     subtask.tick()
+                    self.time_slice.rest()
 
     def _is_due(self, subtask: Subtask) -> bool:
         time = subtask.next_time()
@@ -280,6 +302,9 @@ class Slot:
 
     def obey(self, command: Command) -> None:
         """Do what the process that runs the pipeline says."""
+        if isinstance(command, Inject):
+            for subtask in self.subtasks.values():
+                subtask.expect(command.barrier)
         for id, subtask in list(self.subtasks.items()):
             with self._acting(id):
                 self._obey(id, subtask, command)

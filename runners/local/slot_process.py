@@ -8,7 +8,9 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 
@@ -19,7 +21,7 @@ from ..execution.garbage import look_rarely_for_garbage
 from ..execution.remote_error import remote
 from ..execution.user_code import as_exception
 from .channel import Channel, ChannelId
-from .commands import Failed, Inject, Pause, Report, Rewind, Stop
+from .commands import Failed, Inject, Pause, Report, Returned, Rewind, Stop, Stuck
 from .conversation import Conversation
 from .handing_over import take_over
 from .messages import BarrierKind
@@ -27,6 +29,7 @@ from .pipe_channel import ReceivingEnd, SendingEnd
 from .slot import Slot
 from .start import Start
 from .subtask import SubtaskId
+from .watch import Watch
 from .workers import IDLE, MOMENT, SOON
 
 # How often it says how it is getting on, in microseconds.
@@ -43,6 +46,7 @@ class SlotProcess:
       pipes: both ends of the pipes between all slots, by channel.
       control: where commands come from, and reports go.
       number, slots: which of how many slots it is.
+      timeout: seconds after which a call that has not returned is named.
     """
 
     def __init__(
@@ -55,8 +59,12 @@ class SlotProcess:
         clock: Callable[[], int],
         number: int,
         slots: int,
+        timeout: float = 10.0,
     ) -> None:
         self._control = control
+        self._timeout = timeout
+        # The loop's thread and the watch both tell.
+        self._telling = threading.Lock()
         self._conversation = Conversation(start.attempt)
         self._clock = ProcessingTime.of(clock)
         self._receiving: list[ReceivingEnd] = []
@@ -82,8 +90,8 @@ class SlotProcess:
         # How often sources have given something, and when they last did.
         self._bundles = 0
         self._read_at = 0
-        # The unaligned barrier that is on its way.
-        self._expected = -1
+        # The barrier that is on its way, and that which overtakes.
+        self._expected = self._overtaking = -1
         self._slot: Slot | None = None
         self._make = partial(start.slot, execution_graph, ids, self._channel, self._tell, self._clock)
 
@@ -130,6 +138,7 @@ class SlotProcess:
             look_rarely_for_garbage()
             self._slot = self._make()
             self._slot.fork()
+            Watch(self._slot.time_slice, self._timeout, self._tell_of).start()
             self._slot.start()
             self._loop()
         except BaseException as error:
@@ -143,7 +152,13 @@ class SlotProcess:
         os._exit(0)
 
     def _tell(self, report: Report) -> None:
-        self._control.send(self._conversation.say(report))
+        with self._telling:
+            self._control.send(self._conversation.say(report))
+
+    def _tell_of(self, news: Stuck | Returned) -> None:
+        # If the job is gone, the loop finds out.
+        with suppress(OSError):
+            self._tell((None, news))
 
     def _loop(self) -> None:
         slot = self._slot
@@ -180,12 +195,16 @@ class SlotProcess:
 
     def _exchange(self, seconds: float) -> None:
         """Read what has come, if there is room for it, and write what waits."""
+        # A barrier that overtakes must be found, however much waits before it; any barrier, by a task that is behind.
+        barrier = self._overtaking
+        if self._expected > barrier and self._slot is not None and self._slot.is_behind:
+            barrier = self._expected
         for receiving in self._receiving:
-            # A barrier that overtakes must be found, however much waits before it.
-            wanted = not receiving.is_full or receiving.seen < self._expected
+            wanted = not receiving.is_full or receiving.seen < barrier
             self._watch(receiving.socket, selectors.EVENT_READ, wanted, receiving)
         for sending in self._sending:
-            self._watch(sending.socket, selectors.EVENT_WRITE, sending.is_waiting, sending)
+            sending.look()
+            self._watch_sending(sending)
         is_told = False
         for key, _ in self._select(seconds):
             end = key.data
@@ -193,6 +212,7 @@ class SlotProcess:
                 is_told = True
             elif isinstance(end, SendingEnd):
                 end.flush()
+                end.look()
             elif not end.read():
                 self._watch(end.socket, selectors.EVENT_READ, False, end)
                 self._receiving.remove(end)
@@ -215,6 +235,13 @@ class SlotProcess:
             del self._watched[number]
             self._selector.unregister(pipe)
 
+    def _watch_sending(self, sending: SendingEnd) -> None:
+        """Wait for room in a pipe that something waits for, or for its receiver to ask for more."""
+        event = selectors.EVENT_WRITE if sending.is_waiting else selectors.EVENT_READ if sending.is_held else 0
+        if self._watched.get(sending.socket.fileno(), 0) != event:
+            self._watch(sending.socket, 0, False, sending)
+            self._watch(sending.socket, event, bool(event), sending)
+
     def _hear(self) -> None:
         slot = self._slot
         assert slot is not None
@@ -227,7 +254,9 @@ class SlotProcess:
                 self._rewind(command)
                 continue
             slot.obey(command)
-            if isinstance(command, Inject) and command.barrier.kind is BarrierKind.UNALIGNED:
+            if isinstance(command, Inject):
+                if command.barrier.kind is BarrierKind.UNALIGNED:
+                    self._overtaking = command.barrier.number
                 self._expected = command.barrier.number
             if isinstance(command, Stop):
                 self._is_over = True

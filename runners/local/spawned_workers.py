@@ -49,7 +49,16 @@ class SpawnedWorkers(ForkedWorkers):
             )
             for id, (entry, exit) in ends.items()
         }
-        arguments = launch.execution_graph, launch.ids, launch.start, own, self._clock, launch.number, self.slots
+        arguments = (
+            launch.execution_graph,
+            launch.ids,
+            launch.start,
+            own,
+            self._clock,
+            launch.number,
+            self.slots,
+            launch.timeout,
+        )
         try:
             pickled = _pickled((*arguments, registry.registered()))
         except Exception as error:  # whatever pickling a user's object raises
@@ -122,11 +131,12 @@ def main(job: int, control: int, beats: int) -> None:
     """
     end_with_parent(job)
     connection = Connection(control)
-    execution_graph, ids, start, ends, clock, number, slots, coders = cloudpickle.loads(connection.recv_bytes())
+    loaded = cloudpickle.loads(connection.recv_bytes())
+    execution_graph, ids, start, ends, clock, number, slots, timeout, coders = loaded
     registry.register_all(coders)
     Heartbeats(slots, os.fdopen(beats, "r+b")).beat_on(number)
     pipes = {ChannelId(*id): (_end_of(entry), _end_of(exit)) for id, (entry, exit) in ends.items()}
-    SlotProcess(execution_graph, ids, start, pipes, connection, clock, number, slots).run()
+    SlotProcess(execution_graph, ids, start, pipes, connection, clock, number, slots, timeout).run()
 
 
 def _end_of(descriptor: int) -> socket.socket:

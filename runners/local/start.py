@@ -9,6 +9,7 @@ import attrs
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.manifest import Checkpoint
 from ..execution.snapshot_store import SnapshotStore
+from ..execution.time_slice import TimeSlice
 from .channel import Channel, ChannelId
 from .commands import Report, Rewind
 from .slot import Slot
@@ -32,6 +33,7 @@ class Start:
       aligns, logs, drops_repetitions: False to show that the results are wrong then.
       sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
       tallies: what subtasks had counted before, in this attempt.
+      time_slice: in the place of the worker's own.
     """
 
     store: SnapshotStore | None
@@ -46,6 +48,7 @@ class Start:
     drops_repetitions: bool = True
     sources_begun_anew: frozenset[str] = frozenset()
     tallies: Mapping[SubtaskId, Tally] = attrs.field(factory=dict)
+    time_slice: TimeSlice | None = None
 
     def gone_back(self, rewind: Rewind) -> Start:
         """What those start from that go back."""

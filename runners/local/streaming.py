@@ -84,7 +84,11 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     if slots > 1:
         refuse_memory(streaming.checkpoint_dir, f"{slots} workers would each have their own")
     time_by_wall = ProcessingTime()
-    runs: Workers = WorkersInThisProcess(time_by_wall) if slots == 1 else _processes(slots, streaming, time_by_wall)
+    runs: Workers = (
+        WorkersInThisProcess(time_by_wall, timeout=streaming.worker_timeout)
+        if slots == 1
+        else _processes(slots, streaming, time_by_wall)
+    )
     settings = JobSettings(
         CheckpointSettings(
             interval=_micros(streaming.checkpoint_interval),

@@ -19,10 +19,12 @@ from ..execution.execution_graph import ExecutionGraph, Task
 from ..execution.in_flight import restored_on, restored_within
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import NEWS, Chunk, Restored, forget_changes
+from ..execution.time_slice import TimeSlice
 from .barriers import Barriers
 from .channel import Channel, ChannelId
 from .messages import (
     Barrier,
+    BarrierKind,
     ClockMoved,
     Elements,
     Message,
@@ -31,7 +33,7 @@ from .messages import (
     SignalCame,
     WatermarkMoved,
 )
-from .numbering import NUMBERS, NumberedExchange, Numbering
+from .numbering import NUMBERS, ORIGIN, NumberedExchange, Numbering
 from .repetitions import Repetitions
 from .script_injector import time_of_scripts
 from .subtask_channels import exchanges_of, inputs_of
@@ -58,6 +60,7 @@ class Subtask:
       transaction, unit: what its sinks' writers are opened for.
       repeatable: the tasks that number what they send.
       aligns, logs, drops_repetitions: False to show that the results are wrong then.
+      time_slice: the worker's, after which loops are left; None if a step does everything at once.
 
     Attributes:
       choose: which of the inputs that have something is next; in turn, unless somebody else decides.
@@ -77,11 +80,24 @@ class Subtask:
         logs: bool = True,
         repeatable: Collection[int] = (),
         drops_repetitions: bool = True,
+        time_slice: TimeSlice | None = None,
     ) -> None:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
+        if execution_graph.plan.graph.has_script or execution_graph.plan.graph.loops():
+            # Where a script has the clock, nothing depends on how fast this machine is.  What goes round in a loop is
+            # counted by barriers, so all that is before one has to be done.
+            time_slice = None
         self.execution = TaskExecution(
-            execution_graph.plan, self.task, clock, tally.metrics, tally.counts, transaction, unit, folds=False
+            execution_graph.plan,
+            self.task,
+            clock,
+            tally.metrics,
+            tally.counts,
+            transaction,
+            unit,
+            folds=False,
+            time_slice=time_slice,
         )
         self._clock = clock
         self._report = report
@@ -89,7 +105,7 @@ class Subtask:
         self._numbering = Numbering() if id.task in repeatable else None
         is_timed = not execution_graph.plan.graph.is_bounded
         sources = self._sources = SubtaskSources(
-            self.task, self.execution, id.index, n, tally, self._numbering, is_timed
+            self.task, self.execution, id.index, n, tally, self._numbering, is_timed, time_slice
         )
         self.injectors, self.scripts = sources.injectors, sources.scripts
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
@@ -120,6 +136,7 @@ class Subtask:
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
         self._has_completed = False
+        self._holds = False
 
     def heard(self) -> Heard:
         """What its inputs have said that isn't in any of its steps."""
@@ -159,6 +176,13 @@ class Subtask:
                 # Elsewhere each channel's numbers begin anew, at both ends.
                 if (index, parallelism) == (self.id.index, self._parallelism):
                     self._numbering.restore(injector.label, index, numbers)
+            for index, parallelism, partition in () if restored is None else restored.newest(injector.label, ORIGIN):
+                # What was left of a partition is still to be sent; elsewhere any origin will do, as long as it has one.
+                if (index, parallelism) == (self.id.index, self._parallelism) or self._numbering.origin is None:
+                    self._numbering.origin = injector.label, partition
+        if self._numbering.origin is None and self.injectors:
+            # What was left by subtasks that didn't number it is like a partition of its own.
+            self._numbering.origin = self.injectors[0].label, None
         for exchange in self.exchanges:
             assert isinstance(exchange, NumberedExchange)
             exchange.resume()
@@ -173,6 +197,7 @@ class Subtask:
                 self._receivers[edge.id](bundle)
         for receiver, bundle in restored_within(self.execution, restored):
             receiver(bundle)
+        self.execution.come_back_again()
 
     # One thing at a time
 
@@ -180,11 +205,39 @@ class Subtask:
         """Do the next thing, if there is one and there is room for what comes of it; whether anything was done."""
         if self._barriers.look_for_overtaking():
             return True
+        if self._holds and not self.execution.is_behind:
+            self._hold(False)
         for exchange in self.exchanges:
             exchange.pump()
         if any(exchange.is_full for exchange in self.exchanges):
             return False
+        if self.execution.is_behind:
+            return self._go_on()
         return self._take() or self._poll()
+
+    def _go_on(self) -> bool:
+        """Take what is before a barrier that is expected, or go on with what was left."""
+        waiting = self._barriers.before_expected(self.ready())
+        if waiting is not None:
+            self._hold(True)
+            self.take(waiting)
+            return True
+        self.execution.resume()
+        self._moved()
+        return True
+
+    def _hold(self, is_held: bool) -> None:
+        """Have the senders wait until what was taken in before a barrier has been processed, or it would only grow."""
+        if is_held != self._holds:
+            self._holds = is_held
+            for id, channel in self.inputs.items():
+                if id not in self._back:
+                    channel.hold(is_held)
+
+    def expect(self, barrier: Barrier) -> None:
+        """A barrier is on its way: elements before it are taken in at once, so that none has to be processed first."""
+        if barrier.kind is not BarrierKind.SETTLE:
+            self._barriers.expected = barrier.number
 
     def gather(self, does: bool) -> None:
         """Have small bundles wait for each other before they are sent, or send what waits."""

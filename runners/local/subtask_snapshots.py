@@ -10,7 +10,7 @@ from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import POSITIONS, SCRIPT, Chunk, labels_of, records_of, snapshot, weight
 from .injector import Injector
 from .messages import Barrier
-from .numbering import NUMBERS, Numbering, Numbers
+from .numbering import NUMBERS, ORIGIN, Numbering, Numbers
 from .script_injector import ScriptInjector
 from .subtask_reports import Snapshot, SubtaskId
 from .tally import Tally, sum_of
@@ -81,6 +81,9 @@ class SubtaskSnapshots:
         chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
         if self._numbering is not None:
             chunks += [Chunk(label, NUMBERS, None, self._numbers(self._numbering, label)) for label in positions]
+            if self._execution.is_behind and self._numbering.origin is not None:
+                label, partition = self._numbering.origin
+                chunks.append(Chunk(label, ORIGIN, None, (self._id.index, self._parallelism, partition)))
         chunks += [Chunk(script.label, SCRIPT, None, script.position) for script in self._scripts if script.is_player]
         return chunks, positions
 

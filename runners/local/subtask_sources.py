@@ -11,6 +11,7 @@ from ...sdk.script import Script
 from ..execution.execution_graph import Task
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import POSITIONS, SCRIPT, Restored
+from ..execution.time_slice import Pace, TimeSlice
 from .injector import Injector
 from .messages import Message
 from .numbering import Numbering
@@ -20,6 +21,9 @@ from .tally import Tally
 # Busy sources aren't asked for their watermarks more often, in microseconds: one for every record would be as much
 # work, for all that it goes to, as the record.
 _RARELY = 2_000
+
+# How many elements of a stream are read at first.
+_FIRST = 1_024
 
 
 class PlayedEvent(NamedTuple):
@@ -36,6 +40,7 @@ class SubtaskSources:
       index, parallelism: which of how many subtasks it is.
       numbering: of what it sends, if that is numbered.
       is_timed: whether time goes by while they are read.
+      time_slice: the worker's; None where loops are never left.
 
     Attributes:
       is_paused: whether they have to wait.
@@ -50,7 +55,9 @@ class SubtaskSources:
         tally: Tally,
         numbering: Numbering | None,
         is_timed: bool,
+        time_slice: TimeSlice | None = None,
     ) -> None:
+        self._time_slice = time_slice
         self._execution = execution
         self._counts = tally.counts
         self._numbering = numbering
@@ -62,8 +69,11 @@ class SubtaskSources:
             if isinstance(primitive.source, Script):
                 self.scripts.append(ScriptInjector(step, index))
             else:
-                self.injectors.append(Injector(step, index, parallelism))
+                self.injectors.append(Injector(step, index, parallelism, () if time_slice is None else time_slice.over))
         self._is_timed = is_timed and not self.scripts
+        # Where no time goes by, bundles don't depend on how fast this machine is.
+        first = _FIRST if self._is_timed and time_slice is not None else BUNDLE_SIZE
+        self._paces = {injector.label: Pace(BUNDLE_SIZE, first) for injector in self.injectors}
         self._asked_at = 0
         self.is_paused = False
         self._may_play = False
@@ -99,7 +109,9 @@ class SubtaskSources:
         if self.is_paused:
             return False
         for injector in [injector for injector in self.injectors if not injector.is_finished]:
-            bundle = injector.poll(BUNDLE_SIZE, now)
+            time_slice, pace = self._time_slice, self._paces[injector.label]
+            began = 0 if time_slice is None else time_slice.clock()
+            bundle = injector.poll(pace.count, now)
             if bundle is not None:
                 if self._numbering is not None:
                     self._numbering.origin = injector.label, injector.polled
@@ -107,6 +119,9 @@ class SubtaskSources:
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self._execution.dataflow.send_to(injector.output)(bundle)
+                if time_slice is not None and self._is_timed:
+                    done = len(bundle) if not self._execution.is_behind else max(1, len(bundle) // 8)
+                    pace.took(done, time_slice.clock() - began)
                 return True
             # That is news too, and nobody may be idle for as long as it would otherwise wait.
             if injector.is_finished:

@@ -96,6 +96,10 @@ class SubtaskWatermarks:
     def take_effect(self, now: int, asks: bool = True) -> None:
         """Ask the sources how far they are, if that is wanted, and have what has moved take effect here and beyond."""
         execution = self._execution
+        if execution.is_behind:
+            # What was left must not become late.
+            execution.propagate()
+            return
         for injector in self._sources.injectors if asks else ():
             micros = injector.watermark(now)
             execution.rest(injector.output, micros is None)

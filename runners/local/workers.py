@@ -7,12 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from ...sdk.redaction import logger_of
 from ..execution.execution_graph import ExecutionGraph
 from .channel import Channel, ChannelId
-from .commands import Command, Counted, Pause, Report, Rewind
+from .commands import Command, Counted, Pause, Report, Returned, Rewind, Stuck
 from .slot import Slot
 from .start import Start
 from .subtask import SubtaskId
+from .watch import Watch
+
+_logger = logger_of(__name__)
 
 # How long to sleep, in seconds, when there is nothing to do, before sources are asked again; and how long while they
 # had something a moment ago, which is so many microseconds.
@@ -73,6 +77,13 @@ class Workers(ABC):
         """How the slots are getting on, as far as that is known; to be asked a few times a second."""
         return []
 
+    def stuck(self) -> list[str]:
+        """Return what is known of calls that don't return, for people."""
+        return []
+
+    def have_looked_on(self, look_on: Callable[[], None]) -> None:
+        """Have a function called now and then, on another thread, while a call keeps `poll` from returning."""
+
     def kill(self) -> None:
         """Have them be gone, from whatever thread, while the job is busy with something else."""
 
@@ -91,9 +102,18 @@ class WorkersInThisProcess(Workers):
     """One slot, whose work is done while somebody waits for reports.
 
     An exception of user code is raised where it happens, with its own traceback.
+
+    Args:
+      timeout: seconds after which a call that has not returned is named in the log.
     """
 
-    def __init__(self, clock: Callable[[], int], sleep: Callable[[float], Any] = time.sleep) -> None:
+    def __init__(
+        self, clock: Callable[[], int], sleep: Callable[[float], Any] = time.sleep, timeout: float = 10.0
+    ) -> None:
+        self._timeout = timeout
+        self._watch: Watch | None = None
+        self._stuck: Stuck | None = None
+        self._look_on: Callable[[], None] = lambda: None
         self._clock = clock
         self._sleep = sleep
         self._slot: Slot | None = None
@@ -106,7 +126,20 @@ class WorkersInThisProcess(Workers):
         report = self._reports.append
         self._slot = start.slot(execution_graph, ids_of(execution_graph), self._channel, report, self._clock)
         self._slot.fork()
+        self._watch = Watch(self._slot.time_slice, self._timeout, self._tell, lambda: self._look_on())
+        self._watch.start()
         self._slot.start()
+
+    def _tell(self, news: Stuck | Returned) -> None:
+        self._stuck = news if isinstance(news, Stuck) else None
+        _logger.warning("%s", news)
+
+    def stuck(self) -> list[str]:
+        stuck = self._stuck
+        return [] if stuck is None else [str(stuck)]
+
+    def have_looked_on(self, look_on: Callable[[], None]) -> None:
+        self._look_on = look_on
 
     def _channel(self, id: ChannelId) -> Channel:
         if id not in self._channels:
@@ -145,6 +178,9 @@ class WorkersInThisProcess(Workers):
         return taken
 
     def end(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch, self._stuck = None, None
         if self._slot is not None:
             self._slot.abandon()
             self._slot = None

@@ -17,6 +17,7 @@ from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.fusion import Grouping, Plan, Source
 from ..execution.restored import shown_positions
 from ..execution.source_identities import Identities, SourceChange, changes_of_sources, identities_of, sources_of
+from ..execution.time_slice import Pace
 from ..execution.user_code import guarded
 from .frame_blocks import opened
 from .gathered import Gathered
@@ -26,6 +27,10 @@ from .stream_on_driver import StreamOnDriver, StreamSettings
 from .unbounded_on_driver import Admission, UnboundedOnDriver
 
 _logger = logger_of(__name__)
+
+# How many elements the first batch of a run reads, and how long a batch is to take, in microseconds: whatever is asked
+# of the query waits for it.
+_FIRST, _LONG = 2_000, 5_000_000
 
 
 class BoundedOnDriver:
@@ -89,6 +94,7 @@ class DriverSources:
         self._admission = admission
         self._described = sources_of(plan)
         self.identities: Identities = identities_of(plan)
+        self._pace = Pace(admission.records, _FIRST, _LONG, growth=8)
         self._session = streams.session
         # The labels of those whose positions are dropped.
         self.begun_anew: Set[str] = frozenset()
@@ -117,6 +123,17 @@ class DriverSources:
             if isinstance(s, Grouping)
             for share in s.primitive.windowing.trigger.percentiles()
         }
+
+    def took(self, counts: Mapping[str, int], micros: int) -> None:
+        """A batch took so long, for so many elements of each step: the next one reads as many as fit.
+
+        Args:
+          counts: by the label of a step, how many elements it has put out.
+        """
+        labels = [source.label for source in self._sources if isinstance(source, UnboundedOnDriver)]
+        if labels:
+            # Each has an equal share, whether it needs it or not.
+            self._pace.took(len(labels) * max(counts.get(label, 0) for label in labels), micros)
 
     @property
     def has_script(self) -> bool:
@@ -181,7 +198,7 @@ class DriverSources:
                 break
         unbounded = [source for source in self._sources if isinstance(source, UnboundedOnDriver)]
         for reader in unbounded:
-            records = -(-self._admission.records // len(unbounded))
+            records = -(-self._pace.count // len(unbounded))
             reader.gather(gathered, attrs.evolve(self._admission, records=records))
         for stream in self._streams:
             stream.gather(gathered)

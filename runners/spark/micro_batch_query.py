@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from ...sdk.errors import RunnerError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
-from ..execution.clock import ProcessingTime
+from ..execution.clock import ProcessingTime, steady_time
 from ..execution.commit_errors import precommitting
 from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
@@ -263,7 +264,12 @@ class MicroBatchQuery:
         assert self._batches is not None
         self._sinks.prepare(batch.transaction)
         self._store.begin(batch.number)
+        began = steady_time()
         results = self._batches.run(batch, self._parts, self._sources.frames(batch.frames))
+        written: Counter[str] = Counter()
+        for result in results:
+            written.update({label: count.written for label, count in result.counts.steps.items()})
+        self._sources.took(written, steady_time() - began)
         self._commit(batch, results)
         self._publish()
         # Not before: what sources are told of can't be rolled back.

@@ -226,11 +226,20 @@ class ProductionSlot(Slot):
             done |= self._ends[id].pump()
             with self._counting(id):
                 for _ in range(self._productions.group_commit.steps):
-                    if not self.producers[id].step():
+                    if not self._produce(id):
                         break
                     done = True
+                    if self.time_slice.over:
+                        break
         if done:
             self._tick_while_busy()
+        return done
+
+    def _produce(self, id: SubtaskId) -> bool:
+        """Have a producer do one thing, within a slice of time; whether it did."""
+        self._begin_slice(self.subtasks[id])
+        done = self.producers[id].step()
+        self.time_slice.rest()
         return done
 
     def _last_first(self) -> Iterable[SubtaskId]:
@@ -240,7 +249,7 @@ class ProductionSlot(Slot):
         self._tick()
         done = self._ends[id].pump()
         with self._counting(id):
-            return self.producers[id].step() or done
+            return self._produce(id) or done
 
     def next_time(self) -> int | None:
         times = [super().next_time(), *(producer.next_time() for producer in self.producers.values())]

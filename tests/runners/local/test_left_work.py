@@ -1,0 +1,250 @@
+"""Loops that are left between two elements: nothing of what is left is lost, comes twice or becomes late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from recording import Recording
+from subtasks_by_hand import ByHand, graph_of
+
+import penstock as beam
+from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from penstock.runners.execution.task_snapshot import LEFT
+from penstock.runners.execution.time_slice import TimeSlice
+from penstock.runners.local.messages import Barrier
+from penstock.sdk.splittable import RestrictionProvider
+from penstock.sdk.userstate import BagStateSpec, TimeDomain, TimerSpec, on_timer, on_window_expiration
+from penstock.windowing import FixedWindows, TimestampedValue
+
+NUMBERS = range(40)
+
+
+class Looks(TimeSlice):
+    """A slice that is over at some of the looks at it, as a seed has it: at one of so many."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__(clock=lambda: 0)
+        self.over = self
+        self._every = every
+        self._random = Random(every)
+
+    def __bool__(self) -> bool:
+        return self._random.randrange(self._every) == 0
+
+    def clear(self) -> None:
+        """A step begins: nothing changes."""
+
+
+class OneElement(TimeSlice):
+    """A slice that is over behind the first element of a step."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=lambda: 0)
+        self.over = self
+        self._looks = 0
+
+    def __bool__(self) -> bool:
+        self._looks += 1
+        return self._looks == 3
+
+    def begin(self) -> None:
+        self._looks = 0
+
+    def clear(self) -> None:
+        """Nothing to clear."""
+
+
+class ToTheEnd(RestrictionProvider):
+    """The numbers up to an element."""
+
+    def initial_restriction(self, n: int) -> OffsetRange:
+        return OffsetRange(0, n)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, n: int, restriction: OffsetRange) -> float:
+        return restriction.size()
+
+
+class Below(beam.DoFn):
+    """Puts out the numbers below an element, one claim each."""
+
+    def process(self, n: int, tracker: Any = beam.DoFn.RestrictionParam(ToTheEnd())) -> Any:
+        position = tracker.current_restriction().start
+        while tracker.try_claim(position):
+            yield n, position
+            position += 1
+
+
+class AtTheEnd(beam.DoFn):
+    """Has a timer for each value of a key, and puts out how many there are when the window expires."""
+
+    KEPT = BagStateSpec("kept")
+    TIMER = TimerSpec("timer", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        pair: Any,
+        kept: Any = beam.DoFn.StateParam(KEPT),
+        timer: Any = beam.DoFn.TimerParam(TIMER),
+        window: Any = beam.DoFn.WindowParam,
+    ) -> None:
+        kept.add(pair[1])
+        timer.set(window.end - 1, dynamic_timer_tag=str(pair[1]))
+
+    @on_timer(TIMER)
+    def fire(self, key: Any = beam.DoFn.KeyParam, tag: Any = beam.DoFn.DynamicTimerTagParam) -> Any:
+        yield key, f"timer {tag}"
+
+    @on_window_expiration
+    def end(self, key: Any = beam.DoFn.KeyParam, kept: Any = beam.DoFn.StateParam(KEPT)) -> Any:
+        yield key, len(list(kept.read()))
+
+
+def elements(p: Any) -> Any:
+    return p | beam.Create(NUMBERS)
+
+
+def abs_of_pair(pair: tuple[int, int]) -> tuple[int, int]:
+    return pair[0], abs(pair[1])
+
+
+def in_windows(p: Any) -> Any:
+    timestamped = elements(p) | beam.Map(lambda n: TimestampedValue((n % 3, n), n)) | "Same" >> beam.Map(abs_of_pair)
+    return timestamped | beam.WindowInto(FixedWindows(10))
+
+
+def expanding(pcoll: Any) -> Any:
+    return pcoll | "Expand" >> beam.FlatMap(lambda n: [n, -n] if n < 100 else [])
+
+
+def after_a_side_input(p: Any) -> Any:
+    """Counts of what waits until the side input is complete."""
+    limit = p | "Limit" >> beam.Create([20])
+    pairs = in_windows(p) | beam.Map(lambda pair, limit: (pair[1] < limit, 1), limit=beam.pvalue.AsSingleton(limit))
+    return pairs | beam.CombinePerKey(sum)
+
+
+PIPELINES: dict[str, Callable[[Any], Any]] = {
+    "a fused stage": lambda p: elements(p) | beam.Map(lambda n: n + 1) | beam.Filter(lambda n: n % 7),
+    "outputs with timestamps within a stage": in_windows,
+    "several outputs": lambda p: expanding(elements(p)),
+    "a received frame": lambda p: elements(p) | beam.Reshuffle() | beam.Map(lambda n: n),
+    "a grouping's panes": lambda p: in_windows(p) | beam.CombinePerKey(sum) | beam.Map(lambda pair: pair),
+    "a stage that has waited for its side input": after_a_side_input,
+    "a grouping": lambda p: in_windows(p) | beam.GroupByKey() | beam.MapTuple(lambda k, values: (k, sorted(values))),
+    "timers and expiries": lambda p: in_windows(p) | beam.ParDo(AtTheEnd()),
+    "a splittable DoFn": lambda p: p | beam.Create([3, 20, 7]) | beam.ParDo(Below()) | beam.Map(lambda pair: pair),
+}
+
+
+@pytest.fixture(params=PIPELINES)
+def build(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """A pipeline, whose results are written."""
+    results = PIPELINES[request.param]
+
+    def built(p: Any) -> None:
+        _ = results(p) | "Result" >> beam.Map(lambda result: result) | "Sink" >> beam.io.Write(Recording())
+
+    return built
+
+
+def ended(hand: ByHand, number: int) -> list[Any]:
+    """Run everything to its end; what was written since the last barrier."""
+    hand.run()
+    assert [] == [id for id, subtask in hand.subtasks.items() if not subtask.is_complete()]
+    hand.inject(Barrier(number, transaction=f"{number}"))
+    hand.run()
+    return hand.written()
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("every", [2, 3, 7])
+def test_results_are_those_of_loops_that_run_to_their_end(
+    build: Callable[[Any], Any], every: int, parallelism: int
+) -> None:
+    """Wherever they are left."""
+    graph = graph_of(build, parallelism)
+    expected = sorted(ended(ByHand(graph), 1), key=repr)
+    assert expected == sorted(ended(ByHand(graph, time_slice=Looks(every)), 1), key=repr)
+
+
+def staged_in(hand: ByHand, id: Any, transaction: str) -> list[Any]:
+    """What a subtask has staged in a transaction."""
+    staged = hand.subtasks[id].staged.values()
+    return [token for tokens in staged for of, token in tokens if of == transaction]
+
+
+@pytest.mark.parametrize("again", [2, 3])
+@pytest.mark.parametrize("steps", [1, 2, 5, 9])
+def test_a_snapshot_has_what_was_left(build: Callable[[Any], Any], steps: int, again: int) -> None:
+    """A restart from a barrier between any two elements does the rest once, with another number of subtasks, too."""
+    graph = graph_of(build, 2)
+    expected = sorted(ended(ByHand(graph), 1), key=repr)
+    hand = ByHand(graph, time_slice=Looks(2))
+    for _ in range(steps):
+        for subtask in hand.subtasks.values():
+            subtask.step()
+    barrier = Barrier(1, transaction="next")
+    for subtask in hand.subtasks.values():
+        subtask.expect(barrier)
+    hand.inject(barrier)
+    while len(hand.chunks) < len(hand.subtasks):
+        for subtask in hand.subtasks.values():
+            subtask.step()
+    # What a step has written behind the barrier is not in the snapshot, and is done again.
+    before = [change.value for id in hand.subtasks for token in staged_in(hand, id, "t") for change in token.values()]
+    rest = ended(ByHand(graph_of(build, again), hand.snapshots(), time_slice=Looks(3)), 2)
+    assert expected == sorted(before + rest, key=repr)
+
+
+def test_a_barrier_passes_elements_that_were_left() -> None:
+    """They are in the snapshot; no more of them is processed first."""
+    hand = ByHand(graph_of(lambda p: elements(p) | beam.Map(lambda n: n), 1), time_slice=OneElement())
+    assert hand[0, 0].step()
+    hand.inject(Barrier(1))
+    left = [len(chunk.data) for chunk in hand.chunks[hand[0, 0].id] if chunk.kind == LEFT]
+    assert [len(NUMBERS) - 1] == left
+
+
+def test_a_barrier_waits_for_no_element_of_a_frame_before_it() -> None:
+    """The frame is taken in, and what waits is in the snapshot; its sender waits until all of it is done."""
+    time_slice = Looks(2)
+    graph = graph_of(lambda p: elements(p) | beam.Reshuffle() | beam.Map(lambda n: n), 1)
+    hand = ByHand(graph, time_slice=time_slice)
+    hand.run(0)
+    assert hand[1, 0].step()
+    barrier = Barrier(1)
+    hand[1, 0].expect(barrier)
+    hand.inject(barrier)
+    (channel,) = hand.channels.values()
+    before = len(channel.queue)
+    for _ in range(before):
+        hand[1, 0].step()
+    assert (0, True, True) == (len(channel.queue), hand[1, 0].execution.is_behind, channel.is_full)
+    assert any(chunk.kind == LEFT for chunk in hand.chunks[hand[1, 0].id])
+    hand.run()
+    assert (False, False) == (hand[1, 0].execution.is_behind, channel.is_full)
+
+
+def test_senders_go_on_however_a_task_has_caught_up() -> None:
+    """Also if time alone has done the rest, between two steps."""
+    graph = graph_of(lambda p: elements(p) | beam.Reshuffle() | beam.Map(lambda n: n), 1)
+    hand = ByHand(graph, time_slice=Looks(2))
+    hand.run(0)
+    receiver = hand[1, 0]
+    barrier = Barrier(1)
+    receiver.expect(barrier)
+    hand.inject(barrier)
+    (channel,) = hand.channels.values()
+    while not channel.is_held:
+        receiver.step()
+    while receiver.execution.is_behind:
+        receiver.execution.resume()
+    receiver.tick()
+    receiver.step()
+    assert not channel.is_held
