@@ -74,7 +74,7 @@ class _Coding:
 
     def __init__(self, pcollections: Mapping[int, PCollectionNode]) -> None:
         self.pcollections = dict(pcollections)
-        self._numbers = count(max(pcollections) + 1)
+        self._numbers = count(max(pcollections, default=-1) + 1)
         names = {"SIMPLE_KEYS": _SIMPLE - registry.deterministic_types(), "with_coded_key": with_coded_key}
         self._encode = ExpressionDoFn(_ENCODED, ENCODE, plain=True, names=names)
 

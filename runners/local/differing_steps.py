@@ -3,13 +3,12 @@
 A simulation compares results with those of a plain run, so a step that draws random numbers, or reads the clock, fails
 it as an error of the runner would.
 
->>> import itertools
+>>> import uuid
 >>> import penstock as beam
->>> drawn = itertools.count()
 >>> p = beam.Pipeline()
->>> _ = p | beam.Create(["a"]) | "Draw" >> beam.Map(lambda text: (text, next(drawn))) | beam.GroupByKey()
->>> print(differing_step(p.graph()))
-'Draw' gave different outputs for equal inputs in two plain runs: ('a', 0) in one, and ('a', 1) in the other
+>>> _ = p | beam.Create(["a"]) | "Draw" >> beam.Map(lambda text: (text, uuid.uuid4())) | beam.GroupByKey()
+>>> print(differing_step(p.graph()).partition(":")[0])
+'Draw' gave different outputs for equal inputs in two plain runs
 """
 
 from __future__ import annotations

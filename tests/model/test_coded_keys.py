@@ -274,3 +274,8 @@ def test_a_coder_that_a_wrong_hint_hides_is_an_error() -> None:
     pairs | "Sum" >> beam.CombinePerKey(sum)
     with pytest.raises(InvalidKeyError, match=r"Sum: the key Name\('a'\) .* a wrong type hint"):
         p.run()
+
+
+def test_a_pipeline_without_transforms_runs_where_coders_are_registered(pipeline: Any) -> None:
+    """There is nothing to encode in it."""
+    pipeline.run().wait_until_finish()

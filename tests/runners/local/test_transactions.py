@@ -160,7 +160,7 @@ def test_a_stream_that_writes_nothing_leaves_no_transactions_behind(tmp_path: Pa
     sink = CountingOpen()
     flags = [f"--checkpoint_dir={tmp_path}", "--checkpoint_interval=0.01", "--parallelism=2", "--workers=1"]
     with beam.Pipeline("local", options=PipelineOptions(flags)) as p:
-        numbers = p | beam.io.GenerateSequence(0, stop=60, elements_per_period=1, period=0.01)
+        numbers = p | beam.io.GenerateSequence(0, stop=200, elements_per_period=1, period=0.01)
         _ = numbers | beam.Filter(lambda n: n < 0) | beam.io.Write(sink)
 
     assert len(sink.prepared) > 5
