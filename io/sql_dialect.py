@@ -65,6 +65,11 @@ class SqlDialect:
         return self.name in ("sqlite", "postgresql")
 
     @property
+    def has_transactional_definitions(self) -> bool:
+        """Whether tables and indexes are made within a transaction, and don't end it."""
+        return self.name in ("sqlite", "postgresql")
+
+    @property
     def needs_types(self) -> bool:
         """Whether a column has to have a type."""
         return self.name != "sqlite"

@@ -46,6 +46,8 @@ _NET = {
     "place": "BIGINT",
     # 1 for a retraction of what the table has.
     "found": "INTEGER",
+    # Of its key, in the order of keys; 0 while keys needn't be told apart.
+    "number": "BIGINT",
 }
 
 
@@ -170,34 +172,62 @@ class TableChanges:
         return rejected + self._change(session, self._upsert, rows, +1)
 
     def _change(self, session: SqlSession, change: _Change, which: str, sign: int) -> list[Rejected]:
-        """Change the table by these net effects, all at once, or one by one if some are refused; returns those."""
+        """Change the table by these net effects, all at once, or but for those that are refused; returns these.
+
+        Keys whose change is refused are found by halving, so that a few of many cost a few statements each.
+        """
+        if self._refusal(session, change, which) is None:
+            return []
+        self._number_keys(session)
+        net, number, names = self.dialect.quoted(self.net), self._o("number"), self._names(self.columns)
+        numbers = [n for (n,) in session.run(f"SELECT DISTINCT {number} FROM {net} WHERE {which} ORDER BY {number}")]
+        rejected: list[Rejected] = []
+        waiting = [numbers]
+        while waiting:
+            keys = waiting.pop()
+            run, bounds = f"{which} AND {number} BETWEEN {MARK} AND {MARK}", (keys[0], keys[-1])
+            refusal = self._refusal(session, change, run, bounds)
+            if refusal is None:
+                continue
+            if len(keys) > 1:
+                half = len(keys) // 2
+                waiting += [keys[half:], keys[:half]]
+                continue
+            why = " ".join(str(refusal).split())
+            rows = session.run(f"SELECT {names} FROM {net} WHERE {run}", bounds)
+            rejected += [Rejected(dict(zip(self.columns, row)), sign, why) for row in rows]
+        return rejected
+
+    def _refusal(
+        self, session: SqlSession, change: _Change, which: str, parameters: tuple[Any, ...] = ()
+    ) -> Exception | None:
+        """Change the table by these net effects; returns the error if it refuses one, and has then changed nothing."""
         try:
             with session.attempt():
-                change(session, which)
-            return []
+                change(session, which, parameters)
         except Exception as error:
             if not is_about_a_row(error):
                 raise
-        rejected = []
-        names = self._names(self.columns)
-        found = session.run(f"SELECT {names} FROM {self.dialect.quoted(self.net)} WHERE {which}")
-        for row in found:
-            values = dict(zip(self.columns, row))
-            of_key, parameters = self._of_key(values)
-            try:
-                with session.attempt():
-                    change(session, f"{which} AND {of_key}", parameters)
-            except Exception as error:
-                if not is_about_a_row(error):
-                    raise
-                rejected.append(Rejected(values, sign, " ".join(str(error).split())))
-        return rejected
+            return error
+        return None
 
-    def _of_key(self, values: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
-        """What holds for the rows with the key of these, and its parameters."""
-        q = self.dialect.quoted
-        parts = [f"{q(name)} IS NULL" if values[name] is None else f"{q(name)} = {MARK}" for name in self.key]
-        return " AND ".join(parts), tuple(values[name] for name in self.key if values[name] is not None)
+    def _number_keys(self, session: SqlSession) -> None:
+        """Number the keys of the net effects.
+
+        A number names a key whatever its type is.  A value that has been read doesn't: PostgreSQL's 0.1 of type REAL
+        comes back as a float, to which it isn't equal.
+        """
+        net, number = self.dialect.quoted(self.net), self._o("number")
+        if session.run(f"SELECT 1 FROM {net} WHERE {number} > 0"):
+            return
+        own = [self._o(name) for name in _NET if name != "number"]
+        names = ", ".join([self._names(self.columns), *own])
+        rank = f"DENSE_RANK() OVER (ORDER BY {self._names(self.key)})"
+        session.run(f"INSERT INTO {net} ({names}, {number}) SELECT {names}, {rank} FROM {net}")
+        session.run(f"DELETE FROM {net} WHERE {number} = 0")
+        if self.dialect.has_transactional_definitions:
+            index = self.dialect.quoted(self.net.rpartition(".")[2] + "_number")
+            session.run(f"CREATE INDEX {index} ON {net} ({number})")
 
     def _find_net_effect(self, session: SqlSession) -> None:
         o, q = self._o, self.dialect.quoted
@@ -220,7 +250,7 @@ class TableChanges:
             f"SELECT {names}, {o('net')}, SUM({is_left} {o('net')} ELSE 0 END) {of_key}, "
             f"SUM({is_left} 1 ELSE 0 END) {of_key}, SUM({o('retractions')}) {of_key}, "
             f"MIN({is_left} {o('first')} END) {of_key}, MAX({is_left} {o('last')} END) {of_key}, "
-            f"RANK() OVER (PARTITION BY {key} {place}), 0 FROM ({sums}) sums"
+            f"RANK() OVER (PARTITION BY {key} {place}), 0, 0 FROM ({sums}) sums"
         )
 
     def _leave_out_ambiguous_keys(self, session: SqlSession) -> list[Rejected]:
@@ -230,28 +260,34 @@ class TableChanges:
         ambiguous = f"({o('left')} > 1 AND {retracting})"
         if not self.latest:
             ambiguous += f" OR ({o('kinds')} > 1 AND {o('first')} <> {o('last')})"
-        net, key = self.dialect.quoted(self.net), self._names(self.key)
+        net, number = self.dialect.quoted(self.net), o("number")
         left = f"FROM {net} WHERE {o('net')} > 0"
-        rejected = []
-        keys = session.run(f"SELECT DISTINCT {key} {left} AND ({ambiguous})") + session.run(
-            f"SELECT {key} {left} AND NOT ({ambiguous}) AND {o('place')} = 1 GROUP BY {key} HAVING COUNT(*) > 1"
+        several = (
+            f"{left} AND NOT ({ambiguous}) AND {o('place')} = 1 GROUP BY {self._names(self.key)} HAVING COUNT(*) > 1"
         )
-        for values in keys:
-            of_key, parameters = self._of_key(dict(zip(self.key, values)))
+        found = session.run(f"SELECT 1 {left} AND ({ambiguous})") or session.run(f"SELECT 1 {several}")
+        if not found:
+            return []
+        self._number_keys(session)
+        numbers = session.run(f"SELECT DISTINCT {number} {left} AND ({ambiguous})")
+        numbers += session.run(f"SELECT MIN({number}) {several}")
+        rejected = []
+        for of_key in numbers:
             rows = session.run(
                 f"SELECT {self._names(self.columns)}, {o('net')}, {o('left')}, {o('first')}, {o('last')} "
-                f"{left} AND {of_key} ORDER BY {o('place')}",
-                parameters,
+                f"{left} AND {number} = {MARK} ORDER BY {o('place')}",
+                of_key,
             )
-            why = self._ambiguous(dict(zip(self.key, values)), rows[:2])
+            why = self._ambiguous(rows[:2])
             rejected += [Rejected(dict(zip(self.columns, row)), +1, why) for row in rows for _ in range(row[-4])]
-            session.run(f"DELETE {left} AND {of_key}", parameters)
+            session.run(f"DELETE {left} AND {number} = {MARK}", of_key)
             # What they were to replace is taken back all the same.
-            session.run(f"UPDATE {net} SET {o('left')} = 0 WHERE {of_key}", parameters)
+            session.run(f"UPDATE {net} SET {o('left')} = 0 WHERE {number} = {MARK}", of_key)
         return rejected
 
-    def _ambiguous(self, key: dict[str, Any], rows: list[Any]) -> str:
+    def _ambiguous(self, rows: list[Any]) -> str:
         *_values, _net, left, first, last = rows[0]
+        key = {name: value for name, value in zip(self.columns, rows[0]) if name in self.key}
         shown = " and ".join(f"{dict(zip(self.columns, row))} ({row[-4]} times)" for row in rows)
         windows = f", of windows from {first} to {last}" if first != last else ""
         return (

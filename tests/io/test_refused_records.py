@@ -13,6 +13,7 @@ import redis
 from penstock.io.file_sink import FileSink
 from penstock.io.redis_sink import RedisSink
 from penstock.io.redis_stream_sink import RedisStreamSink
+from penstock.io.sql_database import SqlSession
 from penstock.io.text_format import TextFormat
 from penstock.io.write_to_files import WriteToFiles
 from penstock.sdk.bundle import Bundle
@@ -133,6 +134,45 @@ def test_constraints_that_wait_for_the_end_of_a_transaction_are_found_too(postgr
         sink.precommit({"1": tokens})
     sink.with_dead_letters().commit("1", tokens)
     assert [("ann", 1)] == database.rows()
+
+
+def test_keys_that_are_read_as_another_type_are_told_apart(postgresql: Any, request: Any) -> None:
+    """PostgreSQL's 0.1 of type REAL is read as a float that it isn't equal to; what isn't refused is published all the same."""
+    from .conftest import Transactions, database_of
+
+    database = database_of(request, None, "postgresql")
+    database.run(f"CREATE TABLE {database.schema}words (word REAL PRIMARY KEY, n INTEGER UNIQUE)")
+    sink, transactions = database.sink(columns={"word": float, "n": int}), Transactions()
+    rows = [(0.1, 1), (0.2, 2), (0.3, 2), (0.4, 4), (0.7, 7), (0.7, 8)]
+    tokens = staged(transactions, sink, "1", Bundle(rows))
+
+    with pytest.raises(
+        RejectedRecordError, match=r"it refuses {'word': 0.7, 'n': 7} \(and 2 more\): the key is not unique"
+    ):
+        sink.precommit({"1": tokens})
+    sink.with_dead_letters().commit("1", tokens)
+
+    assert [(0.1, 1), (0.2, 2), (0.4, 4)] == database.rows()
+    refused = [{"word": 0.3, "n": 2}, {"word": 0.7, "n": 7}, {"word": 0.7, "n": 8}]
+    assert [(record, 1) for record in refused] == letters(database)
+
+
+def test_a_refused_row_among_many_is_found_by_halving(
+    database: Any, transactions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one they would take as many statements as there are rows, each of which looks through all rows."""
+    database.run(f"CREATE TABLE {database.schema}words (word VARCHAR(9) PRIMARY KEY, n INTEGER UNIQUE)")
+    sink = database.sink().with_dead_letters()
+    tokens = staged(transactions, sink, "1", Bundle([(f"w{n:03}", 7 if n == 600 else n) for n in range(1000)]))
+    statements, run = [], SqlSession.run
+    monkeypatch.setattr(SqlSession, "run", lambda self, sql, *rest: statements.append(sql) or run(self, sql, *rest))
+
+    sink.commit("1", tokens)
+    monkeypatch.undo()
+
+    assert 999 == len(database.rows())
+    assert [({"word": "w600", "n": 7}, 1)] == letters(database)
+    assert len(statements) < 200
 
 
 # --- Files
