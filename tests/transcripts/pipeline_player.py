@@ -16,6 +16,7 @@ from penstock.sdk.runner import Runner
 from penstock.sdk.sink import Sink, SinkWriter
 from penstock.testing import TestPipeline, TestStream
 from penstock.windowing import GLOBAL_WINDOW, TimestampedValue
+from penstock.windowing.duration import Duration
 from penstock.windowing.timestamp import Timestamp
 
 # A row at the sink: its value, timestamp, windows, pane info and sign.
@@ -83,7 +84,7 @@ def script_of(transcript: Transcript) -> TestStream:
     stream, now = TestStream(output_tags=["elements", "steps"]), 0
     for number, step in enumerate(transcript.steps):
         if step.kind == "processing_time":
-            stream.advance_processing_time(Timestamp.of_micros(step.what - now))
+            stream.advance_processing_time(Duration.of_micros(step.what - now))
             now = step.what
         else:
             _add(stream, step)

@@ -18,6 +18,7 @@ from transcripts.runner import Element, Pane, Step, Transcript
 import penstock as beam
 from penstock.sdk.runner import Runner
 from penstock.testing import TestPipeline, TestStream
+from penstock.windowing.duration import Duration
 from penstock.windowing.timestamp import Timestamp
 
 # The stream's outputs besides those of the transcripts: what parts the rounds, and what marks them.
@@ -76,7 +77,7 @@ def script_of(transcripts: Sequence[Transcript], rounds: Sequence[Round]) -> Tes
     for number, round in enumerate(rounds):
         step = round.common
         if step is not None and step.kind == "processing_time":
-            stream.advance_processing_time(Timestamp.of_micros(step.what - now))
+            stream.advance_processing_time(Duration.of_micros(step.what - now))
             now = step.what
         elif step is not None and step.kind == "percentile":
             stream.advance_percentile_watermark_to(step.what[0], Timestamp.of_micros(step.what[1]), "t0")
