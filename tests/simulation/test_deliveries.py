@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from simulation.six_pipelines import PIPELINES, script
+from simulation.six_pipelines import BETWEEN, PIPELINES, script
 
 import penstock as beam
 from penstock.runners.local.productions.producer import Producer
@@ -58,9 +59,10 @@ def read_by_all(p: beam.Pipeline) -> None:
     )
 
 
-def greatest(p: beam.Pipeline) -> None:
-    """The greatest by key: who gets an element twice doesn't notice."""
-    _ = p | beam.io.Read(script(9)) | beam.WindowInto(FixedWindows(10)) | beam.CombinePerKey(max)
+def greatest(p: beam.Pipeline, offset: float = BETWEEN, allowed_lateness: float = 0) -> None:
+    """The greatest by key: an element that comes twice makes no difference as long as its window is open."""
+    windows = beam.WindowInto(FixedWindows(10, offset), allowed_lateness=allowed_lateness)
+    _ = p | beam.io.Read(script(9)) | windows | beam.CombinePerKey(max)
 
 
 def test_strong_productions_bear_code_that_never_does_the_same_twice() -> None:
@@ -138,6 +140,14 @@ def test_weak_productions_lose_nothing_and_do_where_twice_is_as_good_as_once() -
     """A maximum; a sum would be wrong."""
     assert [] == errors_of(simulation_of(greatest, delivery="weak"), range(60))
     assert [] != errors_of(simulation_of(PIPELINES["windowed_sums"], delivery="weak"), range(60))
+
+
+@pytest.mark.parametrize("kept", [{"offset": 0}, {"allowed_lateness": 5}], ids=["at_the_end", "with_lateness"])
+def test_what_weak_productions_send_again_is_late_where_a_window_that_has_fired_is_kept(kept: dict[str, float]) -> None:
+    """A maximum has another pane then: without lateness, too, if the watermark has stopped at the window's very end."""
+    (error,) = errors_of(simulation_of(partial(greatest, **kept), delivery="weak"), range(60))
+
+    assert "in the end" in error
 
 
 def test_productions_under_the_same_seed_leave_the_same_trace() -> None:
