@@ -39,8 +39,10 @@ class Rejected:
     why: str = attrs.field(converter=redacted)
 
     def as_json(self) -> str:
-        """The record as JSON; what JSON has no form for becomes text."""
-        return json.dumps(self.record, ensure_ascii=False, separators=(",", ":"), default=_as_text)
+        """The record as JSON that every encoding can hold; what JSON has no form for becomes text."""
+        text = json.dumps(self.record, ensure_ascii=False, separators=(",", ":"), default=_as_text)
+        # A surrogate without the other half, escaped as JSON does.
+        return text.encode(errors="backslashreplace").decode()
 
 
 def _as_text(value: Any) -> str:

@@ -17,6 +17,7 @@ three statements more, in one transaction; no row travels to whoever commits.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -30,6 +31,8 @@ from .sql_dialect import MARK, SqlDialect, is_about_a_row
 # The two phases' own columns; no user's column may begin so.
 PREFIX = "_penstock_"
 _STAGED = {"unit": "TEXT", "sign": "INTEGER", "window": "TEXT", "order": "VARCHAR(50)"}
+# A row whose values its columns can't take, as JSON, and why: staged to be moved aside.
+_APART = {"refused": "TEXT", "reason": "TEXT"}
 # Conditions on staged rows stand at the last of these columns, when all others are there.
 _LAST_STAGED = "order"
 _NET = {
@@ -117,12 +120,12 @@ class TableChanges:
             f" CONSTRAINT {q(name.replace('.', '_'))} CHECK ({self._o('sign')} < 0 OR ({condition}))"
             for name, condition in conditions.items()
         )
-        for name, own in ((self.staged, _STAGED), (self.net, _NET)):
+        for name, own in ((self.staged, _APART | _STAGED), (self.net, _NET)):
             session.run(
                 f"CREATE TABLE {q(name)} AS SELECT {self._names(self.columns)} FROM {q(self.table)} WHERE 1 = 0"
             )
             for column, kind in own.items():
-                checked = checks if own is _STAGED and column == _LAST_STAGED else ""
+                checked = checks if name == self.staged and column == _LAST_STAGED else ""
                 session.run(f"ALTER TABLE {q(name)} ADD COLUMN {q(PREFIX + column)} {kind}{checked}")
 
     def drop_tables(self, session: SqlSession) -> None:
@@ -139,6 +142,11 @@ class TableChanges:
             f"INSERT INTO {self.dialect.quoted(self.staged)} ({', '.join(names)}) "
             f"VALUES ({', '.join([MARK] * len(names))})"
         )
+
+    def insert_apart(self) -> str:
+        """Stages what is to be moved aside: unit, sign, the row as JSON, the reason."""
+        names = self._own(["unit", "sign", *_APART])
+        return f"INSERT INTO {self.dialect.quoted(self.staged)} ({', '.join(names)}) VALUES ({', '.join([MARK] * 4)})"
 
     def keep_units(self, session: SqlSession, accepted: Mapping[str, int]) -> None:
         """Remove what other units than the accepted ones staged; raises `SinkError` if rows of those are missing."""
@@ -158,18 +166,33 @@ class TableChanges:
     def apply(self, session: SqlSession) -> list[Rejected]:
         """Make the table what the staged rows say, but for those that it refuses; returns these.
 
-        Refused are rows that break a constraint of the table, and all rows of a key that would have several.
+        Refused are rows that break a constraint of the table, all rows of a key that would have several, and what was
+        staged to be moved aside.
         """
+        rejected = self._staged_apart(session)
         self._find_net_effect(session)
         if self.count_column is None:
-            rejected = self._leave_out_ambiguous_keys(session)
+            rejected += self._leave_out_ambiguous_keys(session)
             self._find_retracted_rows(session)
             gone, rows = f"{self._o('found')} = 1", f"{self._o('net')} > 0 AND {self._o('place')} = 1"
         else:
-            rejected = self._add_counts(session)
+            rejected += self._add_counts(session)
             gone, rows = f"{self._o('net')} = 0", f"{self._o('net')} > 0"
         rejected += self._change(session, self._delete, gone, -1)
         return rejected + self._change(session, self._upsert, rows, +1)
+
+    def _staged_apart(self, session: SqlSession) -> list[Rejected]:
+        refused, reason = self._own(_APART)
+        net = f"SUM({self._o('sign')})"
+        found = session.run(
+            f"SELECT {refused}, {reason}, {net} FROM {self.dialect.quoted(self.staged)} "
+            f"WHERE {refused} IS NOT NULL GROUP BY {refused}, {reason} HAVING {net} <> 0 ORDER BY {refused}"
+        )
+        return [
+            Rejected(json.loads(record), 1 if times > 0 else -1, why)
+            for record, why, times in found
+            for _ in range(abs(times))
+        ]
 
     def _change(self, session: SqlSession, change: _Change, which: str, sign: int) -> list[Rejected]:
         """Change the table by these net effects, all at once, or but for those that are refused; returns these.
@@ -239,7 +262,7 @@ class TableChanges:
             f"MIN(CASE WHEN {added} THEN {o('window')} END) AS {o('first')}, "
             f"MAX(CASE WHEN {added} THEN {o('window')} END) AS {o('last')}, "
             f"MAX(CASE WHEN {added} THEN {o('order')} END) AS {o('order')} "
-            f"FROM {q(self.staged)} GROUP BY {names}"
+            f"FROM {q(self.staged)} WHERE {o('refused')} IS NULL GROUP BY {names}"
         )
         is_left = f"CASE WHEN {o('net')} > 0 THEN"
         of_key = f"OVER (PARTITION BY {key})"

@@ -9,6 +9,7 @@ from ..sdk.bundle import Bundle
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import RejectedRecordError, SinkError
 from ..sdk.sink import SinkWriter
+from .dead_letters import Rejected
 from .sql_database import SqlSession
 from .sql_dialect import MARK, is_database_error
 from .table_changes import PREFIX
@@ -85,11 +86,28 @@ class TableSinkWriter(SinkWriter[Any]):
             with session.transaction():
                 session.run_for_each(insert, rows)
         except Exception as error:
-            if is_database_error(error) or isinstance(error, _VALUE_ERRORS):
+            if not (is_database_error(error) or isinstance(error, _VALUE_ERRORS)):
+                raise
+            if not (self._sink.has_dead_letters and _is_about_values(error)):
                 self._raise_for_the_row(session, insert, rows)
-            raise
+                raise
+            self._stage_apart(session, insert, rows)
         del self._pending[: len(rows)]
         self._staged += len(rows)
+
+    def _stage_apart(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
+        """Stage the rows one by one; those that can't be are staged to be moved aside by the commit."""
+        with session.transaction():
+            for row in rows:
+                try:
+                    with session.attempt():
+                        session.run(insert, row)
+                except Exception as error:
+                    if not _is_about_values(error):
+                        raise
+                    refused = Rejected(dict(zip(self._changes.columns, row[4:])), row[1], self._sink.found(error))
+                    why = refused.why.encode(errors="backslashreplace").decode().replace("\0", "\\0")
+                    session.run(self._changes.insert_apart(), (row[0], refused.sign, refused.as_json(), why))
 
     def _raise_for_the_row(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
         """Find the row that can't be staged, one by one, and raise; return if it isn't the fault of one."""
