@@ -140,9 +140,9 @@ def test_one_commit_in_eleven_comes_behind_the_watermark() -> None:
 def test_what_is_corrected_and_when_is_shown(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Retractions, late results and the rows that were corrected, each on its day.
 
-    Ann's session is said to last 0 minutes, then 20, then, the next day, 75.  That is over when a year
-    later a commit comes that joins it with another one.  The table is brought up to date when the
-    first commit after a midnight comes, and at the end.
+    Ann's session is said to last 0 minutes, then 20, then, the next day, 75.  Another session, of a commit that arrives
+    a day after its time, is late from the first.  A year later a commit joins the two.  The table is brought up to date
+    when the first commit after a midnight arrives, and at the end.
     """
     day, year = 24 * 60, 366 * 24 * 60
     file = written(
@@ -163,11 +163,12 @@ def test_what_is_corrected_and_when_is_shown(tmp_path: pathlib.Path, capsys: pyt
     session_lengths.show(session_lengths.run([f"--input={file}", f"--output={path}"]))
 
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    expected = [["2015", "2", "0", "1"], ["2016", "2", "1", "3"], ["all", "4", "1", "4"]]
+    expected = [["2015", "2", "1", "1"], ["2016", "2", "1", "3"], ["all", "4", "2", "4"]]
     assert expected == [line for line in lines if line and line[0] in ("2015", "2016", "all")]
     assert [(0, 3), (128, 1)] == rows(path, "session_lengths")
     assert [
         ("2015-09-04", "sessions retracted", 1),
+        ("2015-09-05", "late results", 1),
         ("2015-09-05", "sessions retracted", 1),
         ("2015-09-07", "rows corrected", 1),
         ("2016-09-04", "late results", 1),
