@@ -291,8 +291,8 @@ def test_what_one_grouping_has_kept_no_grouping_after_it_drops(
 
 # Nothing is left to say of a window when the watermark is at its end.
 SAID_AT_ONCE = st.sampled_from([DefaultTrigger(), Repeatedly(AfterCount(1)), AfterWatermark(late=AfterCount(1))])
-# Windowings, and by how many microseconds a window may hold the watermark that is exactly at its end: other triggers may
-# leave something to the closing pane, and the window expires when the watermark is past its end.
+# Windowings, and by how many microseconds a window may hold the watermark that is exactly at its end: other triggers
+# may leave something to the closing pane, and the window expires when the watermark is past its end.
 AT_ONCE = st.one_of(
     st.tuples(windowings(mode=MODES, lateness=st.just(0)), st.just(1)),
     st.tuples(
