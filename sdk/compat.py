@@ -94,6 +94,8 @@ class Namespace(ModuleType):
         self._penstock_path = path
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return self._public_names()
         if name.startswith("__"):
             raise AttributeError(name)
         path = self._penstock_path
@@ -109,6 +111,15 @@ class Namespace(ModuleType):
         where = f"apache_beam.{path}" if path else "apache_beam"
         raise AttributeError(f"penstock has nothing for {where}.{name}")
 
+    def _public_names(self) -> list[str]:
+        """Return the names that `from ... import *` brings: those of our modules, without submodules and imports."""
+        names: set[str] = set()
+        for path in MODULES[self._penstock_path]:
+            module = import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE)
+            listed = getattr(module, "__all__", None) or dir(module)
+            names.update(name for name in listed if _is_public(module, name))
+        return sorted(names)
+
     # A user's function that mentions it is pickled with it.
     def __reduce__(self) -> tuple[Any, ...]:
         return (namespace, (self._penstock_path,))
@@ -118,6 +129,12 @@ class Namespace(ModuleType):
             name for m in MODULES[self._penstock_path] for name in dir(import_module(f"{_PACKAGE}.{m}".rstrip(".")))
         }
         return sorted(name for name in names if not name.startswith("_"))
+
+
+def _is_public(module: ModuleType, name: str) -> bool:
+    thing = getattr(module, name)
+    of = getattr(thing, "__module__", None) or _PACKAGE
+    return not name.startswith("_") and not isinstance(thing, ModuleType) and of.partition(".")[0] == _PACKAGE
 
 
 @cache

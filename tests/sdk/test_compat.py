@@ -38,6 +38,35 @@ def test_names_are_imported_from_where_beam_has_them() -> None:
     assert beam.BatchElements is BatchElements
 
 
+@pytest.mark.parametrize(
+    ("module", "named"),
+    [
+        ("penstock.trigger", {"AccumulationMode", "AfterWatermark", "Repeatedly"}),
+        ("penstock.transforms.window", {"FixedWindows", "Sessions", "TimestampCombiner"}),
+        ("penstock.utils.timestamp", {"Duration", "MIN_TIMESTAMP", "Timestamp"}),
+        ("penstock.options.pipeline_options", {"PipelineOptions", "StandardOptions"}),
+        ("penstock.pvalue", {"AsDict", "AsList", "TaggedOutput"}),
+        ("penstock.coders", {"StrUtf8Coder", "VarIntCoder"}),
+        ("penstock.transforms.core", {"Create", "DoFn", "Map", "ParDo"}),
+    ],
+)
+def test_a_star_import_brings_what_the_module_offers(module: str, named: set[str]) -> None:
+    """It brings neither submodules nor what our modules import themselves."""
+    brought: dict[str, object] = {}
+    exec(f"from {module} import *", brought)
+    del brought["__builtins__"]
+
+    assert named <= brought.keys()
+    assert brought.keys().isdisjoint({"annotations", "Any", "Callable", "attrs", "microseconds"})
+    assert [name for name, thing in brought.items() if isinstance(thing, ModuleType)] == []
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path])
+def test_a_star_import_works_from_every_module_of_beams(path: str) -> None:
+    """Also where penstock has few of its names."""
+    exec(f"from penstock.{path} import *", {})
+
+
 def test_every_namespace_at_the_root_can_be_imported_from() -> None:
     """Where `beam.window` works `from penstock.window import ...` does."""
     from penstock.combiners import Count
