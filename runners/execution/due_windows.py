@@ -2,6 +2,9 @@
 
 A window expires when the watermark is past its end plus the allowed lateness.  What has
 not been emitted by then is: the closing pane, which is the last.
+
+Most windows have no lateness and nothing more to emit once they have fired at their end.  They are kept while the
+watermark stays there, and of those that share a window one alone is looked at again: all expire with it.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from itertools import chain
 from typing import Any
 
 from ...sdk.bundle import Windows
-from ...windowing.timestamp import MIN_MICROS
+from ...windowing import BoundedWindow
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner
 from .due_times import DueTimes
 from .fold import Fold
-from .panes import LATE, ON_TIME, RETRACTING, Panes
+from .panes import DISCARDING, LATE, ON_TIME, RETRACTING, Panes
 from .parked_entries import EVENT_TIME, PROCESSING_TIME
-from .trigger_decisions import Clocks, TriggerDecisions
+from .trigger_decisions import Clocks, Decision, TriggerDecisions
 from .window_state import WindowState, pane_of
 from .window_table import WindowTable
 
@@ -56,6 +60,11 @@ class DueWindows:
         stamps = windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
         is_plain = windowing.accumulation_mode is not RETRACTING and not retracted and not stamps
         self._closes_at_once = is_plain and not table.is_merging
+        self._expire_together = windowing.allowed_lateness == 0 and not table.is_merging
+        self._discards = windowing.accumulation_mode is DISCARDING
+        # Windows with states that have fired at their end and aren't looked at again: they expire with one that is.
+        self._fired: dict[BoundedWindow, None] = {}
+        self._fired_end = MIN_MICROS
 
     def catch_up(self) -> None:
         """Look at the next of the windows that are due."""
@@ -67,15 +76,20 @@ class DueWindows:
         """Look at the windows whose time the watermark has reached."""
         watermark, due = self._clocks.watermark, self._times.event_times
         until = watermark if self._table.parked is None else self._back_until(EVENT_TIME, watermark)
-        while not self._over and (time := due.next()) is not None and time <= until:
+        over, fired, closes_at_once = self._over, self._fired, self._closes_at_once
+        while not over and (time := due.next()) is not None and time <= until:
             here = due.pop()
-            states = iter(self._closed(here, time) if self._closes_at_once else here)
+            if closes_at_once:
+                here = self._fired_at(here, time) if self._is_end(time) else self._closed(here, time)
+            states = iter(here)
             for state in states:
                 if state.event_time == time:
                     state.event_time = None
                     self._look(state)
-                if self._over:
+                if over:
                     self._put_back(due, time, states)
+            if fired:
+                self._let_go_fired()
         self._note(due, until)
 
     def look_at_restored(self) -> None:
@@ -181,10 +195,102 @@ class DueWindows:
             self._table.let_go(state)
             return
         state.decision = decision
-        self._times.schedule(state)
         if watermark >= state.end:
             if state.has_new:
                 # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
                 self._times.hold_what_waits(state)
             elif state.held is not None:
                 self._times.hold(state, None)
+            if state.was_on_time and state.event_time is None and self._is_end(state.end) and self._may_wait(state):
+                return
+        self._times.schedule(state)
+
+    # Windows that have fired at their end
+
+    def _is_end(self, time: int) -> bool:
+        """Whether windows that end at this time are complete and have yet to expire, with nothing else to wait for."""
+        is_there = self._expire_together and time == self._clocks.watermark < MAX_MICROS
+        # A parked window comes back at a time of its own.
+        return is_there and self._table.parked is None
+
+    def _may_wait(self, state: WindowState) -> bool:
+        """Leave a window that has fired at its end to another one of its kind, if it can be."""
+        decision = state.decision
+        if state.has_new or state.held is not None or decision.processing_time is not None:
+            return False
+        if decision.event_time != state.expiry:
+            return False
+        window = state.windows[0]
+        if window not in self._fired:
+            self._fired[window] = None
+            self._fired_end = state.end
+            return False
+        state.processing_time = None
+        return True
+
+    def _fired_at(self, due: list[WindowState], time: int) -> list[WindowState]:
+        """Have the windows fire that end now and give their first pane, which is what most do; the others are left.
+
+        The same as `_look` does.
+        """
+        left: list[WindowState] = []
+        out, fired, decisions, discards = self._panes.out, self._fired, self._decisions, self._discards
+        # A value that is emitted from an accumulator that is kept is a copy.
+        extract, nothing = self._extract if discards else self._panes.value, self._panes.nothing
+        pane = pane_of(0, 0, LATE if self._times.watermark >= time else ON_TIME, False)
+        changed = self._table.changed
+        windows: Windows | None = None
+        before: Decision | None = None
+        decision = decisions.start
+        fires = is_first = False
+        last, expiry = time - 1, time + 1
+        over, waiting = self._over, iter(due)
+        for state in waiting:
+            if over:
+                self._put_back(self._times.event_times, time, chain([state], waiting))
+                break
+            if state.panes or not state.has_new or state.was_on_time or state.held is not None:
+                left.append(state)
+                continue
+            if state.event_time != time or state.end != time:
+                left.append(state)
+                continue
+            if state.decision is not before:
+                before = state.decision
+                decision = decisions.now(before, time)
+                fires = decision.fires and decision.processing_time is None and decision.event_time == expiry
+            if not fires:
+                left.append(state)
+                continue
+            if state.windows is not windows:
+                windows = state.windows
+                is_first = windows[0] not in fired
+            accumulator = state.accumulator
+            out.add((state.key, accumulator if extract is None else extract(accumulator)), last, windows, pane, 1)
+            if changed is not None:
+                changed[state] = None
+            if discards:
+                state.accumulator = nothing()
+            state.has_new = False
+            state.was_on_time = True
+            state.panes = state.on_time_panes = 1
+            state.decision = decision
+            state.event_time = state.processing_time = None
+            if is_first:
+                is_first = False
+                fired[windows[0]] = None
+                self._fired_end = time
+                self._times.schedule(state)
+        return left
+
+    def _let_go_fired(self) -> None:
+        """Forget the windows that nothing has come to since they fired at their end, when the others are gone."""
+        expiry, due = self._fired_end + 1, self._times.event_times.next()
+        if self._clocks.watermark < expiry or (due is not None and due <= expiry):
+            return
+        changed, by_window = self._table.changed, self._table.by_window
+        for window in self._fired:
+            states = by_window.pop(window, None)
+            if changed is not None and states is not None:
+                changed.update(dict.fromkeys(states.values()))
+        self._fired.clear()

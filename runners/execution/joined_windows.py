@@ -50,12 +50,14 @@ class JoinedWindows:
         self._percentiles = windowing.trigger.percentiles()
 
     def join(self, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int) -> None:
-        """Make the first of the states that of the window which they have merged into."""
+        """Make the first of the states that of the window which they have merged into, or one has grown into."""
         state, *others = sources
         # A merged window is a new window, whose panes begin anew, unless it is one of those that merge.
-        same = next((part for part in sources if part.windows[0] == window), None)
-        panes, on_time_panes = (0, 0) if same is None else (same.panes, same.on_time_panes)
+        panes = on_time_panes = 0
         if others:
+            for part in sources:
+                if part.windows[0] == window:
+                    panes, on_time_panes = part.panes, part.on_time_panes
             self._take_over(state, others)
         state.panes, state.on_time_panes = panes, on_time_panes
         self._merging.move(state, window)

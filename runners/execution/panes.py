@@ -12,7 +12,8 @@ from copy import deepcopy
 from typing import Any
 
 from ...triggers import AccumulationMode, PaneInfo, PaneInfoTiming
-from ...windowing.timestamp_combiner import TimestampCombiner, at_fire
+from ...windowing.timestamp import MAX_MICROS
+from ...windowing.timestamp_combiner import TimestampCombiner
 from .fold import Fold
 from .signed_inputs import SignedInputs, SignedWindows
 from .trigger_decisions import Clocks
@@ -48,19 +49,18 @@ class Panes:
         self._extract = fold.extracted if fold.extracts else None
         self._retracted = retracted
         self._mode = windowing.accumulation_mode
-        self._combiner: TimestampCombiner = windowing.timestamp_combiner
-        self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
+        self._stamps = windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
         self._emit_unchanged = windowing.emit_unchanged
         self._clocks = clocks
         self._times = times
 
     def emit(self, state: WindowState, is_last: bool) -> None:
         """Emit a pane, if there is anything to say."""
-        output_watermark = self._times.watermark
-        if self._clocks.watermark < state.end:
+        end = state.end
+        if self._clocks.watermark < end:
             timing = EARLY
         else:
-            timing = LATE if state.was_on_time or output_watermark >= state.end else ON_TIME
+            timing = LATE if state.was_on_time or self._times.watermark >= end else ON_TIME
         if not state.has_new:
             if timing is not ON_TIME:
                 return
@@ -70,11 +70,10 @@ class Panes:
                 self._times.release(state)
                 return
         pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
-        stamp = state.stamp
-        if stamp is not None and stamp < output_watermark:
-            # It is that of an earlier pane, which no longer holds the watermark.
-            stamp = None
-        timestamp = at_fire(self._combiner, state.windows[0], stamp)
+        timestamp = state.stamp
+        if timestamp is None or timestamp < self._times.watermark:
+            # None counts, or it is that of an earlier pane, which no longer holds the watermark.
+            timestamp = end - 1 if end < MAX_MICROS else state.windows[0].max_micros
         if self._mode is RETRACTING:
             is_new = self._emit_retracting(state, timestamp, pane)
         else:
@@ -90,7 +89,7 @@ class Panes:
     def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
         is_empty = not state.has_new or (self._retracted and state.accumulator.is_empty)
         try:
-            value = self._value(state.accumulator, is_empty)
+            value = self.value(state.accumulator, is_empty)
         except ValueError:
             # A combiner that makes nothing of nothing, such as min, has no empty pane.
             if not is_empty:
@@ -108,7 +107,7 @@ class Panes:
             # Both are late downstream; with one timestamp both are kept there or both are dropped.
             timestamp = state.timestamp
         is_empty = self._retracted and state.accumulator.is_empty
-        pair = None if is_empty else (state.key, self._value(state.accumulator))
+        pair = None if is_empty else (state.key, self.value(state.accumulator))
         if old is not None:
             if (pane.timing is ON_TIME or pane.is_last) and self._stands(state, pair, timestamp):
                 return False
@@ -136,7 +135,7 @@ class Panes:
             # Arrays, say, which can't be compared as a whole.
             return False
 
-    def _value(self, accumulator: Any, is_empty: bool = False) -> Any:
+    def value(self, accumulator: Any, is_empty: bool = False) -> Any:
         """A window's result, which must stay what it is when more comes."""
         if self._retracted:
             value = accumulator.result(self._fn)

@@ -31,14 +31,17 @@ from .fold import Fold
 from .joined_windows import JoinedWindows
 from .key_check import not_a_pair, pair_type, unhashable
 from .merged_accumulators import merging_two
-from .panes import DISCARDING, LATE, Panes
+from .panes import DISCARDING, LATE, RETRACTING, Panes
 from .trigger_decisions import Clocks, Decision, TriggerDecisions
-from .window_lifetime import end_of_window, expiry_of
+from .window_lifetime import lifetime_of
 from .window_state import Rows, WindowState
 from .window_table import WindowTable
 from .window_times import WindowTimes
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
+
+# A window's states by key, when it is complete, and when it expires.
+Place = tuple[dict[Any, WindowState], int, int]
 
 # The states of a window that has expired.
 _NONE: dict[Any, WindowState] = {}
@@ -71,6 +74,7 @@ class TriggeredWindows:
         self._trigger = windowing.trigger
         self._element_wise = windowing.trigger.element_wise
         self._percentiles = windowing.trigger.percentiles()
+        self._retracts = windowing.accumulation_mode is RETRACTING
         self._discarding = windowing.accumulation_mode is DISCARDING
         self._lateness = windowing.allowed_lateness
         self._combiner: TimestampCombiner = windowing.timestamp_combiner
@@ -108,13 +112,15 @@ class TriggeredWindows:
 
         Returns how many elements, at its end, it has not come to.
         """
-        touched, merging, by_window, add_input = self._touched, self._merging, self.table.by_window, self._add_input
+        touched, merging, add_input = self._touched, self._merging, self._add_input
         retracted, stamps, element_wise = self._retracted, self._stamps, self._element_wise
-        watermark, lateness, nothing, new_keys = self._clocks.watermark, self._lateness, self._nothing, self._new_keys
+        keeps_earliest = self._combiner is TimestampCombiner.OUTPUT_AT_EARLIEST and not (retracted or self._retracts)
+        watermark, nothing, new_keys = self._clocks.watermark, self._nothing, self._new_keys
         pair, start = self._pair, self._decisions.start
         self._times.output_watermark()
         # Most elements have the windows of the one before, and one of them.
         near: Windows | None = None
+        places: dict[BoundedWindow, Place] = {}
         states: dict[Any, WindowState] = {}
         end = expiry = MIN_MICROS
         n = len(bundle)
@@ -134,9 +140,7 @@ class TriggeredWindows:
             for window in windows:
                 if merging is None and windows is not near:
                     near = windows if len(windows) == 1 else None
-                    end = end_of_window(window)
-                    expiry = expiry_of(end, lateness)
-                    states = by_window.setdefault(window, {}) if expiry > watermark else _NONE
+                    states, end, expiry = places.get(window) or self._place(window, places)
                 try:
                     state = states.get(key)
                 except TypeError:
@@ -159,7 +163,10 @@ class TriggeredWindows:
                     state.accumulator = add_input(state.accumulator, value)
                 state.has_new = True
                 if stamps or micros < watermark:
-                    self._stamp(state, micros)
+                    stamp = state.stamp
+                    # The earliest timestamp that holds the watermark isn't behind it; a later one makes no difference.
+                    if not keeps_earliest or stamp is None or stamp != state.held or micros < stamp:
+                        self._stamp(state, micros)
                 touched[state] = None
                 if element_wise:
                     self._ask(value)
@@ -192,8 +199,7 @@ class TriggeredWindows:
                 break
             if windows is not near:
                 near = windows
-                end = end_of_window(windows[0])
-                expiry = expiry_of(end, lateness)
+                end, expiry = lifetime_of(windows[0], lateness)
                 states = by_window.setdefault(windows[0], {}) if expiry > watermark else _NONE
             state = states.get(key)
             if state is None:
@@ -217,12 +223,18 @@ class TriggeredWindows:
         self._ask(None)
         return left
 
+    def _place(self, window: BoundedWindow, places: dict[BoundedWindow, Place]) -> Place:
+        """Look up a window that doesn't merge, once for each bundle."""
+        end, expiry = lifetime_of(window, self._lateness)
+        is_there = expiry > self._clocks.watermark
+        place = places[window] = self.table.by_window.setdefault(window, {}) if is_there else _NONE, end, expiry
+        return place
+
     def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
         """The state of the window that an element's becomes a part of; None if that has expired."""
         assert self._merging is not None
         sources, window = self._merging.merge(key, window)
-        end = end_of_window(window)
-        expiry = expiry_of(end, self._lateness)
+        end, expiry = lifetime_of(window, self._lateness)
         if expiry <= self._clocks.watermark:
             return None
         if sources:
@@ -268,6 +280,8 @@ class TriggeredWindows:
             before = state.stamp = None
         if stamp >= watermark:
             state.stamp = stamp if before is None else combined(self._combiner, before, stamp)
+            if state.stamp == state.held and not self._retracts:
+                return
         self._hold(state)
 
     def _hold(self, state: WindowState) -> None:
@@ -278,7 +292,7 @@ class TriggeredWindows:
 
     def _ask(self, element: Any) -> None:
         """Tell the triggers of the windows that were touched, and fire where they say so."""
-        decisions, touched, watermark = self._decisions, self._touched, self._clocks.watermark
+        decisions, touched = self._decisions, self._touched
         changed = self.table.changed
         if changed is not None:
             changed.update(touched)
@@ -293,11 +307,12 @@ class TriggeredWindows:
                 last, end = state.decision, state.end
                 decision = decisions.after_bundle(last, end)
             if decision.fires:
-                if state.end <= watermark:
+                is_complete = state.end <= self._clocks.watermark
+                if is_complete:
                     # Which of the window's panes it is depends on how far the watermark is downstream.
                     self._times.output_watermark()
                 self._panes.emit(state, False)
-                if self._stamps or state.end <= watermark:
+                if is_complete or self._stamps:
                     # What is emitted lets it go on, and the next element may be behind it.
                     self._times.output_watermark()
             if decision is not state.decision:

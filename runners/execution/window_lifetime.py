@@ -16,6 +16,15 @@ from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS
 
 
+def lifetime_of(window: BoundedWindow, lateness: int) -> tuple[int, int]:
+    """Return the least watermarks, in microseconds, at which a window is complete and at which it has expired."""
+    end = window.max_micros + 1
+    if end > MAX_MICROS:
+        return MAX_MICROS, MAX_MICROS
+    expiry = end + lateness + 1
+    return end, expiry if expiry < MAX_MICROS else MAX_MICROS
+
+
 def end_of_window(window: BoundedWindow) -> int:
     """Return the least watermark, in microseconds, at which a window is complete."""
     last = window.max_micros

@@ -8,6 +8,7 @@ import pytest
 from groupings import fold_of
 
 import penstock as beam
+from penstock.runners.execution import window_snapshots
 from penstock.runners.execution.triggered_windows import TriggeredWindows
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
@@ -32,13 +33,19 @@ class Windows(TriggeredWindows):
     """With what a test asks for; times in seconds."""
 
     def __init__(
-        self, window_fn: Any, combine: Any = sum, retracted: bool = False, keep_late: bool = False, **windowing: Any
+        self,
+        window_fn: Any,
+        combine: Any = sum,
+        retracted: bool = False,
+        keep_late: bool = False,
+        over: Any = None,
+        **windowing: Any,
     ) -> None:
         settings = {"accumulation_mode": DISCARDING} | windowing
         transform = beam.GroupByKey() if combine is None else beam.CombinePerKey(combine)
         fold = fold_of(transform, window_fn, **settings)
         self.window_fn = window_fn
-        super().__init__(fold, retracted, keep_late)
+        super().__init__(fold, retracted, keep_late, over)
 
     def come(self, *elements: tuple[Any, float], sign: int = 1) -> list[Any]:
         """These come in a bundle; signs and pairs that come out."""
@@ -306,3 +313,62 @@ def test_a_session_that_parts_in_three_leaves_them_in_order() -> None:
     standing = {state.window: state.pair[1] for state in windows.table.all() if state.pane}
     spans = [IntervalWindow(0, 4), IntervalWindow(6, 8), IntervalWindow(10, 20)]
     assert dict(zip(spans, (1, 32, 4 + 8 + 64), strict=True)) == standing
+
+
+@pytest.mark.parametrize("mode", AccumulationMode)
+@pytest.mark.parametrize("combiner", [TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_EARLIEST])
+def test_windows_that_have_fired_at_their_end_are_there_until_the_watermark_is_past_it(
+    mode: AccumulationMode, combiner: TimestampCombiner
+) -> None:
+    """One of three has a late pane; then all are gone, and a snapshot is told of each."""
+    windows = Windows(FixedWindows(10), accumulation_mode=mode, timestamp_combiner=combiner)
+    windows.come((("a", 1), 1), (("b", 2), 2), (("c", 3), 3))
+    window_snapshots.snapshot(windows.table)
+
+    assert [(1, ("a", 1)), (1, ("b", 2)), (1, ("c", 3))] == windows.at(10)
+    assert {"a", "b", "c"} == {record.key for record in window_snapshots.changes(windows.table) if record.states}
+    late = {DISCARDING: [(1, ("b", 5))], ACCUMULATING: [(1, ("b", 7))], RETRACTING: [(-1, ("b", 2)), (1, ("b", 7))]}
+    assert late[mode] == windows.come((("b", 5), 5))
+    assert 10 * SECOND + 1 == windows.next_event_time()
+
+    assert [] == windows.at(10.000001)
+    assert (0, None) == (len(windows.table), windows.next_event_time())
+    assert {"a", "b", "c"} == {record.key for record in window_snapshots.changes(windows.table) if not record.states}
+    assert ([], 1) == (windows.come((("a", 1), 1)), windows.dropped)
+
+
+class Over:
+    """Of a time slice: true once it has been asked so often."""
+
+    left = 100
+
+    def __bool__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize("combiner", [TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_EARLIEST])
+def test_windows_that_are_left_at_their_end_and_at_their_expiry_are_looked_at_later(
+    combiner: TimestampCombiner,
+) -> None:
+    """A time slice that is over ends either loop after a window or two; nothing is missing, and nothing remains."""
+    over = Over()
+    windows = Windows(FixedWindows(10), timestamp_combiner=combiner, over=over)
+    first: list[tuple[Any, float]] = [((key, 1), i) for i, key in enumerate("abcdef")]
+    windows.come(*first)
+
+    def by_slices(watermark: float) -> tuple[list[Any], int]:
+        over.left, slices = 2, 1
+        found = windows.at(watermark)
+        while windows.is_behind:
+            over.left, slices = 2, slices + 1
+            windows.catch_up()
+            found += windows.signed()
+        over.left = 100
+        return found, slices
+
+    found, slices = by_slices(10)
+    assert ([(1, pair) for pair, _ in first], True) == (found, slices > 2)
+    assert [(1, ("c", 4)), (1, ("e", 5))] == windows.come((("c", 4), 4), (("e", 5), 5))
+    found, slices = by_slices(11)
+    assert ([], True, 0) == (found, slices > 1, len(windows.table))
