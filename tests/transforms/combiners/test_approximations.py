@@ -199,3 +199,16 @@ def test_without_the_package_the_error_says_how_to_get_it(make: Any, monkeypatch
             make()
     finally:
         apache_datasketches.datasketches.cache_clear()
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 4, 8])
+def test_merged_quantile_sketches_keep_the_weight_of_their_values(parts: int) -> None:
+    """However many of them are merged: the levels of a merged sketch may be empty."""
+    sketches = [KllSketch(269) for _ in range(parts)]
+    for number in range(30_000):
+        sketches[(number * 2654435761 >> 7) % parts].add(number, 1)
+    merged = KllSketch(269)
+    for sketch in sketches:
+        merged.merge(sketch)
+
+    assert 30_000 == sum(weight for _, weight in merged.weighted_values())
