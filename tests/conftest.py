@@ -33,6 +33,16 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 hypothesis.settings.load_profile("ci" if IN_CI else "local")
 
 
+@pytest.fixture(autouse=True)
+def without_coders_of_other_tests() -> Iterator[None]:
+    """Forget the coders that a test registers: they change how keys are grouped in the whole process."""
+    from penstock.sdk.coders import registry
+
+    before = registry.registered()
+    yield
+    registry.register_all(before)
+
+
 # --- Runners: what is true of every runner is written once, and run on each.
 
 RUNNERS = ["local", "spark-batch"]
