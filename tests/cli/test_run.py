@@ -73,7 +73,9 @@ import penstock as beam
 def name(element=None):
     return beam.Pipeline().options.view_as(beam.options.SparkOptions).spark_app_name
 
-threading.Thread(target=lambda: print("thread", name())).start()
+thread = threading.Thread(target=lambda: print("thread", name()))
+thread.start()
+thread.join()
 with beam.Pipeline() as p:
     p | beam.Create([1]) | beam.Map(name) | beam.Map(lambda found: print("function", found))
 print("after", name())
