@@ -1,16 +1,21 @@
-"""`[1, 2, 3] | transform`: a transform tried out on values, in this process."""
+"""`[1, 2, 3] | transform`: apply a transform to values, in this process."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import attrs
 
 from . import graph
 from .bundle import Bundle
+from .error_text import bounded
+from .errors import PenstockError
 from .ptransform import PTransform
 from .pvalue import DoOutputsTuple, PCollection
+from .serialization import dumps
 from .side_inputs import AsSideInput
 from .sink import Sink, SinkWriter
 from .source import ValuesSource
@@ -19,8 +24,10 @@ from .source import ValuesSource
 class CollectingSink(Sink[Any]):
     """Brings a PCollection's values to the process that runs the pipeline.
 
-    They are in `values` once the pipeline is done.
+    They are in `values` once the pipeline is done, without those that were retracted.
     """
+
+    accepts_retractions = True
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -31,25 +38,85 @@ class CollectingSink(Sink[Any]):
     def open_writer(self, transaction: str, unit: str) -> SinkWriter[Any]:
         return _CollectingWriter()
 
-    def commit(self, transaction: str, staged: Sequence[list[Any]]) -> None:
-        self.values = [value for values in staged for value in values]
+    def commit(self, transaction: str, staged: Sequence[Staged]) -> None:
+        added = [value for unit in staged for value in unit.added]
+        self.values = _without([value for unit in staged for value in unit.retracted], added)
 
     def abort(self, transaction: str) -> None:
         self.values = []
 
 
+class Staged(NamedTuple):
+    """Values of one writer, by their sign."""
+
+    added: list[Any]
+    retracted: list[Any]
+
+
 class _CollectingWriter(SinkWriter[Any]):
     def __init__(self) -> None:
-        self.values: list[Any] = []
+        self.staged = Staged([], [])
 
     def write(self, bundle: Bundle) -> None:
-        self.values.extend(bundle.values)
+        if bundle.signs == 1:
+            self.staged.added.extend(bundle.values)
+            return
+        signs = bundle.signs if isinstance(bundle.signs, list) else repeat(bundle.signs)
+        for value, sign in zip(bundle.values, signs):
+            (self.staged.added if sign > 0 else self.staged.retracted).append(value)
 
-    def stage(self) -> list[Any]:
-        return self.values
+    def stage(self) -> Staged:
+        return self.staged
 
     def discard(self) -> None:
-        self.values = []
+        self.staged = Staged([], [])
+
+
+def _without(retracted: list[Any], added: list[Any]) -> list[Any]:
+    """Return the added values, less one for each retracted value: an equal one, else one that is pickled alike.
+
+    >>> nan = float("nan")
+    >>> _without([1, [2], nan], [1, 1, [2], [3], float("nan"), 4])
+    [1, [3], 4]
+    """
+    if not retracted:
+        return added
+    hashable: Counter[Any] = Counter()
+    others: list[Any] = []
+    for value in retracted:
+        try:
+            hashable[value] += 1
+        except TypeError:
+            others.append(value)
+    left = []
+    for value in added:
+        try:
+            if hashable[value] > 0:
+                hashable[value] -= 1
+                continue
+        except TypeError:
+            place = next((i for i, other in enumerate(others) if _are_equal(other, value)), None)
+            if place is not None:
+                del others[place]
+                continue
+        left.append(value)
+    # Values that are equal to no copy of themselves, such as NaN, arrays, and objects without `__eq__`.
+    for value in [*hashable.elements(), *others]:
+        pickled = dumps(value)
+        place = next(
+            (i for i, other in enumerate(left) if type(other) is type(value) and dumps(other) == pickled), None
+        )
+        if place is None:
+            raise PenstockError(f"a value was retracted that is not among the results: {bounded(repr(value))}")
+        del left[place]
+    return left
+
+
+def _are_equal(value: Any, other: Any) -> bool:
+    try:
+        return bool(value == other)
+    except (TypeError, ValueError):  # an array, for one
+        return False
 
 
 class _Values(PTransform):
@@ -73,10 +140,11 @@ class _Collect(PTransform):
 
 
 def run_on_values(values: Any, transform: PTransform) -> Any:
-    """The results of a transform on a list of values, or on a tuple or dict of lists.
+    """Return the results of a transform on a list of values, or on a tuple or dict of lists.
 
-    Results have the structure of what the transform gives: a list for each PCollection, in the same tuple,
-    named tuple, list or dict; a dict by tag for tagged outputs; None for a write.
+    Results have the structure of the transform's output: a list for each PCollection, in the same tuple,
+    named tuple, list or dict; a dict by tag for tagged outputs; None for a write.  A retraction removes the value
+    that it retracts.
     """
     from .pipeline import Pipeline
 
@@ -95,7 +163,7 @@ def run_on_values(values: Any, transform: PTransform) -> Any:
 
 
 def _collected(output: Any, label: str) -> Any:
-    """The output with a sink in the place of each PCollection."""
+    """Return the output with a sink in the place of each PCollection."""
     if isinstance(output, PCollection):
         sink = CollectingSink()
         output | label >> _Collect(sink)
@@ -124,7 +192,7 @@ def _results(collected: Any) -> Any:
 
 
 def _like(structure: Any, parts: list[Any]) -> Any:
-    """The parts in a tuple, a named tuple or a list of the given one's type."""
+    """Return the parts in a tuple, named tuple or list of the same type as `structure`."""
     kind = type(structure)
     return kind._make(parts) if hasattr(kind, "_make") else kind(parts)
 

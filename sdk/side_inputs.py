@@ -174,7 +174,10 @@ class AsList(AsSideInput):
 
 
 class AsDict(AsSideInput):
-    """The side input's pairs, as a dictionary."""
+    """The side input's pairs, as a dictionary.
+
+    Keys are compared as in a `dict`: a float NaN is found only by the same object.
+    """
 
     @property
     def view(self) -> View:
@@ -182,7 +185,10 @@ class AsDict(AsSideInput):
 
 
 class AsMultiMap(AsSideInput):
-    """The side input's pairs, as a dictionary from key to all of its values."""
+    """The side input's pairs, as a dictionary from key to all of its values.
+
+    Keys are compared as in a `dict`: a float NaN is found only by the same object.
+    """
 
     @property
     def view(self) -> View:

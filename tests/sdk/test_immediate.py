@@ -5,7 +5,11 @@ from __future__ import annotations
 import pathlib
 from typing import Any, NamedTuple
 
+import pytest
+
 import penstock as beam
+from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
+from penstock.windowing import GlobalWindows
 
 
 class Parts(NamedTuple):
@@ -62,3 +66,47 @@ def test_a_write_writes_and_gives_nothing(tmp_path: pathlib.Path) -> None:
     """There is no PCollection to show."""
     assert (["a"] | beam.io.WriteToText(str(tmp_path / "out"), shard_name_template="")) is None
     assert "a\n" == (tmp_path / "out").read_text()
+
+
+class Corrected(beam.PTransform):
+    """Emits a pane for each element, and retracts the one before."""
+
+    def __init__(self, grouping: beam.PTransform) -> None:
+        super().__init__()
+        self.grouping = grouping
+
+    def expand(self, pairs: Any) -> Any:
+        each_element = beam.WindowInto(
+            GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.RETRACTING
+        )
+        return pairs | each_element | self.grouping
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("values", "grouping", "expected"),
+    [
+        ([1, 2, 3], beam.CombinePerKey(sum), "[('k', 6)]"),
+        ([1, NAN, 3], beam.CombinePerKey(sum), "[('k', nan)]"),
+        ([1, 2, 3], beam.CombinePerKey(beam.combiners.ToListCombineFn()), "[('k', [1, 2, 3])]"),
+        ([NAN, 2], beam.CombinePerKey(beam.combiners.ToListCombineFn()), "[('k', [nan, 2])]"),
+    ],
+    ids=["hashable", "not equal to itself", "without a hash", "without a hash, not equal to itself"],
+)
+def test_a_retraction_removes_the_value_that_it_retracts(
+    values: list[Any], grouping: beam.PTransform, expected: str
+) -> None:
+    """The last pane of each key is left."""
+    assert expected == repr([("k", value) for value in values] | Corrected(grouping))
+
+
+def test_a_view_has_no_retracted_value() -> None:
+    """A dictionary of the last panes."""
+
+    class AsView(beam.PTransform):
+        def expand(self, pairs: Any) -> Any:
+            return beam.pvalue.AsMultiMap(pairs | Corrected(beam.CombinePerKey(sum)))
+
+    assert {"a": [3], "b": [3]} == ([("a", 1), ("a", 2), ("b", 3)] | AsView())
