@@ -133,15 +133,6 @@ def encode_key(key: Any) -> bytes:
         raise InvalidKeyError(message(key, error)) from None
 
 
-def coder_of(key: CodedKey) -> str | None:
-    """Return the name of the coder that encoded a key; None if only parts of the key have coders."""
-    if key.encoded[:1] != b"k":
-        return None
-    start = 5 + int.from_bytes(key.encoded[1:5], "big")
-    end = start + 4 + int.from_bytes(key.encoded[start : start + 4], "big")
-    return key.encoded[start + 4 : end].decode().rpartition(":")[2]
-
-
 # ---------------------------------------------------------------- encoders, by the type of the key
 
 

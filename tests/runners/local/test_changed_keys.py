@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 from running_program import wait_until
 
@@ -18,6 +19,14 @@ from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import GlobalWindows
 
 KeyOf = Callable[[int], Any]
+
+
+@attrs.frozen
+class Place:
+    """A key with fields."""
+
+    x: int
+    y: Any
 
 
 class Counts(beam.DoFn):
@@ -70,6 +79,16 @@ CHANGES = {
         lambda n: ("k", str(n % 5)),
         r"type \(str, str\), and those in the checkpoint of type \(str, number\)",
     ),
+    "members of a frozenset": (
+        lambda n: frozenset({n % 5, -1}),
+        lambda n: frozenset({str(n % 5), "-1"}),
+        "type frozenset of str, and those in the checkpoint of type frozenset of number",
+    ),
+    "a field, which may be None": (
+        lambda n: Place(n % 5, None if n % 2 else n % 3),
+        lambda n: Place(n % 5, str(n % 3)),
+        r"type Place\(number, str\), and those in the checkpoint of type Place\(number, None\) or Place\(number, num",
+    ),
     "another length": (lambda n: ("k", n % 5), lambda n: ("k", n % 5, 0), r"type \(str, number, number\)"),
 }
 
@@ -100,8 +119,9 @@ def test_strong_delivery_refuses_them_too(tmp_path: pathlib.Path) -> None:
         (lambda n: n % 5 if n % 2 else None, lambda n: None),
         (lambda n: n % 5 if n % 2 else str(n % 5), lambda n: str(n % 5)),
         (lambda n: ("k", n % 5), lambda n: ("k", None)),
+        (lambda n: Place(n % 5, None), lambda n: Place(n % 5, str(n % 3))),
     ],
-    ids=["equal numbers", "no key", "one of two types", "no part"],
+    ids=["equal numbers", "no key", "one of two types", "no part", "no field before"],
 )
 def test_keys_that_may_belong_to_those_before_are_gone_on_with(
     tmp_path: pathlib.Path, before: KeyOf, after: KeyOf
