@@ -146,7 +146,7 @@ def rollback(directory: str, allow_repeated_results: bool) -> None:
         _fail(_nothing_in(directory))
     done = roll_back(store, allow_repeated_results)
     then = "from the beginning" if done.previous is None else f"from checkpoint {done.previous}"
-    click.echo(f"{directory}: checkpoint {done.epoch} is gone; the next start goes on {then}")
+    click.echo(f"{directory}: checkpoint {done.epoch} was removed; the next start resumes {then}")
 
 
 def _ask(directory: str, wish: str, timeout: float) -> None:

@@ -69,8 +69,8 @@ def simulate(
         _check_regions(mode, delivery, parallelism, [graphs[number - 1] for number in chosen])
     tried = [first + i for i in range(seeds)] if seed is None else [seed]
     click.echo(
-        "Sinks are replaced, but functions are called for real: what they write, send or delete is done for each seed, "
-        "and more than once where a failure is simulated",
+        "Sinks are simulated, but side effects of functions are real: writes, requests and deletions happen for each "
+        "seed, and again after each simulated failure",
         err=True,
     )
     for number in chosen:

@@ -31,7 +31,7 @@ class Rejected:
     Attributes:
       record: its fields, or what else it is.
       sign: -1 if it was to be taken back.
-      why: what the target says.
+      why: the target's message.
     """
 
     record: Any
@@ -55,7 +55,7 @@ def raise_for(rejected: Sequence[Rejected]) -> None:
         return
     first = rejected[0]
     shown = shortened(first.record, 200)
-    what = f"it refuses {shown}" if first.sign > 0 else f"it refuses to have {shown} taken back"
+    what = f"it refuses {shown}" if first.sign > 0 else f"it refuses the retraction of {shown}"
     more = f" (and {len(rejected) - 1} more)" if len(rejected) > 1 else ""
     error = RejectedRecordError(f"{what}{more}: {first.why}")
     error.record = shown
@@ -63,7 +63,7 @@ def raise_for(rejected: Sequence[Rejected]) -> None:
 
 
 def tell(rejected: Sequence[Rejected], transform: str, where: str) -> None:
-    """Log what is moved aside."""
+    """Log each dead letter."""
     for each in rejected:
         shown = shortened(each.record, 200)
-        _logger.warning("%s: %s is refused, and moved into %s: %s", transform, shown, redacted(where), each.why)
+        _logger.warning("%s: %s is refused, and written to %s: %s", transform, shown, redacted(where), each.why)

@@ -145,8 +145,8 @@ class FileSource(BoundedSource[T]):
                 raise SourceError(
                     f"{self.transform}: {path!r} has changed since it was first read, and a checkpoint is "
                     f"in the middle of it: expected {_file(file_range.file_size, file_range.modified)}, found "
-                    f"{_file(*now) if now else 'no such file'}. Bring back the file that it was, or give another "
-                    "--checkpoint_dir to read it anew"
+                    f"{_file(*now) if now else 'no such file'}. Restore the former file, or give another "
+                    "--checkpoint_dir to read the new one"
                 )
 
     def read_bundles(self, split: FileSplit) -> Iterator[Bundle]:

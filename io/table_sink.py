@@ -202,7 +202,7 @@ class TableSink(Sink[Any]):
         if changes is None:
             if accepted:
                 raise SinkError(
-                    "what was staged for it is gone. "
+                    "its staged rows are missing. "
                     "Something removed the staging table before the commit; run the pipeline again"
                 )
             return []

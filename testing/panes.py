@@ -1,4 +1,4 @@
-"""TestPane and equal_to_panes: what comes to an `assert_that`, pane by pane and with its sign."""
+"""TestPane and equal_to_panes: the elements that reach an `assert_that`, with their panes and signs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _timestamp(time: Any) -> Timestamp | None:
 class TestPane:
     """A value with the window, pane info and sign that it comes with.
 
-    In what is expected, a window, pane info or timestamp of None may be any; a pane info may be a
-    `PaneInfoTiming` only.
+    In an expected pane, a window, pane info or timestamp of None matches any; a `PaneInfoTiming` as pane info matches
+    every pane with that timing.
 
     Attributes:
       value: the element.
@@ -45,7 +45,7 @@ class TestPane:
     timestamp: Any = attrs.field(default=None, kw_only=True, converter=_timestamp)
 
     def expects(self, came: TestPane) -> bool:
-        """Return whether another, of which everything is known, is as this one says."""
+        """Return True if an actual pane, with all of its attributes, matches this one."""
         pane = came.pane_info.timing if isinstance(self.pane_info, PaneInfoTiming) else came.pane_info  # type: ignore[union-attr]
         return bool(
             self.value == came.value

@@ -22,7 +22,7 @@ Matcher = Callable[[Any], None]
 class PenstockAssertionError(PenstockError, AssertionError):
     """A PCollection does not hold what `assert_that` was told."""
 
-    # What a test compares is shown as it is, secrets included: else a difference between two might be hidden.
+    # Compared values are shown without redaction: it might hide their difference.
     def __init__(self, *args: object) -> None:
         AssertionError.__init__(self, *args)
 
@@ -69,7 +69,7 @@ def assert_that(
 
     Args:
       matcher: raises if it doesn't like the list that it is called with.  Where elements may be retracted, these are
-        the elements that are left; a failure says what has come, too.  `equal_to_panes` compares all that comes.
+        the elements that are left; a failure also lists all panes.  `equal_to_panes` compares all panes and signs.
       reify_windows: hand it `TestWindowedValue`s instead of values.
       use_global_window: call it once with everything; otherwise once for each window, with
         the pair of the window's elements and the window, as `equal_to_per_window` expects.
@@ -114,7 +114,7 @@ class _AssertThat(PTransform):
 
 
 def _match(_: None, matcher: Matcher, elements: Any, came: Sequence[TestPane] = ()) -> None:
-    """Call the matcher; where something was retracted, its failure says what came."""
+    """Call the matcher; if an element was retracted, its failure lists all panes."""
     try:
         matcher(elements)
     except AssertionError as error:
@@ -122,8 +122,8 @@ def _match(_: None, matcher: Matcher, elements: Any, came: Sequence[TestPane] = 
             raise
         shown = "; ".join(map(str, came))
         raise PenstockAssertionError(
-            f"{error}. These are the elements that are left of what came, of which some were taken back: {shown}."
-            f" equal_to_panes(...) compares what came"
+            f"{error}. Elements were retracted; the elements that are left are compared. All panes, with their signs: "
+            f"{shown}. equal_to_panes(...) compares panes and signs"
         ) from None
 
 
@@ -178,7 +178,7 @@ def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | No
 def equal_to_panes(expected: Iterable[TestPane]) -> Matcher:
     """These panes, as often, in any order: values with their windows, pane infos, timestamps and signs.
 
-    For `assert_that(pcoll, equal_to_panes([...]))`; what is expected needn't say everything, see `TestPane`.
+    For `assert_that(pcoll, equal_to_panes([...]))`.  Attributes of an expected pane may be left out, see `TestPane`.
 
     >>> from penstock.testing import TestPane, TestPipeline, TestStream, assert_that, equal_to_panes
     >>> import penstock as beam

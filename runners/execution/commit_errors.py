@@ -24,7 +24,7 @@ from .user_code import guarded
 
 _logger = logging.getLogger(__name__)
 
-DEAD_LETTERS = "start it with --on_commit_error=dead_letter, which moves what is refused aside and publishes the rest"
+DEAD_LETTERS = "start it with --on_commit_error=dead_letter, which publishes all records except the refused ones"
 
 
 def with_dead_letters(graph: Graph, options: PipelineOptions) -> Graph:
@@ -69,7 +69,7 @@ def precommitting(what: str, then: str) -> Iterator[None]:
 
     Args:
       what: such as "checkpoint 7 is not written".
-      then: a sentence for the user of a mended pipeline.
+      then: what the user can do with a fixed pipeline.
     """
     try:
         yield

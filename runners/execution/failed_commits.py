@@ -58,7 +58,7 @@ class FailedCommit:
         except FileNotFoundError:
             return None
         except CorruptSnapshotError as error:
-            _logger.warning("%s; going on without it", error)
+            _logger.warning("%s; continuing without it", error)
             return None
 
 
@@ -74,8 +74,8 @@ def commit_failed(
     explain(
         error,
         f"{directory}: checkpoint {checkpoint.epoch} is complete, and can't be published: ",
-        "Every start tries this again. If what it refuses can't be mended there: `penstock checkpoints rollback "
-        f"{directory}` goes back to the checkpoint before, from which a mended pipeline reads the same input again; "
+        "Every start tries this again. If the target can't be fixed: `penstock checkpoints rollback "
+        f"{directory}` returns to the previous checkpoint, from which a fixed pipeline reads the same input again; "
         f"or {DEAD_LETTERS}",
     )
 

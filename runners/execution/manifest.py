@@ -191,8 +191,8 @@ def unsealed(path: str, content: bytes, format: str, of: type[T]) -> T:
         expected = f"a {format}, version {VERSION}"
         if seal.format == format:
             expected += (
-                f": {'an earlier' if seal.version < VERSION else 'a later'} version of penstock wrote this. Go on with "
-                "that version, or begin anew with another directory"
+                f": {'an earlier' if seal.version < VERSION else 'a later'} version of penstock wrote this. Continue "
+                "with that version, or start from the beginning with another directory"
             )
         raise CorruptSnapshotError(path, f"a {seal.format}, version {seal.version}", expected)
     body = rest[:-1]

@@ -138,7 +138,7 @@ class OutputRun(LeavingStep):
     def precommit(self, staged: Sequence[Any] | None = None) -> None:
         """Find out whether what was staged can be published."""
         tokens = self.staged if staged is None else staged
-        with precommitting("nothing is published", "Mend the pipeline, and run it again"):
+        with precommitting("nothing is published", "Fix the pipeline and run it again"):
             self.precommit_all({self._transaction: tokens})
 
     def precommit_all(self, transactions: Mapping[str, Sequence[Any]]) -> None:

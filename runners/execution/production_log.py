@@ -125,7 +125,7 @@ class ProductionLog:
         Raises `OSError` where the disk fails, and `CorruptSnapshotError` if it isn't as it was written, or if some of
         it is gone.
         """
-        # First the list: whoever is still writing goes on, and the list must not be ahead of what is read.
+        # The list first: a former owner may still append, and the list must not be ahead of the records read.
         listed = None if self._listed is None else self._listed.entry()
         names = self._disk.list(self.directory)
         newest = max((name for name in names if _FILE.fullmatch(name)), default=None)
@@ -287,8 +287,8 @@ def _check_against(path: str, content: bytes, listed: Listed) -> None:
 def _expected(listed: Listed) -> str:
     return (
         f"a log of {listed.records} productions in {listed.length} bytes with the checksum {listed.crc32:08x}, begun "
-        f"{listed.begun} times, as the list of the logs has it. What is gone was acknowledged, and can't be computed "
-        "again: restore the directory from a copy, or begin anew with another --checkpoint_dir"
+        f"{listed.begun} times, according to the list of the logs. The lost records were acknowledged and can't be "
+        "computed again: restore the directory from a copy, or start from the beginning with another --checkpoint_dir"
     )
 
 

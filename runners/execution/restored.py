@@ -1,4 +1,4 @@
-"""What a start logs of the checkpoint that it goes on from: how old it is, where sources stood, how parallel it was.
+"""The log line of a restart: the checkpoint, its age, the offsets of its sources, and its parallelism.
 
 >>> shown_offsets({"Read": [("a.txt", 120), ("b.txt", 7)]})
 'Read: a.txt at 120, b.txt at 7'
@@ -42,12 +42,12 @@ def shown_offsets(offsets: Mapping[str, Sequence[Sequence[Any]]]) -> str:
 def restored_line(
     directory: str, what: str, age_micros: int, parallelism: int, before: int, offsets: Mapping[str, Sequence[Any]]
 ) -> str:
-    """Return the line that a start logs when it goes on from a checkpoint.
+    """Return the line that a start logs when it resumes from a checkpoint.
 
     >>> restored_line("/kept", "checkpoint 14", 2_500_000, 2, 4, {"Read": [("0", "120")]})
-    '/kept: goes on from checkpoint 14, which is 2.5 s old, with parallelism 2 (it was taken with 4); Read: 0 at 120'
+    '/kept: resumes from checkpoint 14, which is 2.5 s old, with parallelism 2 (it was taken with 4); Read: 0 at 120'
     """
-    age = f"is {age_micros / 1_000_000:.1f} s old" if age_micros >= 0 else "is of a later time than the wall clock's"
+    age = f"is {age_micros / 1_000_000:.1f} s old" if age_micros >= 0 else "was taken later than the wall clock's time"
     rescaled = "" if before == parallelism else f" (it was taken with {before})"
-    line = f"{directory}: goes on from {what}, which {age}, with parallelism {parallelism}{rescaled}"
+    line = f"{directory}: resumes from {what}, which {age}, with parallelism {parallelism}{rescaled}"
     return "; ".join(filter(None, [line, shown_offsets(offsets)]))

@@ -43,7 +43,7 @@ def roll_back(store: SnapshotStore, allow_repeated_results: bool = False) -> Rol
     epoch = newest.name.epoch
     if newest.checkpoint is None:
         raise SnapshotError(
-            f"{store.directory}: checkpoint {epoch} is damaged, and the next start skips it anyway: {newest.damage}"
+            f"{store.directory}: checkpoint {epoch} is damaged; the next start skips it: {newest.damage}"
         )
     if not allow_repeated_results:
         _must_be_unpublished(store, str(newest.name), epoch)
@@ -69,12 +69,12 @@ def _must_be_unpublished(store: SnapshotStore, manifest: str, epoch: int) -> Non
     if note is None or note.manifest != manifest:
         raise SnapshotError(
             f"{store.directory}: no commit of checkpoint {epoch} is known to have failed, so its results may be "
-            "published; after a rollback they would come again. To have that, give --allow_repeated_results"
+            "published; after a rollback they would be published again. To allow this, give --allow_repeated_results"
         )
     if note.published:
         raise SnapshotError(
             f"{store.directory}: {', '.join(note.published)} has published checkpoint {epoch} before {note.sink} "
-            "failed; after a rollback that comes again: files and streams hold it twice, tables and keys come to the "
-            "same rows. To have that, give --allow_repeated_results; or start the pipeline with "
+            "failed; after a rollback its results are published again: files and streams hold them twice, tables and "
+            "keys get the same rows. To allow this, give --allow_repeated_results; or start the pipeline with "
             "--on_commit_error=dead_letter"
         )

@@ -25,7 +25,7 @@ from ...sdk.unbounded_source import UnboundedSource
 from .fusion import Plan, Source
 from .user_code import guarded
 
-# By a source's label, what its positions depend on.
+# By a source's label, the parameters that its positions depend on.
 Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 # In an identity, which kind of source it is.
@@ -33,8 +33,8 @@ CLASS = "class"
 
 # What to do about a source that has changed.
 ADVICE = (
-    "Give the sources what they had; or say --allow_dropped_state to read them from their beginning, or, where it is "
-    "the same input under another name or address, --allow_changed_sources to go on from those positions"
+    "Restore the parameters of the sources; or give --allow_dropped_state to read them from their beginning; or, if "
+    "the same input has another name or address now, --allow_changed_sources to resume from those positions"
 )
 
 
@@ -49,11 +49,11 @@ class PartitionPosition(NamedTuple):
 
 @attrs.frozen
 class SourceChange:
-    """A source that isn't what it was.
+    """A source that has changed.
 
     Attributes:
       label: the source's.
-      values: by name, what was and what is now.
+      values: by name, the former value and the present one.
       rescalable: of the names those whose values may change.
     """
 

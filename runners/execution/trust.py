@@ -56,7 +56,7 @@ def _why_replaceable(directory: str, us: int) -> str | None:
     if status.st_uid not in (us, 0):
         return f"{directory}, above it, belongs to user {status.st_uid}"
     if status.st_mode & _OTHERS and not status.st_mode & stat.S_ISVTX:
-        by = "everybody" if status.st_mode & stat.S_IWOTH else "its group"
+        by = "all users" if status.st_mode & stat.S_IWOTH else "its group"
         mode = f"its mode is {stat.S_IMODE(status.st_mode):04o}, without the sticky bit"
         return f"{directory}, above it, can be written by {by} ({mode})"
     return None

@@ -60,9 +60,9 @@ def cant_be_read(what: str, where: str, classes: list[str], error: BaseException
     found = f"{type(error).__name__}: {text_of(error)}"
     return CheckpointMismatchError(
         f"{what}, as {where} has it, can't be read{named}: {found}. A class that is kept in "
-        "state needs its module and name, and has to take what it once gave to be pickled: bring it back under that "
-        "name, with a __setstate__ if its attributes are others. Or go on without that state: give it, or its step, "
-        "another name, and say --allow_dropped_state"
+        "state needs its module and name, and has to accept the attributes that were pickled: restore it under that "
+        "name, with a __setstate__ if its attributes have changed. Or continue without that state: give it, or its "
+        "step, another name, and start with --allow_dropped_state"
     )
 
 

@@ -61,7 +61,7 @@ class JobSettings:
         barriers are measured against.
       restarts: how often, and how soon, it starts again after a failure.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
-      allow_changed_sources: whether sources go on where they stood, also those that aren't what they were.
+      allow_changed_sources: resume changed sources from their checkpointed positions, too.
       recovers_regions: whether after a failure only those start again that have to.
       aligns, logs, drops_repetitions: False switches alignment, or the log of back-edges, or the dropping of
         what is sent again, off: to show that the results are wrong then.
@@ -181,7 +181,8 @@ class Job:
         ahead = self._time.ahead_of_wall()
         if ahead >= self._set_back + _NOTED:
             _logger.warning(
-                "The wall clock was set back: processing time is %.0f seconds ahead of it, and goes on from there",
+                "The wall clock was set back: processing time is %.0f seconds ahead of it, and continues from its "
+                "last value",
                 ahead / 1_000_000,
             )
         if ahead >= self._set_back + _NOTED or ahead < self._set_back - _NOTED:
@@ -412,13 +413,13 @@ class Job:
     def precommit(self, epoch: int, staged: Staged) -> None:
         """Find out whether what a checkpoint has staged can be published, before it is written."""
         if self._store is None:
-            what, then = "nothing is published", "Mend the pipeline, and run it again"
+            what, then = "nothing is published", "Fix the pipeline and run it again"
         elif self._commits_at_end:
             what = f"{self._store.directory}: the last checkpoint, of epoch {epoch}, is not written"
-            then = "Nothing is published yet: run the mended pipeline with another --checkpoint_dir"
+            then = "Nothing is published yet: run the fixed pipeline with another --checkpoint_dir"
         else:
             what = f"{self._store.directory}: checkpoint {epoch} is not written"
-            then = "Mend the pipeline and start it again: it goes on from the checkpoint before"
+            then = "Fix the pipeline and start it again: it resumes from the previous checkpoint"
         with precommitting(what, then):
             self._transactions.precommit(staged)
 
@@ -492,8 +493,8 @@ class Job:
             return
         if not self._settings.allow_dropped_state:
             raise CheckpointMismatchError(
-                f"{self._store.directory}: the sources that checkpoint {checkpoint.epoch} has positions of aren't what "
-                f"they were: {described(changed)}. {ADVICE}"
+                f"{self._store.directory}: these sources have changed since checkpoint {checkpoint.epoch}: "
+                f"{described(changed)}. {ADVICE}"
             )
         self.sources_begun_anew = frozenset(change.label for change in changed)
 

@@ -84,7 +84,7 @@ def wrong_merge(graph: Graph, rows_of: Callable[[Graph], Mapping[str, Any]]) -> 
     """Return a sentence about the first step whose combiner merges wrongly; None if there is none.
 
     Args:
-      rows_of: what comes of a plain run of a graph.
+      rows_of: returns the results of a plain run of a graph.
     """
     expected = rows_of(graph)
     for transform in graph.transforms:
@@ -96,8 +96,8 @@ def wrong_merge(graph: Graph, rows_of: Callable[[Graph], Mapping[str, Any]]) -> 
             assert transform.primitive.combine is not None
             name = type(transform.primitive.combine.object).__qualname__
             return (
-                f"{transform.label!r} gives another result where its combiner ({name}) merges accumulators, in a plain "
-                "run, too: merge_accumulators, of accumulators that compact was given, has to give what adding all of "
-                "their inputs to one accumulator gives"
+                f"{transform.label!r} returns another result if its combiner ({name}) merges accumulators, also in a "
+                "plain run: merge_accumulators, applied to compacted accumulators, has to return the same result as "
+                "adding all of their inputs to one accumulator"
             )
     return None

@@ -44,7 +44,7 @@ _RUN, _REQUEST, _ANSWER = "run", "request-", "answer-"
 # How often a job looks, in microseconds: looking at a bucket costs money.
 _OFTEN, _SELDOM = 200_000, 5_000_000
 
-# Answers that nobody has fetched are removed by a later run, so many microseconds after its start.
+# Microseconds after its start at which a run removes answers that no command has fetched.
 _OLD = 600_000_000
 
 
@@ -147,7 +147,7 @@ class Inbox:
             self._old = [f"{self._directory}/{name}" for name in names if name.startswith(_ANSWER)]
             self._write_run(self._run)
         except OSError as error:
-            _logger.warning("%s: this run can't be asked for anything: %s", self._directory, error)
+            _logger.warning("%s: this run can't receive requests: %s", self._directory, error)
 
     def close(self, state: str) -> None:
         """Note that the run has ended; if another one has begun, that one is in the file, and stays there."""
@@ -225,7 +225,7 @@ class Inbox:
 
 
 def _read_run(disk: Disk, directory: str) -> Run | None:
-    """Return the newest run in a directory; None where there was none."""
+    """Return the newest run in a directory, or None."""
     try:
         return msgspec.json.decode(disk.read(f"{directory}/{_RUN}"), type=Run)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -307,7 +307,7 @@ class _Client:
             self._sleep(self._interval)
 
     def _answer_of(self, run: Run, silent_until: float) -> Answer | None:
-        """Return a run's answer; None if the run has ended, or another one has begun, without taking the request."""
+        """Return a run's answer, or None if the run has ended, or another one has begun, without taking the request."""
         id = fresh_token()
         path = f"{self._directory}/{_REQUEST}{id}"
         self._disk.write_atomically(path, msgspec.json.encode(Addressed(self._wish, run.id)))
@@ -332,8 +332,8 @@ class _Client:
         finally:
             self._disk.remove(path)
         raise PenstockError(
-            f"{self._directory}: the job has heard the request, but not answered within {self._timeout:.0f} s; it may "
-            "still do it: see `penstock checkpoints list`"
+            f"{self._directory}: the job has received the request, but not answered within {self._timeout:.0f} s; it "
+            "may still execute it: see `penstock checkpoints list`"
         )
 
     def _give_up(self, run: Run | None) -> NoReturn:
@@ -346,10 +346,10 @@ class _Client:
         elif run.ended is not None:
             last = f"the last run has ended: {run.ended}"
         elif run.is_here:
-            last = f"the run in process {run.pid} doesn't answer; it may be starting, or in a function that takes long"
+            last = f"the run in process {run.pid} doesn't answer; it may be starting, or in a slow function"
         else:
-            last = f"the last run was in process {run.pid} on {run.host}, and is gone"
+            last = f"the last run was in process {run.pid} on {run.host}, which no longer runs"
         raise PenstockError(
-            f"{self._directory}: no job has heard the request, which is withdrawn: {last}; expected the "
+            f"{self._directory}: no job has received the request, which is withdrawn: {last}; expected the "
             "--checkpoint_dir of a running job"
         )

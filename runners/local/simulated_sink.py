@@ -80,13 +80,13 @@ class SimulatedTable:
         self._staged.setdefault(transaction, {})[token] = rows
 
     def precommit(self, tokens: Sequence[str]) -> None:
-        """Note that somebody has asked whether these can be committed."""
+        """Record the tokens that were precommitted."""
         self._precommitted.update(tokens)
 
     def decided(self, transaction: str, tokens: Sequence[str]) -> None:
         """A commit is decided."""
         unknown = sorted(set(tokens) - self._precommitted)
-        self._require(not unknown, f"{transaction} is committed with {unknown}, which nobody has precommitted")
+        self._require(not unknown, f"{transaction} is committed with {unknown}, which was not precommitted")
 
     def commit(self, transaction: str, tokens: Sequence[str]) -> None:
         """Make it visible; if that has been done, nothing happens."""

@@ -142,15 +142,15 @@ class Simulation:
             if self.differing_step is None:
                 raise
             advice = (
-                "That may be why, and no failure of the runner: a simulation compares with a plain run, and what is "
-                "computed again has to come out as before. Make the step depend on its inputs alone, such as by random "
-                "numbers that are seeded with the element"
+                "The failure may be due to this step, not to the runner: a simulation compares with a plain run, so a "
+                "recomputed step has to return the same outputs. Make the step depend on its inputs only, for example "
+                "with random numbers that are seeded with the element"
             )
             raise SimulationError(f"{error}\n{self.differing_step}. {advice}", seed, error.trace) from error.__cause__
 
     @cached_property
     def differing_step(self) -> str | None:
-        """A sentence about the first step that isn't deterministic, found by two plain runs; None if there is none."""
+        """Return a sentence about the first step that differs between two plain runs, or None."""
         try:
             return differing_step(self._graph)
         except Exception:  # whatever the user's functions raise when they are called once more

@@ -54,7 +54,7 @@ _LAST_WORDS = 3.0
 
 # What a signal brings about.
 _WITH_SAVEPOINT = "the pipeline stops with a savepoint, and the next start goes on from there"
-_WITH_LOGS = "the pipeline stops; what it has done is in its logs, and the next start goes on from there"
+_WITH_LOGS = "the pipeline stops; the next start resumes from its logs"
 _BY_DRAINING = "the pipeline reads nothing more, and finishes what it has"
 
 

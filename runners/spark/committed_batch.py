@@ -105,7 +105,7 @@ class Committed:
             committed: Committed = cloudpickle.loads(data)
         except Exception as error:  # whatever a class raises, or importing it
             where = f"batch {checkpoint.epoch} in {store.directory}"
-            raise cant_be_read("The position of a source, or what a sink has staged", where, [], error) from error
+            raise cant_be_read("The position of a source, or the staged output of a sink", where, [], error) from error
         if "outputs" not in committed.positions:
             raise SnapshotError(
                 f"{store.directory}: batch {checkpoint.epoch} is as an earlier version of penstock wrote it, which "

@@ -63,7 +63,7 @@ class QuerySettings:
       available_now: whether it ends when all has been read that was there when it began.
       admission: how much a batch may read.
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
-      allow_changed_sources: whether sources go on where they stood, also those that aren't what they were.
+      allow_changed_sources: resume changed sources from their checkpointed positions, too.
       compares_keys: whether the types of keys are compared with those of the checkpoint.
       may_start_again: whether a next start can find the checkpoints of this one.
       reached: is told of each of the `commit_points`.
@@ -281,7 +281,7 @@ class MicroBatchQuery:
         references.append(committed.write(self._store))
         with precommitting(
             f"{self._store.directory}: batch {batch.number} is not committed",
-            "Mend the pipeline and start it again: it goes on with this batch",
+            "Fix the pipeline and start it again: it resumes with this batch",
         ):
             self._sinks.precommit(batch.transaction, committed.staged)
         self._settings.reached("before-manifest", batch.number)

@@ -25,7 +25,7 @@ class Recovery:
 
     Attributes:
       allow_dropped_state: whether what has no place in the pipeline any more may be dropped.
-      allow_changed_sources: whether sources go on where they stood, also those that aren't what they were.
+      allow_changed_sources: resume changed sources from their checkpointed positions, too.
     """
 
     store: SnapshotStore
@@ -103,14 +103,14 @@ class Recovery:
             )
 
     def _check_identities(self, committed: Committed) -> None:
-        """What a source's positions mean depends on what it was when they were taken."""
+        """Raise `CheckpointMismatchError` if a source has changed since its positions were committed."""
         changed = [change for change in self.sources.changes(committed.positions) if not change.is_rescalable]
         if not changed or self.allow_changed_sources:
             return
         if not self.allow_dropped_state:
             raise CheckpointMismatchError(
-                f"{self.store.directory}: the sources that batch {committed.number} has positions of aren't what they "
-                f"were: {described(changed)}. {ADVICE}"
+                f"{self.store.directory}: these sources have changed since batch {committed.number}: "
+                f"{described(changed)}. {ADVICE}"
             )
         self.sources.begun_anew = {change.label for change in changed}
 

@@ -50,7 +50,7 @@ class StreamSettings:
       directory: where our checkpoints are, on `disk`.
       interval: microseconds from one batch to the next, at least.
       available_now: whether they end when all has been read that was there when they began.
-      allow_changed: whether queries go on where they stood, also those that don't read what they read then.
+      allow_changed: resume queries from their offsets, also those with another input.
       is_cancelled: whether nobody waits for them any more.
     """
 
@@ -228,9 +228,9 @@ class StreamOnDriver:
         changes = [] if before is None else changes_of_sources({self.label: before}, {self.label: identity})
         if changes and not self._settings.allow_changed:
             raise CheckpointMismatchError(
-                f"{self.label}: Spark's query has offsets of something else than the DataFrame reads now: "
-                f"{described(changes)}. Let it read what it read, give another --checkpoint_dir to begin again, or, "
-                "where it is the same input elsewhere, say --allow_changed_sources to go on from those offsets"
+                f"{self.label}: Spark's query has offsets of another input than the DataFrame reads: "
+                f"{described(changes)}. Restore the input, give another --checkpoint_dir to start from the beginning, "
+                "or, if the same input has moved, --allow_changed_sources to resume from those offsets"
             )
 
     def _bring(self, frame: Any, number: int) -> None:

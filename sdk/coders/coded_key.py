@@ -97,8 +97,8 @@ def check_keys(keys: Iterable[Any]) -> None:
                 if is_coded(key):
                     raise InvalidKeyError(
                         f"the key {shortened(key)} ({kind.__qualname__}) has a registered coder, which was not there "
-                        "when the pipeline was started, or which a wrong type hint has hidden: register coders before "
-                        "the pipeline runs, and let type hints say what keys are"
+                        "when the pipeline was started, or which a wrong type hint hides: register coders before "
+                        "the pipeline runs, and correct the type hints of keys"
                     )
 
 

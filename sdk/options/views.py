@@ -128,7 +128,9 @@ class StreamingOptions(PipelineOptions):
         add("--max_restarts", type=int, default=3, help="How often to start again, without a checkpoint in between.")
         add("--restart_delay", type=float, default=0.1, help="Seconds before the first such start; doubled each time.")
         _switch(parser, "allow_dropped_state", False, "Drop a checkpoint's state of steps that are gone.")
-        help = "Go on where sources stood, also those that aren't what they were, such as at another address."
+        help = (
+            "Resume from the checkpointed positions of sources that have changed, such as those with another address."
+        )
         _switch(parser, "allow_changed_sources", False, help)
         help = "Go on although a step's keys are of other types than those in the checkpoint."
         _switch(parser, "allow_new_key_types", False, help)
@@ -145,7 +147,7 @@ class SinkOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        help = "What a record does that a sink's commit can't publish: fail the run, or go into a table or file beside."
+        help = "For a record that a sink can't commit: fail the run, or write it to the sink's dead letters."
         parser.add_argument("--on_commit_error", choices=["fail", "dead_letter"], default="fail", help=help)
 
 

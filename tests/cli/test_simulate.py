@@ -48,7 +48,7 @@ def test_all_pipelines_of_a_program_are_simulated(penstock: Penstock) -> None:
     """Each under so many seeds; the line that sums them up is printed for each, and no sink is written to."""
     ran = penstock("simulate", "pipeline.py", "--seeds", "3", program=TWO_PIPELINES)
 
-    told = "Sinks are replaced, but functions are called for real"
+    told = "Sinks are simulated, but side effects of functions are real"
     others = [line for line in ran.stderr.splitlines() if not line.startswith(("pipeline ", told))]
     assert (0, "", True) == (ran.returncode, "".join(others).strip(), ran.stderr.startswith(told))
     first, second = [line for line in ran.stdout.splitlines() if line.startswith("pipeline ")]

@@ -68,7 +68,7 @@ def test_transactions_are_precommitted_one_on_top_of_the_other(database: Any, tr
     second = staged(transactions, sink, "00000002-ab", Bundle([("ann", 1)], signs=-1))
 
     sink.precommit({"00000001-ab": first, "00000002-ab": second})
-    with pytest.raises(RejectedRecordError, match="refuses to have {'word': 'ann', 'n': 1} taken back"):
+    with pytest.raises(RejectedRecordError, match="refuses the retraction of {'word': 'ann', 'n': 1}"):
         sink.precommit({"00000002-ab": second})
 
 

@@ -98,7 +98,7 @@ def test_equal_rows_are_counted_where_there_is_a_column_for_it(database, transac
     transactions.write(sink, signed(*changes), transaction="2")
     assert [("ann", 1, 1), ("bob", 1, 1)] == database.rows()
     with pytest.raises(
-        SinkError, match="{'word': 'bob', 'n': 1} taken back: it is retracted more often than it was added"
+        SinkError, match="the retraction of {'word': 'bob', 'n': 1}: it is retracted more often than it was added"
     ):
         transactions.write(sink, signed((-1, "bob", 1), (-1, "bob", 1)), transaction="3")
     assert [("ann", 1, 1), ("bob", 1, 1)] == database.rows()

@@ -49,7 +49,7 @@ def test_of_a_series_of_transactions_the_last_one_is_noted_and_stands_for_those_
     for name, tokens in committed.items():
         sink.commit(name, tokens)
     assert [("ann", 5)] == database.rows()
-    with pytest.raises(SinkError, match="what was staged for it is gone"):
+    with pytest.raises(SinkError, match="its staged rows are missing"):
         sink.commit("00000011-ab", committed["run"])
 
 
@@ -77,7 +77,7 @@ def test_aborting_leaves_nothing_and_stops_whoever_goes_on_writing(database, tra
         zombie.stage()
     with pytest.raises(SinkError, match="transaction '1' isn't prepared"):
         sink.open_writer("1", "3").write(Bundle([("ann", 1)]))
-    with pytest.raises(SinkError, match="what was staged for it is gone"):
+    with pytest.raises(SinkError, match="its staged rows are missing"):
         sink.commit("1", tokens)
 
 

@@ -44,10 +44,13 @@ def test_a_matcher_is_given_what_is_left_and_its_failure_says_what_came(streamin
         assert_that(retracted_sums(p), equal_to([3]))
     said = failure(streaming_runner, equal_to([1, 3]))
 
-    assert "expected [1, 3], got [3]: missing [1]. These are the elements that are left of what came" in said
+    assert (
+        "expected [1, 3], got [3]: missing [1]. Elements were retracted; the elements that are left are compared"
+        in said
+    )
     assert "+1 in [0.0, 10.0) @ Timestamp(9.999999) EARLY pane 0/-1 first" in said
     assert "-1 in [0.0, 10.0) @ Timestamp(9.999999) EARLY pane 0/-1 first" in said
-    assert "equal_to_panes(...) compares what came" in said
+    assert "equal_to_panes(...) compares panes and signs" in said
 
 
 def test_a_failure_says_nothing_of_signs_where_nothing_was_taken_back(streaming_runner: Any) -> None:

@@ -233,7 +233,7 @@ class ProductionAttempt(Attempt):
         if report.productions:
             offsets = shown_offsets(report.offsets)
             _logger.info(
-                "%s: %s goes on behind the %d productions in its log%s",
+                "%s: %s resumes after the %d productions in its log%s",
                 self._job._productions.directory,
                 subtask,
                 report.productions,
@@ -281,7 +281,7 @@ class ProductionAttempt(Attempt):
         except StaleWriterError:
             raise
         except Exception as error:
-            _logger.warning("the pipeline has stopped, and what is staged stays for the next start: %s", error)
+            _logger.warning("the pipeline has stopped; its staged results stay for the next start: %s", error)
 
     def _finish(self) -> str:
         job = self._job
@@ -294,7 +294,7 @@ class ProductionAttempt(Attempt):
         job._transactions.check()
         with precommitting(
             f"{job._productions.directory}: the results are not published",
-            "What was computed is in the logs there: run the mended pipeline with another --checkpoint_dir",
+            "The logs contain the results: run the fixed pipeline with another --checkpoint_dir",
         ):
             job._transactions.precommit(staged)
         try:

@@ -113,7 +113,9 @@ class FencedTransactions(Transactions):
                 except Exception as error:
                     before = f"{self._directory}: transaction {transaction} is in the logs, and can't be published: "
                     explain(
-                        error, before, f"Every start tries this again. To go on without what is refused, {DEAD_LETTERS}"
+                        error,
+                        before,
+                        f"Every start tries this again. To continue without the refused records, {DEAD_LETTERS}",
                     )
                     raise
         self._open = [each for each in self._open if each not in transactions]

@@ -301,14 +301,14 @@ class ProductionJob(Job):
         refused = [c for c in changes if not c.is_rescalable and c not in shared]
         if shared or (refused and not self._settings.allow_changed_sources):
             advice = (
-                "give them what they had"
+                "restore their parameters"
                 if shared
-                else "give them what they had, or, where it is the same input under another name or address, say "
-                "--allow_changed_sources to go on from those positions"
+                else "restore their parameters, or, if the same input has another name or address now, give "
+                "--allow_changed_sources to resume from those positions"
             )
             raise CheckpointMismatchError(
-                f"{self._productions.directory}: the sources that the logs have positions of aren't what they were: "
-                f"{described(shared or refused)}. With --delivery=strong or weak a pipeline goes on with the same "
+                f"{self._productions.directory}: these sources have changed since the logs were written: "
+                f"{described(shared or refused)}. With --delivery=strong or weak a pipeline resumes with the same "
                 f"sources only: {advice}"
             )
 
@@ -317,7 +317,7 @@ class ProductionJob(Job):
         for id in ids_of(self._wanted):
             if self._productions.disk.list(log_directory(directory, id)):
                 raise CorruptSnapshotError(
-                    f"{directory}/{JOB}", "no log", f"the one that says what the logs in {directory} are of"
+                    f"{directory}/{JOB}", "no log", f"the log of the job whose logs are in {directory}"
                 )
 
     def _check_who_wrote(self, before: ExecutionGraph, logs: str) -> None:

@@ -250,7 +250,7 @@ class Producer:
         """Find out whether what was staged can be published: what is in the log has to be."""
         staged = [*self._staged, *self._fresh]
         with precommitting(
-            "a production is not logged", "Mend the pipeline and start it again: it goes on from its logs"
+            "a production is not logged", "Fix the pipeline and start it again: it resumes from its logs"
         ):
             for output in outputs:
                 own = [(transaction, token) for label, transaction, token in staged if label == output.label]

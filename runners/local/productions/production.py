@@ -111,7 +111,7 @@ def production_of(record: bytes) -> Production | Inherited:
     try:
         first, *rest = pickle.loads(record)
     except Exception as error:  # whatever a class raises, or importing it
-        what = "What a sink has staged, or the position of a source"
+        what = "The staged output of a sink, or the position of a source"
         raise cant_be_read(what, "the log of its productions", [], error) from error
     return Inherited(*rest) if first == _INHERITED else Production(first, *rest)
 

@@ -107,7 +107,7 @@ def test_a_mended_pipeline_goes_on_where_a_record_was_refused(streams: Streams) 
     with pytest.raises(RejectedRecordError) as error:
         streams.run()
     told = str(error.value)
-    assert "it refuses {'n': 30, 'm': 29}: UNIQUE constraint failed: numbers.m. Mend the pipeline and start it" in told
+    assert "it refuses {'n': 30, 'm': 29}: UNIQUE constraint failed: numbers.m. Fix the pipeline and start it" in told
     assert "--on_commit_error=dead_letter" in told
 
     streams.run(mended=True)
@@ -154,7 +154,7 @@ def test_a_rollback_goes_back_to_the_checkpoint_before_and_loses_nothing(
     if streams.way == "strong":
         assert (1, True) == (status, "--on_commit_error=dead_letter" in said)
         return
-    assert (0, True) == (status, " is gone; the next start goes on from " in said)
+    assert (0, True) == (status, " was removed; the next start resumes from " in said)
     status, said = streams.rollback()
     assert (1, True) == (status, "no c" in said)
 

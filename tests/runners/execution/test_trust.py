@@ -32,7 +32,7 @@ def test_a_directory_that_others_can_write_to_is_not_trusted(directory: pathlib.
     assert f"{directory} can be written by others (its mode is {mode:04o})" == why_untrusted(str(directory))
 
 
-@pytest.mark.parametrize(("mode", "by"), [(0o777, "everybody"), (0o757, "everybody"), (0o775, "its group")])
+@pytest.mark.parametrize(("mode", "by"), [(0o777, "all users"), (0o757, "all users"), (0o775, "its group")])
 def test_a_directory_that_others_can_replace_is_not_trusted(directory: pathlib.Path, mode: int, by: str) -> None:
     """By renaming it in a directory above; not in one that is sticky, as /tmp is."""
     directory.parent.chmod(mode)
@@ -54,7 +54,7 @@ def test_a_link_that_others_can_replace_is_not_trusted(
     assert why_untrusted(path) is None
     shared.chmod(0o777)
     shown = "(its mode is 0777, without the sticky bit)"
-    assert f"{shared}, above it, can be written by everybody {shown}" == why_untrusted(path)
+    assert f"{shared}, above it, can be written by all users {shown}" == why_untrusted(path)
     shared.chmod(0o1777)
     assert why_untrusted(path) is None
 
@@ -66,7 +66,7 @@ def test_what_a_link_leads_to_is_looked_at_as_well(directory: pathlib.Path, tmp_
     directory.parent.chmod(0o777)
     reason = why_untrusted(str(tmp_path / "first"))
     assert reason is not None
-    assert reason.startswith(f"{directory.parent}, above it, can be written by everybody")
+    assert reason.startswith(f"{directory.parent}, above it, can be written by all users")
 
 
 def test_a_directory_on_the_way_counts_even_if_the_path_leaves_it_again(

@@ -65,7 +65,7 @@ def test_a_seed_that_fails_for_it_names_the_step() -> None:
         SimulationError, match=r"(?s)what comes of Draw: .*\n'Draw' gave different outputs for equal inputs"
     ) as error:
         Simulation(p.graph()).run(0)
-    assert "no failure of the runner" in str(error.value)
+    assert "not to the runner" in str(error.value)
     assert (0, True) == (error.value.seed, bool(error.value.trace))
 
 

@@ -60,14 +60,14 @@ SETTINGS = SimulationSettings(parallelism=1)
 
 def test_a_wrong_merge_is_found_and_named() -> None:
     simulation = Simulation(totals(Forgets()), SETTINGS)
-    with pytest.raises(SimulationError, match=r"'Total' gives another result where its combiner \(Forgets\) merges"):
+    with pytest.raises(SimulationError, match=r"'Total' returns another result if its combiner \(Forgets\) merges"):
         simulation.run(1)
 
 
 def test_a_function_that_is_not_associative_is_found_and_named() -> None:
     """It is called with its own results among the values."""
     simulation = Simulation(totals(lambda values: sum(value * value for value in values)), SETTINGS)
-    with pytest.raises(SimulationError, match="'Total' gives another result where its combiner"):
+    with pytest.raises(SimulationError, match="'Total' returns another result if its combiner"):
         simulation.run(1)
 
 

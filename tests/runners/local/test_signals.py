@@ -113,10 +113,7 @@ def test_a_signal_stops_a_stream_with_a_savepoint_from_which_the_next_start_goes
         check_results(stream)
 
 
-LOGGED = (
-    "penstock: the pipeline stops; what it has done is in its logs, and the next start goes on from there; "
-    "a second signal ends it at once\n"
-)
+LOGGED = "penstock: the pipeline stops; the next start resumes from its logs; a second signal ends it at once\n"
 
 
 def staged(directory: pathlib.Path) -> list[str]:
@@ -291,7 +288,7 @@ def test_without_a_running_job_a_command_says_so_and_leaves_nothing(tmp_path: pa
     before = sorted(tmp_path.rglob("*"))
     ran = checkpoints("drain", tmp_path / "kept", "--timeout=0.3")
     message = (
-        f"PenstockError: {tmp_path}/kept: no job has heard the request, which is withdrawn: the last run has ended: "
+        f"PenstockError: {tmp_path}/kept: no job has received the request, which is withdrawn: the last run has ended: "
         "CANCELLED; expected the --checkpoint_dir of a running job\n"
     )
     assert (1, message) == (ran.exit_code, ran.output)
@@ -366,8 +363,8 @@ def test_a_killed_run_is_known_to_be_gone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "run").write_text(json.dumps(left))
     ran = checkpoints("drain", tmp_path, "--timeout=0.3")
     message = (
-        f"PenstockError: {tmp_path}: no job has heard the request, which is withdrawn: the last run was in process "
-        f"{gone.pid} on {socket.gethostname()}, and is gone; expected the --checkpoint_dir of a running job\n"
+        f"PenstockError: {tmp_path}: no job has received the request, which is withdrawn: the last run was in process "
+        f"{gone.pid} on {socket.gethostname()}, which no longer runs; expected the --checkpoint_dir of a running job\n"
     )
     assert (1, message, ["run"]) == (ran.exit_code, ran.output, [path.name for path in tmp_path.iterdir()])
 

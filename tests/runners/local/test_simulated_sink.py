@@ -107,7 +107,7 @@ def test_rows_that_are_missing_or_too_many_in_the_end_are_named() -> None:
 def test_a_commit_that_nobody_has_precommitted_is_named() -> None:
     """What a target refuses has to be found before a commit is decided."""
     table = table_with(("a", 1))
-    with pytest.raises(BrokenPromise, match=r"one is committed with \['token'\], which nobody has precommitted"):
+    with pytest.raises(BrokenPromise, match=r"one is committed with \['token'\], which was not precommitted"):
         table.decided("one", ["token"])
     table.precommit(["token"])
     table.decided("one", ["token"])

@@ -1,4 +1,4 @@
-"""A start that goes on from a checkpoint logs which one, how old it is, where sources stood and how parallel it was."""
+"""A restart logs the checkpoint that it restores: its number, age, offsets and parallelism."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(directory: pathlib.Path, *flags: str, fails: bool = False) -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [message for message in caplog.messages if "goes on" in message]
+    return [message for message in caplog.messages if "resumes" in message]
 
 
 def test_a_checkpoint_its_age_offsets_and_another_parallelism_are_logged(
@@ -43,7 +43,7 @@ def test_a_checkpoint_its_age_offsets_and_another_parallelism_are_logged(
     (line,) = lines(caplog)
 
     assert re.fullmatch(
-        rf"{tmp_path}: goes on from checkpoint \d+, which is \d+\.\d s old, with parallelism 2 "
+        rf"{tmp_path}: resumes from checkpoint \d+, which is \d+\.\d s old, with parallelism 2 "
         r"\(it was taken with 1\); Read: 0 at \d+, 1 at \d+",
         line,
     )
@@ -61,5 +61,5 @@ def test_of_logs_their_productions_and_offsets_are_logged(
     run(tmp_path, *flags)
 
     for index in range(2):
-        of_source = rf"{tmp_path}: subtask {index} of task 0 goes on behind the \d+ productions in its log"
+        of_source = rf"{tmp_path}: subtask {index} of task 0 resumes after the \d+ productions in its log"
         assert any(re.fullmatch(rf"{of_source}; Read: {index} at \d+", line) for line in lines(caplog)), caplog.text

@@ -125,6 +125,6 @@ def test_a_stream_goes_on_from_its_checkpoints_time(caplog: pytest.LogCaptureFix
 
     assert EXPECTED == shown(sink)
     assert times[0] > 1_700_000_000 * SECOND
-    (line,) = [message for message in caplog.messages if "goes on from" in message]
-    assert "checkpoints: goes on from batch 3, which is" in line
+    (line,) = [message for message in caplog.messages if "resumes from" in message]
+    assert "checkpoints: resumes from batch 3, which is" in line
     assert "s old, with parallelism 2; GenerateSequence/Read(SequenceSource): 0 at (" in line

@@ -24,5 +24,5 @@ def test_a_plan_that_others_could_have_written_is_read_where_that_is_allowed(tmp
     if is_allowed:
         assert batch == WriteAhead(store).read()
         return
-    with pytest.raises(UntrustedSnapshotError, match="planned isn't read, because .* can be written by everybody"):
+    with pytest.raises(UntrustedSnapshotError, match="planned isn't read, because .* can be written by all users"):
         WriteAhead(store).read()

@@ -135,7 +135,7 @@ def test_logs_are_not_begun_where_others_can_replace_them(stream: Stream) -> Non
     above = stream.checkpoints.parent
     above.chmod(0o777)
 
-    with pytest.raises(UntrustedSnapshotError, match=f"{above}, above it, can be written by everybody"):
+    with pytest.raises(UntrustedSnapshotError, match=f"{above}, above it, can be written by all users"):
         job_of(stream, 2, lambda job: None).run()
 
 
