@@ -35,6 +35,7 @@ from ...execution.log_listing import LogListing
 from ...execution.production_logs import OWNER as OWNER
 from ...execution.snapshot_store import fresh_token
 from ...execution.source_identities import changes_of_sources, described, sources_of
+from ...execution.state_shapes import mismatches
 from ...execution.stored_checkpoints import trusted
 from ..job import Job, JobSettings
 from ..requests import Answer, Inbox, Wish
@@ -179,8 +180,8 @@ class ProductionJob(Job):
             layout.make_listing(self._productions.disk, self._productions.directory)
             transactions.use(layout)
         assert transactions.layout is not None
-        if transactions.layout.sources != self.sources:
-            transactions.use(attrs.evolve(transactions.layout, sources=self.sources))
+        if (transactions.layout.sources, transactions.layout.state) != (self.sources, self.shapes):
+            transactions.use(attrs.evolve(transactions.layout, sources=self.sources, state=self.shapes))
         self._use(transactions.layout.graph(self._wanted.plan, self._productions.directory))
 
     def _use(self, execution_graph: ExecutionGraph) -> None:
@@ -217,6 +218,7 @@ class ProductionJob(Job):
                 lambda: self._clock() / 1_000_000,
                 productions.allow_untrusted,
                 self.sources,
+                self.shapes,
             )
         except SnapshotError as error:
             answer = Answer(False, f"the savepoint failed: {error}")
@@ -265,6 +267,7 @@ class ProductionJob(Job):
                 LogListing(disk, layout.listing(directory)).require()
                 before = layout.graph(self._wanted.plan, directory)
                 self._check_layouts_sources(layout)
+                self._check_layouts_state(layout)
                 if not self._productions.allow_untrusted:
                     self._check_who_wrote(before, layout.directory(directory))
                 weak = self._weak_labels(before)
@@ -310,6 +313,15 @@ class ProductionJob(Job):
                 f"{self._productions.directory}: these sources have changed since the logs were written: "
                 f"{described(shared or refused)}. With --delivery=strong or weak a pipeline resumes with the same "
                 f"sources only: {advice}"
+            )
+
+    def _check_layouts_state(self, layout: Layout) -> None:
+        """Raise `CheckpointMismatchError` if the steps keep something else now than they did."""
+        if changed := mismatches(layout.state, self.shapes):
+            raise CheckpointMismatchError(
+                f"{self._productions.directory}: the logs have state of another kind than the pipeline keeps: "
+                f"{'; '.join(map(str, changed))}. With --delivery=strong or weak a pipeline goes on with the "
+                "same state only: let these transforms keep what they kept, or begin anew with another --checkpoint_dir"
             )
 
     def _must_be_new(self, directory: str) -> None:

@@ -24,6 +24,7 @@ from ...execution.manifest import CheckpointKind
 from ...execution.production_log import ProductionLog, remove_logs
 from ...execution.snapshot_store import SnapshotStore
 from ...execution.source_identities import Identities, identities_of
+from ...execution.state_shapes import Shapes, shapes_of
 from ...execution.task_snapshot import labels_of, records_of
 from ..snapshot_parts import SINKS, part_name
 from ..transactions import Staged
@@ -44,18 +45,21 @@ class Layout:
       parallelism: how many subtasks each task has.
       tasks: the tasks' labels.
       sources: what the sources are, by label.
+      state: what the steps keep, by label.
     """
 
     number: int
     parallelism: int
     tasks: tuple[str, ...]
     sources: dict[str, dict[str, Any]] = attrs.field(factory=dict, eq=False)
+    state: dict[str, dict[str, str]] = attrs.field(factory=dict, eq=False)
 
     @staticmethod
     def of(execution_graph: ExecutionGraph, number: int) -> Layout:
         """The one of this graph's subtasks."""
         tasks = tuple(task.label for task in execution_graph.tasks)
-        return Layout(number, execution_graph.parallelism, tasks, identities_of(execution_graph.plan))
+        plan = execution_graph.plan
+        return Layout(number, execution_graph.parallelism, tasks, identities_of(plan), shapes_of(plan))
 
     def graph(self, plan: Plan, directory: str) -> ExecutionGraph:
         """The tasks and subtasks whose logs these are; `CheckpointMismatchError` if the pipeline has others."""
@@ -123,13 +127,14 @@ def write_savepoint(
     now: Callable[[], float],
     allow_untrusted: bool,
     sources: Identities,
+    state: Shapes,
 ) -> int:
     """Write what the logs come to as a savepoint, from which a copy of the pipeline can start; its epoch.
 
     Args:
       directory: that of the logs.
       transaction: what sinks go on writing in; None if all that they have staged is committed.
-      sources: what the sources are, by label.
+      sources, state: what the sources are, and what the steps keep, by label.
 
     Raises `SnapshotError`.
     """
@@ -144,7 +149,7 @@ def write_savepoint(
             name = part_name(id, folded.parallelism)
             references.append(store.write_part(epoch, name, records_of(chunks)))
             described[name] = {"subtask": id.index, "of": folded.parallelism, "labels": list(labels_of(chunks))}
-        metadata: dict[str, Any] = {"parts": described, "sources": sources}
+        metadata: dict[str, Any] = {"parts": described, "sources": sources, "state": state}
         if transaction is not None:
             metadata["transaction"] = transaction
             references.append(store.write_part(epoch, SINKS, [pickle.dumps(dict(staged_of(folded)), protocol=5)]))

@@ -96,9 +96,9 @@ def started(directory: pathlib.Path, build: Build, **flags: Any) -> Any:
     return p.run()
 
 
-def stop_with_state(directory: pathlib.Path, build: Build) -> None:
+def stop_with_state(directory: pathlib.Path, build: Build, **flags: Any) -> None:
     """Run a stream until some of its state is in a savepoint."""
-    result = started(directory, build)
+    result = started(directory, build, **flags)
     wait_until(lambda: any(n.written > 20 for n in result._job.vitals.attempted.counts.steps.values()), "elements")
     assert "CANCELLED" == result.stop_with_savepoint()
 
@@ -143,6 +143,17 @@ def test_state_that_a_step_cannot_go_on_with_is_refused_by_name(tmp_path: pathli
         connection = sqlite3.connect(tmp_path / "out.db")
         assert {1} == {n for (n,) in connection.execute("SELECT n FROM rows")}
         connection.close()
+
+
+@pytest.mark.parametrize("change", [change for change in CHANGES if change != "kind of step"])
+def test_strong_delivery_refuses_it_too(tmp_path: pathlib.Path, change: str) -> None:
+    """When the pipeline starts, before it takes the logs over; the former pipeline goes on."""
+    first, second, expected = CHANGES[change]
+    stop_with_state(tmp_path, first, delivery="strong")
+    match = rf"logs have state of another kind .*: 'Step': {expected}.*another --checkpoint_dir"
+    with pytest.raises(CheckpointMismatchError, match=match):
+        started(tmp_path, second, delivery="strong").cancel()
+    stop_with_state(tmp_path, first, delivery="strong")
 
 
 def test_what_begins_empty_or_has_other_numbers_is_gone_on_with(tmp_path: pathlib.Path) -> None:
