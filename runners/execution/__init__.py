@@ -7,6 +7,7 @@ fusion.py              the graph as stages, groupings and sinks
 dataflow.py            steps wired together
 stage.py               a fused stage at work
 time_slice.py          how long a step may take before its loops are left
+stuck_calls.py         calls that don't return: found on a thread's stack, and named
 left_work.py           what a step has left, and goes on with
 stage_chain.py         its function, compiled for each shape of bundle, and run
 stage_names.py         what it finds in its globals

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.remote_error import RemoteError
+from ..execution.stuck_calls import Returned, Stuck
 from .channel import ChannelId
 from .messages import Barrier
 from .subtask import CaughtUp, Completed, Played, Settled, SubtaskId
@@ -139,36 +140,6 @@ class Counted(NamedTuple):
     held_up: tuple[str, ...]
     backlog: int | None
     watermarks: dict[str, int]
-
-
-class Stuck(NamedTuple):
-    """A call that has not returned.
-
-    Attributes:
-      step: the label of the step whose function it is.
-      seconds: how long it has taken so far.
-      stack: where it is, as a traceback shows it.
-    """
-
-    step: str
-    seconds: float
-    stack: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.step!r} has been in one call for {self.seconds:.1f} s, and nothing else is done here meanwhile; "
-            f"the call is at\n{self.stack}"
-        )
-
-
-class Returned(NamedTuple):
-    """The call that was `Stuck` has returned, after so many seconds."""
-
-    step: str
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"{self.step!r} has returned after {self.seconds:.1f} s"
 
 
 # What the whole slot says.

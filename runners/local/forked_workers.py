@@ -7,14 +7,15 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 
 from ...sdk.redaction import logger_of
 from ..execution.execution_graph import EdgeKind, ExecutionGraph
+from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from .channel import ChannelId
-from .commands import Command, Counted, Report, Returned, Rewind, Stopped, Stuck
+from .commands import Command, Counted, Report, Rewind, Stopped
 from .conversation import Conversation
 from .handing_over import hand_over
 from .heartbeats import SILENCE, Heartbeats
@@ -263,6 +264,12 @@ class ForkedWorkers(Workers):
         else:
             self._stuck.pop(number, None)
         _logger.warning("worker %d (pid %d): %s", number, self.pids[number], news)
+
+    def stuck_steps(self) -> list[str]:
+        return [f"{stuck.step!r} in worker {number}" for number, stuck in sorted(dict(self._stuck).items())]
+
+    def watching(self) -> AbstractContextManager[Any]:
+        return CallWatch(self._timeout)
 
     def stuck(self) -> list[str]:
         return [f"worker {number} (pid {self.pids[number]}): {stuck}" for number, stuck in sorted(self._stuck.items())]

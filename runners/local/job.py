@@ -200,6 +200,10 @@ class Job:
         """Take a savepoint, and stop."""
         self._wishes.add(Wish.STOP)
 
+    def waits_for(self) -> str:
+        """Return the steps whose functions don't return, for people; "" if none are known."""
+        return ", ".join(self._workers.stuck_steps())
+
     def kill_workers(self) -> None:
         """The program ends, and the job hasn't ended them."""
         self._workers.kill()
@@ -256,6 +260,10 @@ class Job:
 
     def run(self) -> None:
         """Run to the end.  Raises what made it fail for good; then nothing that isn't committed is left."""
+        with self._workers.watching():
+            self._run()
+
+    def _run(self) -> None:
         try:
             self._transactions.recall()
             if self._store is not None:

@@ -14,6 +14,7 @@ from ..execution.commit_errors import with_dead_letters
 from ..execution.fusion import fuse, is_final
 from ..execution.progress import progress_of
 from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
+from ..execution.stuck_calls import CallWatch
 from .execution import LocalExecution
 
 
@@ -32,9 +33,10 @@ class LocalStreamingRunner(Runner):
         container = MetricsContainer()
         graph = with_dead_letters(graph, options)
         plan = fuse(graph, is_final if graph.is_bounded and not graph.loops() else _never)
-        execution = LocalExecution(plan, container)
-        with scoped(container), progress_of(execution.counts, plan, options):
-            execution.run()
+        with CallWatch(options.view_as(StreamingOptions).worker_timeout):
+            execution = LocalExecution(plan, container)
+            with scoped(container), progress_of(execution.counts, plan, options):
+                execution.run()
         return FinishedResult(MetricResults(container))
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:

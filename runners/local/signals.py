@@ -16,13 +16,16 @@ _OURS_TO_TAKE = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_i
 
 
 @contextmanager
-def stopping_on_signals(stop: Callable[[], None], how: str = "") -> Iterator[None]:
+def stopping_on_signals(
+    stop: Callable[[], None], how: str = "", waits_for: Callable[[], str] = lambda: ""
+) -> Iterator[None]:
     """Inside of the `with` block the first SIGTERM or SIGINT calls `stop`; a second one acts as usual.
 
     Afterwards all is as before.  Only the main thread hears signals: in others this does nothing.
 
     Args:
       how: what the user is told then, on standard error.
+      waits_for: returns the steps that keep it from stopping, as far as they are known; "" if none are.
 
     >>> heard = []
     >>> with stopping_on_signals(lambda: heard.append("stop")):
@@ -44,8 +47,10 @@ def stopping_on_signals(stop: Callable[[], None], how: str = "") -> Iterator[Non
         stop()
         if how:
             # Printing could be what the signal has interrupted.
-            with suppress(OSError):
+            with suppress(Exception):
                 os.write(2, f"penstock: {how}; a second signal ends it at once\n".encode())
+                if steps := waits_for():
+                    os.write(2, f"penstock: it waits for {steps}, and the log has the stack\n".encode())
 
     for each, usual in _OURS_TO_TAKE.items():
         if signal.getsignal(each) == usual:

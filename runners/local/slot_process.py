@@ -19,9 +19,10 @@ from ..execution.clock import ProcessingTime
 from ..execution.execution_graph import ExecutionGraph
 from ..execution.garbage import look_rarely_for_garbage
 from ..execution.remote_error import remote
+from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from ..execution.user_code import as_exception
 from .channel import Channel, ChannelId
-from .commands import Failed, Inject, Pause, Report, Returned, Rewind, Stop, Stuck
+from .commands import Failed, Inject, Pause, Report, Rewind, Stop
 from .conversation import Conversation
 from .handing_over import take_over
 from .messages import BarrierKind
@@ -138,9 +139,12 @@ class SlotProcess:
             look_rarely_for_garbage()
             self._slot = self._make()
             self._slot.fork()
-            Watch(self._slot.time_slice, self._timeout, self._tell_of).start()
-            self._slot.start()
-            self._loop()
+            time_slice = self._slot.time_slice
+            calls = CallWatch(self._timeout, self._tell_of, lambda: time_slice.began is not None, has_thread=False)
+            with calls:
+                Watch(time_slice, self._timeout, self._tell_of, look_between=calls.look).start()
+                self._slot.start()
+                self._loop()
         except BaseException as error:
             # An error of user code may be of these classes, too.
             is_over = isinstance(error, (BrokenPipeError, ConnectionResetError, EOFError))

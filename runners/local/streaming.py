@@ -216,7 +216,7 @@ def run_to_the_end(job: Job, options: PipelineOptions) -> None:
         if options.view_as(StreamingOptions).checkpoint_dir is None:
             job.run()
             return
-        with stopping_on_signals(job.savepoint, _how_it_stops(options)):
+        with stopping_on_signals(job.savepoint, _how_it_stops(options), job.waits_for):
             job.run()
 
 
@@ -307,7 +307,7 @@ class StreamingResult(PipelineResult):
         return self._job.state
 
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
-        with stopping_on_signals(*self._stop):
+        with stopping_on_signals(*self._stop, self._job.waits_for):
             try:
                 self._run.wait(seconds_to_wait(duration))
             except KeyboardInterrupt:

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import sys
 import threading
-import traceback
 from collections.abc import Callable
-from types import FrameType
 
-from ...sdk.metrics import STEPS_OF_LINES
-from ...sdk.own_code import is_ours
+from ..execution.stuck_calls import Returned, Stuck, stack_of, step_of
 from ..execution.time_slice import TimeSlice
-from .commands import Returned, Stuck
 
 # Seconds between two looks, while steps are taken and while there is nothing to do.
 _OFTEN, _SELDOM = 0.01, 0.05
@@ -31,6 +27,7 @@ class Watch:
       timeout: seconds after which a call is named.
       tell: called with what is `Stuck`, and has `Returned`, on the watch's thread.
       look_on: called on that thread at each look while a call is stuck.
+      look_between: called on that thread at each look; for what watches the thread between steps.
     """
 
     def __init__(
@@ -39,11 +36,13 @@ class Watch:
         timeout: float,
         tell: Callable[[Stuck | Returned], None],
         look_on: Callable[[], None] = lambda: None,
+        look_between: Callable[[], None] = lambda: None,
     ) -> None:
         self._slice = time_slice
         self._timeout = timeout
         self._tell = tell
         self._look_on = look_on
+        self._look_between = look_between
         self._watched = threading.get_ident()
         self._is_over = threading.Event()
         # The step that was told of: its number, its label and when it began.
@@ -76,6 +75,8 @@ class Watch:
             _, step, since = self._told
             self._told = None
             self._tell(Returned(step, (now - since) / 1_000_000))
+        # A call within a step is this watch's to name.
+        self._look_between()
         if began is None:
             return
         took = now - began
@@ -95,25 +96,3 @@ class Watch:
         if self._slice.steps == steps and self._slice.began == began:
             self._told = steps, step, began
             self._tell(Stuck(step, took / 1_000_000, stack))
-
-
-def step_of(frame: FrameType | None) -> str | None:
-    """Return the label of the step that a thread is in; None if none is found."""
-    while frame is not None:
-        labels = frame.f_globals.get(STEPS_OF_LINES)
-        if labels is not None and labels[frame.f_lineno - 1]:
-            return str(labels[frame.f_lineno - 1])
-        if is_ours(frame.f_code.co_filename):
-            label = frame.f_locals.get("label") or getattr(frame.f_locals.get("self"), "label", None)
-            if isinstance(label, str):
-                return label
-        frame = frame.f_back
-    return None
-
-
-def stack_of(frame: FrameType) -> str:
-    """Return where a thread is, from where it has left this package for the last time; the whole if it hasn't."""
-    entries = traceback.extract_stack(frame)
-    ours = [i for i, entry in enumerate(entries) if is_ours(entry.filename)]
-    own = entries[ours[-1] + 1 :] if ours else entries
-    return "".join(traceback.format_list(own or entries[-5:])).rstrip()

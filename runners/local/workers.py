@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...sdk.redaction import logger_of
 from ..execution.execution_graph import ExecutionGraph
+from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from .channel import Channel, ChannelId
-from .commands import Command, Counted, Pause, Report, Returned, Rewind, Stuck
+from .commands import Command, Counted, Pause, Report, Rewind
 from .slot import Slot
 from .start import Start
 from .subtask import SubtaskId
@@ -81,6 +83,14 @@ class Workers(ABC):
         """Return what is known of calls that don't return, for people."""
         return []
 
+    def stuck_steps(self) -> list[str]:
+        """Return the labels of the steps of `stuck`, with the worker if there are several; from any thread."""
+        return []
+
+    def watching(self) -> AbstractContextManager[Any]:
+        """Inside of the `with` block calls of the job's thread that don't return are named, outside of steps too."""
+        return nullcontext()
+
     def have_looked_on(self, look_on: Callable[[], None]) -> None:
         """Have a function called now and then, on another thread, while a call keeps `poll` from returning."""
 
@@ -137,6 +147,17 @@ class WorkersInThisProcess(Workers):
     def stuck(self) -> list[str]:
         stuck = self._stuck
         return [] if stuck is None else [str(stuck)]
+
+    def stuck_steps(self) -> list[str]:
+        stuck = self._stuck
+        return [] if stuck is None else [repr(stuck.step)]
+
+    def watching(self) -> AbstractContextManager[Any]:
+        return CallWatch(self._timeout, self._tell, self._is_in_step)
+
+    def _is_in_step(self) -> bool:
+        slot = self._slot
+        return slot is not None and slot.time_slice.began is not None
 
     def have_looked_on(self, look_on: Callable[[], None]) -> None:
         self._look_on = look_on

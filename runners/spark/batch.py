@@ -45,14 +45,20 @@ TASKS_A_CORE = 4
 class SparkBatchExecution:
     """One run of a plan on Spark.
 
+    Args:
+      timeout: seconds after which a call that has not returned is named in the log.
+
     Attributes:
       jobs: its Spark jobs.
       reports: what their tasks have reported.
     """
 
-    def __init__(self, plan: Plan, session: SparkSession, shuffle_partitions: int | None = None) -> None:
+    def __init__(
+        self, plan: Plan, session: SparkSession, shuffle_partitions: int | None = None, timeout: float = 10.0
+    ) -> None:
         self.plan = plan
         self._session = session
+        self._timeout = timeout
         self.transaction = uuid.uuid4().hex[:12]
         self._context = session.sparkContext
         self.jobs = Jobs(self._context, f"penstock-{self.transaction}")
@@ -117,7 +123,15 @@ class SparkBatchExecution:
         packs = {label: self._frame_sinks[label].packer(self._schemas[label]) for label in frames}
         with local_modules_by_value():
             task = SegmentTask(
-                self.plan, segment, self.transaction, side_inputs, self.reports.accumulator, number, self._groups, packs
+                self.plan,
+                segment,
+                self.transaction,
+                side_inputs,
+                self.reports.accumulator,
+                number,
+                self._groups,
+                packs,
+                self._timeout,
             )
         rdd = self._input(segment).mapPartitionsWithIndex(task).setName(segment.label)
         uses = len(segment.groupings) + len(segment.left) + segment.is_eager + len(frames)

@@ -9,12 +9,13 @@ from ...sdk.errors import UnsupportedError
 from ...sdk.frames import HasFrames, refuse_frames
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
-from ...sdk.options import MicroBatchOptions, PipelineOptions
+from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import FinishedResult, PipelineResult, Runner
 from ..execution.commit_errors import with_dead_letters
 from ..execution.fusion import fuse, shrinks
 from ..execution.progress import progress_of
-from ..execution.streaming_flags import refuse_unheeded
+from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
+from ..execution.stuck_calls import CallWatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,7 @@ class SparkBatchRunner(Runner):
                 f"{head.label}: --runner=spark-batch has no loops; --runner=local runs them",
             )
         refuse_frames(graph, self.name)
+        check_streaming_flags(options)
         for transform in graph.transforms:
             if any(not graph.pcollections[i].is_bounded for i in transform.outputs.values()):
                 raise UnsupportedError(
@@ -57,14 +59,15 @@ class SparkBatchRunner(Runner):
         partitions = partitions_of(options)
         session, is_ours = find_session(options, self._session)
         try:
-            execution = SparkBatchExecution(plan, session, partitions)
+            timeout = options.view_as(StreamingOptions).worker_timeout
+            execution = SparkBatchExecution(plan, session, partitions, timeout)
             reports = execution.reports
 
             def refresh() -> str:
                 reports.update()
                 return execution.jobs.activity()
 
-            with progress_of(reports.counts, plan, options, refresh=refresh):
+            with CallWatch(timeout), progress_of(reports.counts, plan, options, refresh=refresh):
                 execution.run()
             frames = execution.frames()
             return SparkBatchResult(MetricResults(reports.metrics), frames)

@@ -30,7 +30,7 @@ _logger = logger_of(__name__)
 
 # How many elements the first batch of a run reads, and how long a batch is to take, in microseconds: whatever is asked
 # of the query waits for it.
-_FIRST, _LONG = 2_000, 5_000_000
+_FIRST, _LONG = 250, 5_000_000
 
 
 class BoundedOnDriver:

@@ -14,6 +14,7 @@ from ...sdk.coders import registry
 from ..execution.garbage import rarely_collected, set_aside
 from ..execution.manifest import PartReference
 from ..execution.remote_error import wrapped
+from ..execution.stuck_calls import CallWatch
 from ..execution.user_code import as_exception
 from .parcels import Buffer, TaskId, addressed
 from .planned_batch import PlannedBatch
@@ -94,15 +95,16 @@ class LevelTask:
     def __call__(self, rows: Iterable[bytes]) -> Iterator[Row]:
         """What the shard makes of what it was sent; what is for a later level is passed on."""
         try:
-            with rarely_collected():
-                yield from self._run_shard(rows)
+            resident = _resident(self._run, self._payload)
+            with rarely_collected(), CallWatch(resident.program.worker_timeout):
+                yield from self._run_shard(resident, rows)
         except GeneratorExit:
             # Spark wants no more of the rows.
             raise
         except BaseException as error:
             raise wrapped(as_exception(error)) from None
 
-    def _run_shard(self, rows: Iterable[bytes]) -> Iterator[Row]:
+    def _run_shard(self, resident: ResidentRun, rows: Iterable[bytes]) -> Iterator[Row]:
         id = self._id
         own: Iterable[Buffer]
         if self._readings is not None:
@@ -116,7 +118,6 @@ class LevelTask:
                     own.append(data)
                 else:
                     yield id.shard, row
-        resident = _resident(self._run, self._payload)
         shard = resident.shard(id, self._batch, self._parts)
         yield from shard.run(self._batch, own, own_part(self._parts, id, resident.program.shards))
         resident.shards[id] = shard

@@ -34,6 +34,7 @@ _HEEDED = {
     "allow_changed_sources",
     "allow_new_key_types",
     "allow_untrusted_checkpoints",
+    "worker_timeout",
 }
 
 
@@ -62,6 +63,7 @@ def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
         may_start_again=streaming.checkpoint_dir is not None,
         reached=reached,
         shard_memory=_shard_memory(given.shard_memory),
+        worker_timeout=streaming.worker_timeout,
     )
 
 

@@ -31,6 +31,7 @@ from ..execution.failed_commits import PREVIOUS, commit_failed, commit_succeeded
 from ..execution.manifest import Checkpoint
 from ..execution.restored import restored_line
 from ..execution.snapshot_store import SnapshotStore
+from ..execution.stuck_calls import CallWatch
 from .commit_points import Reached, go_on
 from .committed_batch import Committed, described, restored_state, state_of
 from .driver_sources import DriverSources, shown_positions_of
@@ -68,6 +69,7 @@ class QuerySettings:
       may_start_again: whether a next start can find the checkpoints of this one.
       reached: is told of each of the `commit_points`.
       shard_memory: about how many bytes of keyed state a shard may have in memory; None if all of it.
+      worker_timeout: seconds after which a call that has not returned is named in the log.
     """
 
     interval: int = 0
@@ -79,6 +81,7 @@ class QuerySettings:
     may_start_again: bool = True
     reached: Reached = go_on
     shard_memory: int | None = None
+    worker_timeout: float = 10.0
 
 
 class MicroBatchQuery:
@@ -158,10 +161,17 @@ class MicroBatchQuery:
 
     def run(self) -> None:
         """Run to the end.  Raises what made it fail."""
+        with CallWatch(self._settings.worker_timeout):
+            self._run_all()
+
+    def _run_all(self) -> None:
         try:
             self._store.take_over()
             again = self._recover()
-            program = Program(self._graph, self._store, self._settings.reached, self._settings.shard_memory)
+            settings = self._settings
+            program = Program(
+                self._graph, self._store, settings.reached, settings.shard_memory, settings.worker_timeout
+            )
             self._batches = MicroBatches(program, self._session)
             try:
                 self.state = self._loop(again)

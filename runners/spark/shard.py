@@ -53,12 +53,14 @@ class Program:
       store: where state is kept.
       reached: is told of each of the `commit_points`.
       shard_memory: about how many bytes of keyed state a shard may have in memory; None if all of it.
+      worker_timeout: seconds after which a call that has not returned is named in the worker's log.
     """
 
     execution_graph: ExecutionGraph
     store: SnapshotStore
     reached: Reached = go_on
     shard_memory: int | None = None
+    worker_timeout: float = 10.0
 
     @property
     def levels(self) -> int:

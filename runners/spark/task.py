@@ -31,6 +31,7 @@ from ..execution.remote_error import wrapped
 from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle, receive_block
 from ..execution.side_input_views import SideInputViews
 from ..execution.stateful import StatefulExecutor
+from ..execution.stuck_calls import CallWatch
 from ..execution.triggered_windows import TriggeredWindows
 from ..execution.user_code import Attribution, as_exception, attributed, guarded, reraise
 from ..execution.window_operator import WindowOperator
@@ -57,6 +58,7 @@ class SegmentTask:
       number: the segment's.
       groups: how many key groups there are.
       packs: what packs the rows of a DataFrame, by the label of its sink.
+      timeout: seconds after which a call that has not returned is named in the worker's log.
 
     Raises `SerializationError` when something in the segment can't be pickled.
     """
@@ -71,6 +73,7 @@ class SegmentTask:
         number: int,
         groups: int,
         packs: Mapping[str, Pack],
+        timeout: float,
     ) -> None:
         # Of the plan a task needs what the segment sends to.  With the coders that users
         # registered: they decide what can be a key.
@@ -82,12 +85,13 @@ class SegmentTask:
         self._reports = reports
         self._number = number
         self._groups = groups
+        self._timeout = timeout
 
     def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[Row]:
         """The rows that the segment makes of one partition of its input."""
         container, counts = MetricsContainer(), Counts()
         try:
-            with scoped(container), rarely_collected():
+            with scoped(container), rarely_collected(), CallWatch(self._timeout):
                 plan, segment, coders, packs = cloudpickle.loads(self._payload)
                 registry.register_all(coders)
                 views = SideInputViews()

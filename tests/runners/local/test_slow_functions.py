@@ -121,3 +121,33 @@ def test_a_function_that_does_not_return_is_named(
     (tmp_path / "leave").touch()
     wait_until(lambda: said(r"'Holds back' has returned after \d+\.\d s"), "its return")
     result.cancel()
+
+
+# A function that does not return.
+FOREVER = """
+import time
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+
+def never(value):
+    while True:
+        time.sleep(0.01)
+
+if __name__ == "__main__":
+    with beam.Pipeline(options=PipelineOptions(worker_timeout=0.5)) as p:
+        _ = p | beam.io.GenerateSequence(0, None, 1_000, 1) | "Never" >> beam.Map(never)
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("--parallelism=2",), ("--checkpoint_dir=kept", "--parallelism=2")])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_names_the_function_that_it_waits_for_and_a_second_one_ends_the_program(
+    flags: tuple[str, ...], number: int, tmp_path: pathlib.Path
+) -> None:
+    """A polite stop can't interrupt a call."""
+    with RunningProgram(tmp_path, FOREVER, *flags) as running:
+        running.wait_until(lambda: "'Never' has been in one call" in running.log, "the name of the call")
+        running.signal(number)
+        running.wait_until(lambda: "penstock: it waits for 'Never'" in running.log, "the name of the step")
+        running.signal(number)
+        assert -number == running.ended()

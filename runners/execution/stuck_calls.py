@@ -1,0 +1,231 @@
+"""Calls that don't return: found by looking at a thread's stack now and then, and named with step and stack.
+
+Two looks see the same call if they find the same frames, from the runner's own down to the first of user code.
+Otherwise the call has returned in between, and another one has begun.  The watched thread does nothing for it, so a
+batch run's loops cost what they cost without it.
+
+In a step of a stream the watch of its time slice knows more (`runners/local/watch.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple
+
+from ...sdk.metrics import STEPS_OF_LINES
+from ...sdk.own_code import is_ours
+from ...sdk.redaction import logger_of
+
+_logger = logger_of(__name__)
+
+# Seconds between two looks, at most, and how many looks there are in the time-out.
+_SELDOM, _LOOKS = 0.25, 10
+
+# Local variables that are a step's label in functions of this package.
+_LABELS = "label", "transform"
+
+# The packages that run generators of this one: their frames are no user's.  In the other one a driver waits for a JVM.
+_RUNNERS, _JVM = f"{os.sep}pyspark{os.sep}", f"{os.sep}py4j{os.sep}"
+
+# The watches, by the identity of the frame at which each begins.  A watch sees nothing beyond the frame of another.
+_roots: dict[int, CallWatch] = {}
+
+
+class Stuck(NamedTuple):
+    """A call that has not returned.
+
+    Attributes:
+      step: the label of the step whose function it is.
+      seconds: how long it has taken so far.
+      stack: where it is, as a traceback shows it.
+    """
+
+    step: str
+    seconds: float
+    stack: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.step!r} has been in one call for {self.seconds:.1f} s, and nothing else is done here meanwhile; "
+            f"the call is at\n{self.stack}"
+        )
+
+
+class Returned(NamedTuple):
+    """The call that was `Stuck` has returned, after so many seconds."""
+
+    step: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.step!r} has returned after {self.seconds:.1f} s"
+
+
+class _Call(NamedTuple):
+    """A call as one look finds it.
+
+    Attributes:
+      path: the frames of this package, and of the call if it is one of user code.
+      place: if the call is one of C code, where the innermost frame is, with its local variables and the lengths
+        of lists, which grow while a loop goes on.
+    """
+
+    path: tuple[FrameType, ...]
+    place: tuple[int, tuple[tuple[Any, int], ...]] | None
+
+    def is_same_as(self, other: _Call) -> bool:
+        """Return True if it has not returned from one look to the other."""
+        if len(self.path) != len(other.path) or any(a is not b for a, b in zip(self.path, other.path, strict=True)):
+            return False
+        if self.place is None or other.place is None:
+            return self.place is other.place
+        (line, mine), (other_line, theirs) = self.place, other.place
+        if line != other_line or len(mine) != len(theirs):
+            return False
+        return all(a is b and n == m for (a, n), (b, m) in zip(mine, theirs, strict=True))
+
+
+class CallWatch(AbstractContextManager["CallWatch"]):
+    """Watches the thread that enters it, within the function that does.
+
+    Args:
+      timeout: seconds after which a call is named.
+      tell: called with what is `Stuck`, and has `Returned`, on the thread that looks; the log is told if it is None.
+      is_elsewhere: true while something else watches the thread.
+      has_thread: False if the owner looks, by calling `look`.
+      clock: seconds, of any beginning.
+    """
+
+    def __init__(
+        self,
+        timeout: float,
+        tell: Callable[[Stuck | Returned], None] | None = None,
+        is_elsewhere: Callable[[], bool] = lambda: False,
+        has_thread: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._timeout = timeout
+        self._tell = log_call if tell is None else tell
+        self._is_elsewhere = is_elsewhere
+        self._clock = clock
+        self._pause = min(_SELDOM, timeout / _LOOKS)
+        self._next = 0.0
+        self._watched = 0
+        self._root: FrameType | None = None
+        # The call at the last look, and when it was first seen.
+        self._call: _Call | None = None
+        self._since = 0.0
+        # The step that was told of.
+        self._told: str | None = None
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+        if has_thread:
+            self._thread = threading.Thread(target=self._run, name="penstock call watch", daemon=True)
+
+    def __enter__(self) -> CallWatch:
+        self._watched, self._root = threading.get_ident(), sys._getframe(1)
+        _roots[id(self._root)] = self
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join(1.0)
+        if self._told is not None and kind is None:
+            self._tell(Returned(self._told, self._clock() - self._since))
+        _roots.pop(id(self._root), None)
+        self._root = self._call = None
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._pause):
+            self.look()
+
+    def look(self) -> None:
+        """Tell of a call that has not returned, or has at last; often enough if called more often than that."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + self._pause
+        frame = None if self._is_elsewhere() else sys._current_frames().get(self._watched)
+        call = None if frame is None else self._call_at(frame)
+        if call is None or self._call is None or not call.is_same_as(self._call):
+            since, told = self._since, self._told
+            self._call, self._since, self._told = call, now, None
+            if told is not None:
+                self._tell(Returned(told, now - since))
+        elif self._told is None and now - self._since >= self._timeout and frame is not None:
+            self._call = call
+            step = step_of(frame)
+            # Without a step it is the runner's own work.
+            if step is not None:
+                self._told = step
+                self._tell(Stuck(step, now - self._since, stack_of(frame)))
+
+    def _call_at(self, innermost: FrameType) -> _Call | None:
+        """Return the call that a thread is in; None if it isn't under this watch."""
+        stack = []
+        frame: FrameType | None = innermost
+        while frame is not None and id(frame) not in _roots:
+            if _JVM in frame.f_code.co_filename:
+                return None
+            stack.append(frame)
+            frame = frame.f_back
+        if frame is None or _roots.get(id(frame)) is not self or _RUNNERS in innermost.f_code.co_filename:
+            return None
+        stack.append(frame)
+        stack.reverse()
+        path = []
+        for frame in stack:
+            path.append(frame)
+            if not is_ours(frame.f_code.co_filename) and _RUNNERS not in frame.f_code.co_filename:
+                return _Call(tuple(path), None)
+        variables = tuple((value, len(value) if type(value) is list else 0) for value in innermost.f_locals.values())
+        return _Call(tuple(path), (innermost.f_lasti, variables))
+
+
+def log_call(news: Stuck | Returned) -> None:
+    """Tell the log."""
+    _logger.warning("%s", news)
+
+
+def step_of(frame: FrameType | None) -> str | None:
+    """Return the label of the step that a thread is in; None if none is found."""
+    while frame is not None:
+        labels = frame.f_globals.get(STEPS_OF_LINES)
+        if labels is not None and labels[frame.f_lineno - 1]:
+            return str(labels[frame.f_lineno - 1])
+        if is_ours(frame.f_code.co_filename):
+            label = _label_in(frame.f_locals)
+            if label is not None:
+                return label
+        frame = frame.f_back
+    return None
+
+
+def _label_in(variables: dict[str, Any]) -> str | None:
+    for found in map(variables.get, _LABELS):
+        if isinstance(found, str):
+            return found
+    label = None
+    with suppress(Exception):
+        label = variables["self"].label
+    return label if isinstance(label, str) else None
+
+
+def stack_of(frame: FrameType) -> str:
+    """Return where a thread is, from where it has left this package for the last time; the whole if it hasn't."""
+    entries = traceback.extract_stack(frame)
+    ours = [i for i, entry in enumerate(entries) if is_ours(entry.filename)]
+    own = entries[ours[-1] + 1 :] if ours else entries
+    return "".join(traceback.format_list(own or entries[-5:])).rstrip()

@@ -1,0 +1,275 @@
+"""Functions that don't return are named in the log, wherever they run."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import pytest
+from running_program import wait_until
+
+import penstock as beam
+from penstock.options.pipeline_options import PipelineOptions
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.sink import Sink, SinkWriter
+from penstock.sdk.source import BoundedSource
+from penstock.sdk.userstate import TimerSpec, on_timer
+from penstock.testing import assert_that, equal_to
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """What is logged in this process inside of the `with` block."""
+    lines: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    listener = Listener()
+    logging.getLogger().addHandler(listener)
+    try:
+        yield lines
+    finally:
+        logging.getLogger().removeHandler(listener)
+
+
+def waits_to_be_named(step: str) -> bool:
+    """Return once the log names the step with this function."""
+    with heard() as lines:
+        wait_until(lambda: any(f"{step!r} has been in one call" in line for line in lines), f"the name of {step}")
+        return any("in waits_to_be_named\n" in line for line in lines)
+
+
+class HangsOnce(beam.DoFn):
+    """Hangs in one of its methods, until it is named."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def _hang(self, method: str) -> None:
+        if method == self.method:
+            assert waits_to_be_named("Hangs")
+
+    def setup(self) -> None:
+        self._hang("setup")
+
+    def start_bundle(self) -> None:
+        self._hang("start_bundle")
+
+    def process(self, element: int) -> Iterator[int]:
+        self._hang("process")
+        yield element
+        self._hang("generator")
+
+    def finish_bundle(self) -> None:
+        self._hang("finish_bundle")
+
+    def teardown(self) -> None:
+        self._hang("teardown")
+
+
+class CombinesAndHangs(beam.CombineFn):
+    """A sum that hangs in one of its methods, until it is named."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def _hang(self, method: str) -> None:
+        if method == self.method:
+            assert waits_to_be_named("Hangs")
+
+    def setup(self) -> None:
+        self._hang("CombineFn.setup")
+
+    def create_accumulator(self) -> int:
+        self._hang("create_accumulator")
+        return 0
+
+    def add_input(self, accumulator: int, element: int) -> int:
+        self._hang("add_input")
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> int:
+        self._hang("extract_output")
+        return accumulator
+
+    def teardown(self) -> None:
+        self._hang("CombineFn.teardown")
+
+
+class HangsInATimer(beam.DoFn):
+    """Sets a timer that hangs until it is named."""
+
+    TIMER = TimerSpec("timer", beam.TimeDomain.WATERMARK)
+
+    def process(self, element: Any, timer: Any = beam.DoFn.TimerParam(TIMER)) -> None:
+        timer.set(10)
+
+    @on_timer(TIMER)
+    def fire(self) -> Iterator[int]:
+        assert waits_to_be_named("Hangs")
+        yield 1
+
+
+class SourceThatHangs(BoundedSource[int]):
+    """Brings 1, and hangs in one of its methods, until it is named."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def split(self, desired_splits: int) -> Sequence[Any]:
+        assert self.method != "split" or waits_to_be_named("Hangs")
+        return [None]
+
+    def read(self, split: Any) -> Iterator[int]:
+        assert self.method != "read" or waits_to_be_named("Hangs")
+        yield 1
+
+
+@attrs.define
+class SinkThatHangs(Sink[int]):
+    """Hangs in one of its methods, until it is named."""
+
+    method: str
+
+    def hang(self, method: str) -> None:
+        """Hang if it is this one."""
+        if method == self.method:
+            assert waits_to_be_named("Hangs")
+
+    def prepare(self, transaction: str) -> None:
+        self.hang("prepare")
+
+    def open_writer(self, transaction: str, unit: str) -> SinkWriter[int]:
+        return WriterThatHangs(self)
+
+    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
+        self.hang("precommit")
+
+    def commit(self, transaction: str, staged: Sequence[Any]) -> None:
+        self.hang("commit")
+
+    def abort(self, transaction: str) -> None:
+        pass
+
+
+@attrs.define
+class WriterThatHangs(SinkWriter[int]):
+    """What writes for a sink that hangs."""
+
+    sink: SinkThatHangs
+
+    def write(self, bundle: Bundle) -> None:
+        self.sink.hang("write")
+
+    def stage(self) -> str:
+        self.sink.hang("stage")
+        return "staged"
+
+    def discard(self) -> None:
+        pass
+
+
+def in_do_fn(numbers: Any, method: str) -> None:
+    """A DoFn between two steps."""
+    _ = numbers | "Hangs" >> beam.ParDo(HangsOnce(method)) | "After" >> beam.Map(str)
+
+
+def in_combine_fn(numbers: Any, method: str) -> None:
+    """A CombineFn behind a step."""
+    pairs = numbers | beam.Map(lambda n: ("a", n))
+    _ = pairs | "Hangs" >> beam.CombinePerKey(CombinesAndHangs(method))
+
+
+def in_timer(numbers: Any, method: str) -> None:
+    """A timer."""
+    _ = numbers | beam.Map(lambda n: ("a", n)) | "Hangs" >> beam.ParDo(HangsInATimer())
+
+
+def in_source(numbers: Any, method: str) -> None:
+    """A source."""
+    _ = numbers.pipeline | "Hangs" >> beam.io.Read(SourceThatHangs(method))
+
+
+def in_sink(numbers: Any, method: str) -> None:
+    """A sink."""
+    _ = numbers | "Hangs" >> beam.io.Write(SinkThatHangs(method))
+
+
+PLACES: list[tuple[Callable[[Any, str], None], list[str]]] = [
+    (in_do_fn, ["setup", "start_bundle", "process", "generator", "finish_bundle", "teardown"]),
+    (in_combine_fn, ["CombineFn.setup", "create_accumulator", "add_input", "extract_output", "CombineFn.teardown"]),
+    (in_timer, ["timer"]),
+    (in_source, ["split", "read"]),
+    (in_sink, ["prepare", "write", "stage", "precommit", "commit"]),
+]
+
+
+@pytest.mark.parametrize(("hangs", "method"), [(hangs, method) for hangs, methods in PLACES for method in methods])
+@pytest.mark.parametrize("how", ["bounded", "with checkpoints"])
+def test_each_function_of_users_is_named(
+    hangs: Callable[[Any, str], None], method: str, how: str, tmp_path: pathlib.Path
+) -> None:
+    """Also outside of the steps of a stream: where it starts, takes checkpoints, commits and ends."""
+    directory = str(tmp_path / "kept") if how == "with checkpoints" else None
+    with beam.Pipeline(options=PipelineOptions(worker_timeout=0.1, checkpoint_dir=directory)) as p:
+        hangs(p | beam.Create([1]), method)
+
+
+def waits_for(path: str) -> bool:
+    """Return once the log names this function, or the file is there."""
+    with heard() as lines:
+
+        def is_named() -> bool:
+            stuck = [line for line in lines if "has been in one call" in line]
+            return pathlib.Path(path).exists() or any("'Waits'" in line and "in waits_for\n" in line for line in stuck)
+
+        wait_until(is_named, "the name of the call")
+    return True
+
+
+def test_a_function_that_does_not_return_is_named_on_each_runner(
+    make_pipeline: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
+    """In the log of the process that it runs in, or of the program; with its step's label and its stack."""
+    named = tmp_path / "named"
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if re.search(r"'Waits' has been in one call.*in waits_for\n", record.getMessage(), re.DOTALL):
+                named.touch()
+
+    listener = Listener()
+    logging.getLogger().addHandler(listener)
+    try:
+        with make_pipeline(options=PipelineOptions(worker_timeout=1.0)) as p:
+            assert_that(p | beam.Create([str(named)]) | "Waits" >> beam.Map(waits_for), equal_to([True]))
+    finally:
+        logging.getLogger().removeHandler(listener)
+
+
+def test_a_function_that_does_not_return_is_named_in_micro_batches(spark: Any, tmp_path: pathlib.Path) -> None:
+    """In the log of Spark's Python worker."""
+    from penstock.runners.spark import SparkMicroBatchRunner
+
+    with beam.Pipeline(SparkMicroBatchRunner(spark_session=spark), options=PipelineOptions(worker_timeout=1.0)) as p:
+        waited = p | beam.Create([str(tmp_path / "never")]) | "Waits" >> beam.Map(waits_for)
+        assert_that(waited, equal_to([True]))
+
+
+def test_many_calls_are_not_taken_for_one(caplog: pytest.LogCaptureFixture) -> None:
+    """Of a function of C either, which has no frame of its own."""
+    with beam.Pipeline(options=PipelineOptions(worker_timeout=0.1)) as p:
+        pauses = p | beam.Create([0.02] * 12)
+        _ = pauses | beam.Map(time.sleep) | beam.Map(lambda _: time.sleep(0.02))
+    assert [] == [record for record in caplog.records if "in one call" in record.getMessage()]
