@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import pathlib
 import traceback
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import fsspec
@@ -17,8 +18,9 @@ from running_program import wait_until
 import penstock as beam
 from penstock.io import fileio
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.spark import SparkBatchRunner
 from penstock.sdk.drawing import mime_bundle
-from penstock.sdk.errors import OptionsError, PenstockError
+from penstock.sdk.errors import OptionsError, PenstockError, SinkError
 from penstock.sdk.redaction import logger_of
 from penstock.testing import TestPipeline
 
@@ -195,6 +197,63 @@ def test_a_secret_is_in_no_checkpoint_and_no_metric(
     assert files
     text = "".join([*shown, caplog.text, *(f"{path}{path.read_bytes()!r}" for path in files)])
     assert [] == [part for part in (SECRET, "from/the@well", QUOTED) if part in text]
+
+
+@contextlib.contextmanager
+def logs_of_spark(session: Any, directory: pathlib.Path) -> Iterator[Callable[[], str]]:
+    """Have Spark write its event log, and what driver and executor log; yields a function that returns both."""
+    jvm, context = session._jvm, session.sparkContext._jsc.sc()
+    conf = context.conf().clone().set("spark.eventLog.compress", "false").set("spark.eventLog.rolling.enabled", "false")
+    log4j = jvm.org.apache.logging.log4j
+    written, root = jvm.java.io.StringWriter(), log4j.LogManager.getRootLogger()
+    appender = log4j.core.appender.WriterAppender.createAppender(None, None, written, "for a test", False, False)
+    appender.start()
+    events = jvm.org.apache.spark.scheduler.EventLoggingListener(
+        "secrets", jvm.scala.Option.empty(), jvm.java.net.URI(directory.as_uri()), conf
+    )
+    events.start()
+    root.addAppender(appender)
+    session.sparkContext.setLogLevel("INFO")
+    context.addSparkListener(events)
+
+    def read() -> str:
+        context.listenerBus().waitUntilEmpty()
+        return "".join([written.toString(), *(path.read_text() for path in directory.iterdir() if path.is_file())])
+
+    try:
+        yield read
+    finally:
+        context.removeSparkListener(events)
+        session.sparkContext.setLogLevel("ERROR")
+        root.removeAppender(appender)
+        events.stop()
+
+
+@pytest.mark.parametrize(
+    "sink",
+    [
+        lambda: beam.io.WriteToRedis(f"redis://127.0.0.1:1/0?username=ann&password={SECRET}", "p:"),
+        lambda: fileio.WriteToFiles(f"vault://ann:{SECRET}@nowhere/out"),
+    ],
+    ids=["redis", "files"],
+)
+def test_a_secret_is_in_no_log_of_spark(
+    spark: Any, sink: Callable[[], Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in its event log nor in those of driver and executors, of a run that fails in an executor."""
+    p = beam.Pipeline(runner=SparkBatchRunner(spark_session=spark))
+    transform = sink()
+    # The driver finds the target, and the executors don't.
+    monkeypatch.setattr(type(transform.sink), "prepare", lambda *_: None)
+    _ = p | beam.Create([("a", "b")]) | transform
+    with logs_of_spark(spark, tmp_path) as read:
+        with pytest.raises(SinkError) as e:
+            p.run()
+        text = read()
+    # The logs have the error, without the secret.
+    expected = ["SparkListenerTaskEnd", "Exception in task", "***"]
+    assert expected == [part for part in expected if part in text]
+    assert [] == [part for part in (SECRET, QUOTED, "drawn-", "-well") if part in text + "".join(shown_of(e.value))]
 
 
 def test_flags_with_secrets_are_hidden_where_options_are_shown() -> None:
