@@ -8,35 +8,15 @@ from typing import Any, NamedTuple
 import attrs
 import pytest
 from checks import check
+from names_with_coders import Name, NameCoder
 
 import penstock as beam
-from penstock.sdk.coders import Coder, registry
+from penstock.sdk.coders import registry
 from penstock.sdk.errors import InvalidKeyError
 from penstock.sdk.userstate import CombiningValueStateSpec, MapStateSpec, SetStateSpec, TimerSpec, on_timer
 from penstock.testing import TestPipeline
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 from penstock.windowing import GlobalWindows, Sessions, TimestampedValue
-
-
-class Name:
-    """Without `__eq__`: each object is equal to itself alone."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-
-class NameCoder(Coder):
-    def encode(self, value: Any) -> bytes:
-        return str(value.name).encode()
-
-    def decode(self, encoded: bytes) -> Any:
-        return Name(encoded.decode())
-
-    def is_deterministic(self) -> bool:
-        return True
 
 
 class Caseless(Name):

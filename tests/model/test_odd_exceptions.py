@@ -215,7 +215,7 @@ def test_an_interrupt_passes_with_a_note_of_what_was_running(kind: Any) -> None:
     assert (kind, ["[while running 'Odd' on element 3]"]) == (type(error), error.__notes__)
 
 
-class Exits(beam.DoFn):
+class Exiting:
     """Ends the program in one of its methods."""
 
     def __init__(self, where: str) -> None:
@@ -225,6 +225,8 @@ class Exits(beam.DoFn):
         if here == self.where:
             sys.exit(3)
 
+
+class Exits(Exiting, beam.DoFn):
     def setup(self) -> None:
         self.exit("setup")
 
@@ -254,14 +256,7 @@ class ExitsInTimer(beam.DoFn):
         sys.exit(3)
 
 
-class ExitsInCombining(beam.CombineFn):
-    def __init__(self, where: str) -> None:
-        self.where = where
-
-    def exit(self, here: str) -> None:
-        if here == self.where:
-            sys.exit(3)
-
+class ExitsInCombining(Exiting, beam.CombineFn):
     def setup(self) -> None:
         self.exit("setup")
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import attrs
 import pytest
+from names_with_coders import Name, NameCoder
 from running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.sdk.coders import Coder, registry
+from penstock.sdk.coders import registry
 from penstock.sdk.errors import CheckpointMismatchError
 from penstock.sdk.userstate import CombiningValueStateSpec
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
@@ -130,22 +131,6 @@ def test_keys_that_may_belong_to_those_before_are_gone_on_with(
     result = started(tmp_path, with_state, after)
     wait_until(lambda: result._job.checkpoints_completed >= 2 or "RUNNING" != result.state, "checkpoints")
     assert "DRAINED" == result.drain()
-
-
-class Name:
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-class NameCoder(Coder):
-    def encode(self, value: Any) -> bytes:
-        return str(value.name).encode()
-
-    def decode(self, encoded: bytes) -> Any:
-        return Name(encoded.decode())
-
-    def is_deterministic(self) -> bool:
-        return True
 
 
 class OtherCoder(NameCoder):
