@@ -137,7 +137,7 @@ def cancel(directory: str, timeout: float) -> None:
 def rollback(directory: str, allow_repeated_results: bool) -> None:
     """Remove the newest checkpoint, where a sink can't publish it; the next start goes on from the one before.
 
-    Nothing is lost: the input since then is read again, by a pipeline that has been mended.
+    Nothing is lost: the input since then is read again, by a fixed pipeline.
     """
     from ..runners.execution.rollback import roll_back
 

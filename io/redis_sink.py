@@ -38,7 +38,7 @@ class RedisSink(Sink[Any]):
     """Keys of Redis; see `WriteToRedis`."""
 
     accepts_retractions: ClassVar[bool] = True
-    # Whether a commit moves aside what it can't publish; else it fails.
+    # True if a commit writes refused records to dead letters instead of failing.
     has_dead_letters = False
 
     def __init__(
@@ -108,7 +108,7 @@ class RedisSink(Sink[Any]):
         return sink
 
     def precommit(self, transactions: Mapping[str, Sequence[tuple[str, int]]]) -> None:
-        """Look at what the staged changes come to."""
+        """Check the net effects of the staged changes."""
         with self.session("can't be committed to") as client:
             for transaction, staged in transactions.items():
                 if any(count for _, count in staged) and not self._is_committed(client, transaction):

@@ -271,7 +271,7 @@ def _read(pbegin: PBegin, source: Any, is_bounded: bool) -> PCollection[Any]:
 
 
 def _sources_of(frame: Any) -> Iterator[str]:
-    """What a streaming DataFrame reads: the names of Spark's sources, with the options that say where they read."""
+    """Return the names of the Spark sources of a streaming DataFrame, with the options of their input."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     as_java = frame.sparkSession._jvm.scala.jdk.javaapi.CollectionConverters.asJava
     for i in range(leaves.size()):

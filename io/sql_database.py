@@ -46,7 +46,7 @@ class SqlDatabase(ABC):
         return redacted(text)
 
     def shown_cause(self, error: BaseException | None) -> BaseException | None:
-        """A driver's error as the cause of ours; None if its text, which Python prints then, has a secret in it."""
+        """Return a driver's error as the cause of a raised one, or None if its text contains a secret."""
         return None if error is None or self.without_secrets(str(error)) != str(error) else redacted_cause(error)
 
     @contextmanager
@@ -108,7 +108,7 @@ class SqlSession:
         self.run(f"RELEASE SAVEPOINT {_ATTEMPT}")
 
     def conditions_of(self, table: str, columns: Sequence[str]) -> dict[str, str]:
-        """What a table wants of the values in these columns, by name, as far as the database tells."""
+        """Return the conditions of a table on these columns, by name, as far as the database exposes them."""
         quoted = self.dialect.quoted
         schema, _dot, name = table.rpartition(".")
         if self.dialect.name == "sqlite":

@@ -155,7 +155,7 @@ def dialect_of(connection: Any, name: str | None = None) -> SqlDialect:
 
 
 def is_about_a_row(error: BaseException) -> bool:
-    """Whether a database refuses a row for what is in it: its types, a constraint, or what a trigger of it raises."""
+    """Return True if a database refuses a row's values, by type, constraint or trigger."""
     # PostgreSQL's classes of errors; 'P0001' is what RAISE EXCEPTION has.
     state = str(getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or "")
     kinds = {kind.__name__ for kind in type(error).__mro__}

@@ -65,7 +65,7 @@ class TableSink(Sink[Any]):
     """
 
     accepts_retractions: ClassVar[bool] = True
-    # Whether a commit moves aside what the table refuses; else it fails.
+    # True if a commit writes refused rows to dead letters instead of failing.
     has_dead_letters = False
 
     def __init__(
@@ -162,7 +162,7 @@ class TableSink(Sink[Any]):
         return sink
 
     def precommit(self, transactions: Mapping[str, Sequence[tuple[str, int]]]) -> None:
-        """Apply what was staged, and take it back."""
+        """Apply the staged rows and roll back."""
         if self.has_dead_letters:
             return
         with self.session("can't be committed to") as session:

@@ -23,7 +23,7 @@ def bounded(text: str, longest: int = LONGEST) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what `str` says of an exception, shortened; a description if it raises.
+    """Return the shortened `str` of an exception, or a description if `str` raises.
 
     >>> class Odd(Exception):
     ...     def __str__(self):
@@ -38,7 +38,7 @@ def text_of(error: BaseException) -> str:
 
 
 def repr_of(error: BaseException) -> str:
-    """Return what `repr` says of an exception, shortened; a description if it raises."""
+    """Return the shortened `repr` of an exception, or a description if `repr` raises."""
     try:
         return bounded(repr(error))
     except Exception as failure:

@@ -151,7 +151,7 @@ class ScheduledReader(EventTimeReader[T]):
 
     def time_jumped(self, micros: int) -> None:
         super().time_jumped(micros)
-        # A schedule that nobody has fixed keeps its rate; one that begins at a given time is behind, and catches up.
+        # A schedule without a given start keeps its rate; one with a given start is behind, and catches up.
         if self._begin is not None and self.source.begin is None:
             self._begin += micros
 

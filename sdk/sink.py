@@ -6,8 +6,8 @@ runs the pipeline *commits* all of it, for every sink; when anything fails it *a
 The transaction's id names what is committed as one: a batch run, or an epoch.
 
 Once a checkpoint is durable its transactions are committed by every start until that succeeds.  So before a
-checkpoint is written each sink *precommits*: it finds out what its target would refuse while the run can still fail
-and go back.
+checkpoint is written each sink *precommits*: it checks that its target accepts the staged records while the run can
+still fail and restart.
 
 A retried or speculated worker opens a writer of its own, under another `unit`; only the
 tokens of attempts that the runner accepted are passed to `commit`, and whatever else was
@@ -63,9 +63,9 @@ class Sink(ABC, Generic[T]):
         return self
 
     def with_dead_letters(self) -> Sink[T] | None:
-        """The same sink for `--on_commit_error=dead_letter`: its `commit` moves aside what the target refuses.
+        """The same sink for `--on_commit_error=dead_letter`: its `commit` writes refused records to dead letters.
 
-        Returns None for a sink that has no such place; then its `commit` raises as ever.
+        Returns None for a sink without dead letters; its `commit` raises then.
         """
         return None
 

@@ -65,7 +65,7 @@ def explain(error: BaseException, before: str, behind: str) -> None:
 
 @contextmanager
 def precommitting(what: str, then: str) -> Iterator[None]:
-    """Have the error of a refused record say what is not done because of it, and what can be done.
+    """Add the consequence and the possible remedies to the error of a refused record.
 
     Args:
       what: such as "checkpoint 7 is not written".

@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 NOTE = "failed-commit"
 _FORMAT = "penstock failed commit"
 
-# In a checkpoint's metadata, the epoch of the one before it; None for the first.
+# In a checkpoint's metadata, the epoch of the previous one; None for the first.
 PREVIOUS = "previous"
 
 
@@ -51,7 +51,7 @@ class FailedCommit:
 
     @staticmethod
     def read(disk: Disk, directory: str) -> FailedCommit | None:
-        """The last that was noted there; None if there is none."""
+        """Return the last failed commit that was written there, or None."""
         path = f"{directory}/{NOTE}"
         try:
             return unsealed(path, disk.read(path), _FORMAT, FailedCommit)

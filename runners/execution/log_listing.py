@@ -34,7 +34,7 @@ _CRC = struct.Struct(">I")
 
 @attrs.frozen
 class Listed:
-    """What is known of one log.
+    """The entry of one log.
 
     Attributes:
       generation: its owner.
@@ -70,12 +70,12 @@ class LogListing:
             raise CorruptSnapshotError(self.path, "no such file", "the list of the logs that are there")
 
     def note(self, number: int, listed: Listed) -> None:
-        """Write down what is known of a log; raises `OSError`."""
+        """Write the entry of a log; raises `OSError`."""
         body = _ENTRY.pack(listed.generation.encode(), listed.begun, listed.length, listed.records, listed.crc32)
         self.disk.write_soon(self.path, (number + 1) * _SIZE, body + _CRC.pack(crc32(body)))
 
     def entry(self, number: int) -> Listed | None:
-        """What is known of a log; None if nothing is, or if there is no list.  Raises `CorruptSnapshotError`."""
+        """Return the entry of a log, or None without an entry or a list.  Raises `CorruptSnapshotError`."""
         try:
             content = self.disk.read(self.path)
         except FileNotFoundError:
@@ -101,9 +101,9 @@ class ListedLog:
     number: int
 
     def note(self, listed: Listed) -> None:
-        """Write down what is known of the log; raises `OSError`."""
+        """Write the entry of the log; raises `OSError`."""
         self.listing.note(self.number, listed)
 
     def entry(self) -> Listed | None:
-        """What is known of the log; None if nothing is."""
+        """Return the entry of the log, or None."""
         return self.listing.entry(self.number)

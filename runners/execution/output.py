@@ -136,7 +136,7 @@ class OutputRun(LeavingStep):
         self._guarded(lambda: self._sink.prepare(self._transaction))
 
     def precommit(self, staged: Sequence[Any] | None = None) -> None:
-        """Find out whether what was staged can be published."""
+        """Check that the staged output can be published."""
         tokens = self.staged if staged is None else staged
         with precommitting("nothing is published", "Fix the pipeline and run it again"):
             self.precommit_all({self._transaction: tokens})

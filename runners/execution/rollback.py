@@ -16,7 +16,7 @@ from .snapshot_store import SnapshotStore
 
 @attrs.frozen
 class RolledBack:
-    """What a rollback has done.
+    """The result of a rollback.
 
     Attributes:
       epoch: that of the checkpoint which is gone.

@@ -160,7 +160,7 @@ class Job:
 
     @cached_property
     def sources(self) -> dict[str, dict[str, Any]]:
-        """What the pipeline's sources are."""
+        """The identities of the pipeline's sources."""
         return identities_of(self._graph.plan)
 
     @property
@@ -395,7 +395,7 @@ class Job:
         return checkpoint
 
     def _log_restored(self, store: SnapshotStore, checkpoint: Checkpoint) -> None:
-        """Log what the run goes on from."""
+        """Log the checkpoint that the run restores."""
         metadata, n = checkpoint.metadata, self._graph.parallelism
         before = next((part["of"] for part in metadata["parts"].values()), n)
         what = f"{checkpoint.kind.value} {checkpoint.epoch}"
@@ -419,7 +419,7 @@ class Job:
             self._transactions.abort(but=[self._unfinished])
 
     def precommit(self, epoch: int, staged: Staged) -> None:
-        """Find out whether what a checkpoint has staged can be published, before it is written."""
+        """Check that a checkpoint's staged output can be published, before its manifest is written."""
         if self._store is None:
             what, then = "nothing is published", "Fix the pipeline and run it again"
         elif self._commits_at_end:
@@ -491,7 +491,7 @@ class Job:
             )
 
     def _check_sources(self, checkpoint: Checkpoint) -> None:
-        """Raises `CheckpointMismatchError` if a source isn't what it was, and can't go on where that stood."""
+        """Raise `CheckpointMismatchError` if a source has changed and can't resume from its positions."""
         assert self._store is not None
         before = checkpoint.metadata.get("sources", {})
         changes = changes_of_sources(before, self.sources, sources_of(self._graph.plan))

@@ -124,7 +124,7 @@ class ReceivingEnd(Channel):
     def hold(self, is_held: bool) -> None:
         if is_held != self._has_asked:
             self._has_asked = is_held
-            # If nobody is there any more, nothing has to wait.
+            # If the sender has ended, nothing has to wait.
             with suppress(OSError):
                 self.socket.send(_HOLD if is_held else _GO_ON)
 

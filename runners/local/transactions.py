@@ -118,7 +118,7 @@ class Transactions:
         return sorted(named, key=lambda each: (began.get(each, -1), each))
 
     def precommit(self, staged: Staged) -> None:
-        """Find out whether what was staged can be published; raises what a sink says."""
+        """Check that the staged output can be published; raises the sink's error."""
         transactions = self._in_order(staged)
         for label, sink in self._sinks.items():
             own = [pair for pair in staged.get(label, ()) if pair[0] in transactions]

@@ -58,7 +58,7 @@ class BoundedOnDriver:
             into.readings.append(WholeSplit(self.label, split))
 
     def check_split(self, split: Any) -> None:
-        """Raise `SourceError` if a split isn't what it was."""
+        """Raise `SourceError` if a split has changed."""
         self._source.check_split(split)
 
     def frame(self, session: Any) -> Any:
@@ -81,7 +81,7 @@ class DriverSources:
     """All sources of a plan.
 
     Attributes:
-      identities: what the sources are, by label.
+      identities: the identities of the sources, by label.
 
     Args:
       shards: into how many splits a bounded source is cut, about.
@@ -256,7 +256,7 @@ class DriverSources:
         return is_same and bool(positions.get("outputs") == self._outputs)
 
     def have(self, readings: Iterable[Any]) -> bool:
-        """Whether the splits among these readings are what they were when they were planned."""
+        """Return True if the splits of these readings have not changed since they were planned."""
         bounded = {source.label: source for source in self._sources if isinstance(source, BoundedOnDriver)}
         try:
             for reading in readings:
@@ -268,7 +268,7 @@ class DriverSources:
         return True
 
     def changes(self, positions: Mapping[str, Any]) -> list[SourceChange]:
-        """The sources that aren't what they were when they stood there."""
+        """Return the sources that have changed since these positions were taken."""
         return changes_of_sources(positions.get("identities", {}), self.identities, self._described)
 
     @property

@@ -37,7 +37,7 @@ class SinkTransactions:
                 guarded(label, partial(sink.prepare, transaction))
 
     def precommit(self, transaction: str, staged: Mapping[str, Sequence[bytes]]) -> None:
-        """Find out whether what was staged can be published."""
+        """Check that the staged output can be published."""
         for label, sink in self._sinks.items():
             precommit(label, sink, {transaction: _tokens(staged, label)})
 

@@ -301,7 +301,7 @@ _cache_version = -1
 
 
 def _forget() -> None:
-    """Forget what was derived from the coders that were registered before."""
+    """Clear all caches that depend on the registered coders."""
     global _cache_version
     _cache.clear()
     _cache.update(_EXACT)

@@ -44,7 +44,7 @@ class OptionsParser(argparse.ArgumentParser):
     def settle(self) -> None:
         """Take over from argparse which flags are required, those in groups included: it is the view's business."""
         for action in self._actions:
-            # A function is argparse's way to say it; bool("False") is True, which nobody means.
+            # A function is argparse's way to say it; bool("False") is True, which is never intended.
             if action.type is bool:
                 action.type = _boolean
             if action.required:
