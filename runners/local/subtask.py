@@ -84,10 +84,10 @@ class Subtask:
     ) -> None:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
-        if execution_graph.plan.graph.has_script or execution_graph.plan.graph.loops():
-            # Where a script has the clock, nothing depends on how fast this machine is.  What goes round in a loop is
-            # counted by barriers, so all that is before one has to be done.
+        if execution_graph.plan.graph.has_script:
+            # Where a script has the clock, nothing depends on how fast this machine is.
             time_slice = None
+        has_loops = bool(execution_graph.plan.graph.loops())
         self.execution = TaskExecution(
             execution_graph.plan,
             self.task,
@@ -97,7 +97,8 @@ class Subtask:
             transaction,
             unit,
             folds=False,
-            time_slice=time_slice,
+            # What goes round in a loop is counted by barriers, so all that is before one has to be done.
+            time_slice=None if has_loops else time_slice,
         )
         self._clock = clock
         self._report = report
@@ -105,7 +106,7 @@ class Subtask:
         self._numbering = Numbering() if id.task in repeatable else None
         is_timed = not execution_graph.plan.graph.is_bounded
         sources = self._sources = SubtaskSources(
-            self.task, self.execution, id.index, n, tally, self._numbering, is_timed, time_slice
+            self.task, self.execution, id.index, n, tally, self._numbering, is_timed, time_slice, has_loops
         )
         self.injectors, self.scripts = sources.injectors, sources.scripts
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
@@ -348,6 +349,7 @@ class Subtask:
         if self._sources.poll(self._clock.now):
             # Else whoever looks at what time makes due will ask, a moment later.
             self._moved(asks=self._sources.may_ask(self._clock.now))
+            self._sources.done()
             return True
         played = self._sources.play()
         if played is None:

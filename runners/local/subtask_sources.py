@@ -25,6 +25,9 @@ _RARELY = 2_000
 # How many elements of a stream are read at first.
 _FIRST = 1_024
 
+# The same in a pipeline with a loop, and the most.  A task behind a shuffle may be slower than the sources know.
+_FIRST_IN_LOOPS, _MOST_IN_LOOPS = 16, 256
+
 
 class PlayedEvent(NamedTuple):
     """An event of a script: how far the script is, and what everybody has to be told of it, if anything."""
@@ -40,7 +43,8 @@ class SubtaskSources:
       index, parallelism: which of how many subtasks it is.
       numbering: of what it sends, if that is numbered.
       is_timed: whether time goes by while they are read.
-      time_slice: the worker's; None where loops are never left.
+      time_slice: the worker's; None where a script has the clock.
+      has_loops: whether bundles have to be processed to their end, with all that goes round: they are small then.
 
     Attributes:
       is_paused: whether they have to wait.
@@ -56,6 +60,7 @@ class SubtaskSources:
         numbering: Numbering | None,
         is_timed: bool,
         time_slice: TimeSlice | None = None,
+        has_loops: bool = False,
     ) -> None:
         self._time_slice = time_slice
         self._execution = execution
@@ -72,8 +77,14 @@ class SubtaskSources:
                 self.injectors.append(Injector(step, index, parallelism, () if time_slice is None else time_slice.over))
         self._is_timed = is_timed and not self.scripts
         # Where no time goes by, bundles don't depend on how fast this machine is.
-        first = _FIRST if self._is_timed and time_slice is not None else BUNDLE_SIZE
-        self._paces = {injector.label: Pace(BUNDLE_SIZE, first) for injector in self.injectors}
+        is_paced = self._is_timed and time_slice is not None
+        first, most = (_FIRST, BUNDLE_SIZE) if is_paced else (BUNDLE_SIZE, BUNDLE_SIZE)
+        if is_paced and has_loops:
+            first, most = _FIRST_IN_LOOPS, _MOST_IN_LOOPS
+        self._paces = {injector.label: Pace(most, first) for injector in self.injectors}
+        self._has_loops = has_loops
+        # Of the last bundle, where it is not over before what goes round is.
+        self._unpaced: tuple[Pace, int, int] | None = None
         self._asked_at = 0
         self.is_paused = False
         self._may_play = False
@@ -119,7 +130,9 @@ class SubtaskSources:
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self._execution.dataflow.send_to(injector.output)(bundle)
-                if time_slice is not None and self._is_timed:
+                if time_slice is not None and self._is_timed and self._has_loops:
+                    self._unpaced = pace, len(bundle), began
+                elif time_slice is not None and self._is_timed:
                     done = len(bundle) if not self._execution.is_behind else max(1, len(bundle) // 8)
                     pace.took(done, time_slice.clock() - began)
                 return True
@@ -127,6 +140,13 @@ class SubtaskSources:
             if injector.is_finished:
                 return True
         return False
+
+    def done(self) -> None:
+        """All that follows from the last bundle has been done here."""
+        if self._unpaced is not None and self._time_slice is not None:
+            pace, n, began = self._unpaced
+            self._unpaced = None
+            pace.took(n, self._time_slice.clock() - began)
 
     def may_ask(self, now: int) -> bool:
         """Whether it is time, behind elements, to ask how far watermarks are."""

@@ -34,6 +34,9 @@ def slow_panes(numbers):
     pairs = numbers | beam.Map(lambda n: (n % 5000, 1))
     return pairs | beam.WindowInto(beam.window.FixedWindows(0.1)) | beam.CombinePerKey(sum) | beam.Map(slow)
 
+def slow_loop(numbers):
+    return numbers | beam.Feedback(beam.Map(lambda n: int(slow(n)) + 1), until=lambda n: n % 3 == 0) | beam.Map(str)
+
 def slow_outputs(numbers):
     return numbers | beam.Map(lambda n: beam.window.TimestampedValue(n, n)) | "Slow" >> beam.Map(slow)
 
@@ -54,6 +57,7 @@ FEW = 1_000
         ("slow_read", ()),
         ("slow_read", ("--parallelism=2",)),
         ("slow_outputs", ()),
+        ("slow_loop", ()),
         ("slow_after_a_shuffle", ("--parallelism=2",)),
         ("slow_panes", ()),
     ],
