@@ -59,6 +59,7 @@ class DueWindows:
         self._panes = panes
         stamps = windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
         is_plain = windowing.accumulation_mode is not RETRACTING and not retracted and not stamps
+        self._retracts = windowing.accumulation_mode is RETRACTING and table.is_merging
         self._closes_at_once = is_plain and not table.is_merging
         self._expire_together = windowing.allowed_lateness == 0 and not table.is_merging
         self._discards = windowing.accumulation_mode is DISCARDING
@@ -86,6 +87,8 @@ class DueWindows:
                 if state.event_time == time:
                     state.event_time = None
                     self._look(state)
+                    if self._retracts and watermark < state.expiry:
+                        self._panes.take_back_replaced(state)
                 if over:
                     self._put_back(due, time, states)
             if fired:

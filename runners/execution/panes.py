@@ -123,6 +123,20 @@ class Panes:
         state.pair, state.timestamp, state.pane_windows, state.pane = pair, timestamp, windows, pane
         return True
 
+    def take_back_replaced(self, state: WindowState) -> None:
+        """Take back the panes of former windows that would be late downstream if they waited for the next pane."""
+        watermark = self._clocks.watermark
+        if state.pane is not None and self._times.is_replaced(state, state.standing[0], watermark):
+            self.out.add(*state.standing[0], -1)
+            state.pane = None
+        left = []
+        for standing in state.replaced:
+            if self._times.is_replaced(state, standing, watermark):
+                self.out.add(*standing, -1)
+            else:
+                left.append(standing)
+        state.replaced = tuple(left)
+
     def _stands(self, state: WindowState, pair: Any, timestamp: int) -> bool:
         """Whether what would be emitted is just what stands, and need not be said again."""
         if self._emit_unchanged or state.replaced:

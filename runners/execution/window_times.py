@@ -7,7 +7,7 @@ from ...windowing.timestamp import MIN_MICROS
 from .due_times import DueTimes, Holds
 from .parked_entries import EVENT_TIME, HELD, PROCESSING_TIME, ParkedEntries
 from .trigger_decisions import Clocks
-from .window_state import WindowState
+from .window_state import Standing, WindowState
 
 RETRACTING = AccumulationMode.RETRACTING
 
@@ -25,19 +25,23 @@ class WindowTimes:
       parked: windows that aren't in memory, and have times as well; None if all are.
     """
 
-    def __init__(self, clocks: Clocks, mode: AccumulationMode) -> None:
+    def __init__(self, clocks: Clocks, mode: AccumulationMode, lateness: int = 0) -> None:
         self.event_times: DueTimes[WindowState] = DueTimes()
         self.processing_times: DueTimes[WindowState] = DueTimes()
         self.watermark = MIN_MICROS
         self.parked: ParkedEntries | None = None
         self._clocks = clocks
         self._retracts = mode is RETRACTING
+        self._lateness = lateness
         self._holds = Holds()
 
     def schedule(self, state: WindowState) -> None:
         """Have a window looked at when its trigger wants to be asked."""
         decision = state.decision
         event_time, processing_time = decision.event_time, decision.processing_time
+        if self._retracts and (state.replaced or state.pane_windows is not state.windows):
+            last = self._last_chance(state)
+            event_time = last if event_time is None or (last is not None and last < event_time) else event_time
         if event_time != state.event_time:
             state.event_time = event_time
             if event_time is not None:
@@ -46,6 +50,26 @@ class WindowTimes:
             state.processing_time = processing_time
             if processing_time is not None:
                 self.processing_times.add(processing_time, state)
+
+    def is_replaced(self, state: WindowState, standing: Standing, time: int) -> bool:
+        """Return whether a pane that stands is of a former window, which expires downstream behind this watermark.
+
+        That is when the window's end and the allowed lateness are reached, unless the pane holds the output watermark.
+        """
+        _, timestamp, windows, _ = standing
+        if windows == state.windows or (state.held is not None and timestamp >= state.held):
+            return False
+        return windows[0].max_micros + 1 + self._lateness <= time
+
+    def _last_chance(self, state: WindowState) -> int | None:
+        """Return the watermark up to which a pane of a former window has to be taken back, if there is one to come."""
+        watermark, lateness = self._clocks.watermark, self._lateness
+        times = [
+            windows[0].max_micros + 1 + lateness
+            for _, timestamp, windows, _ in state.standing
+            if windows != state.windows and (state.held is None or timestamp < state.held)
+        ]
+        return min((time for time in times if time >= watermark), default=None)
 
     def next_processing_time(self) -> int | None:
         """The processing time, in microseconds, at which something may be due."""

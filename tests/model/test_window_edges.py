@@ -12,7 +12,7 @@ from recording import record
 
 import penstock as beam
 from penstock.sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimerSpec, on_timer, on_window_expiration
-from penstock.testing import TestPipeline, TestStream
+from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 from penstock.windowing import FixedWindows, Sessions, Timestamp, TimestampCombiner, TimestampedValue
 
@@ -233,3 +233,35 @@ def test_a_merged_window_is_a_new_window_and_what_it_retracts_stays_what_it_was(
         "-('k', 7) [0, 19) EARLY 0/-1 first",
         "+('k', 15) [0, 19) LATE 1/0",
     ] == changes.shown()
+
+
+@pytest.mark.parametrize(("lateness", "totals"), [(0, [("a", 1), ("a", 10)]), (2, [("a", 11)]), (100, [("a", 11)])])
+def test_a_session_that_has_merged_is_taken_back_before_it_is_late_downstream(
+    streaming_runner: Any, lateness: int, totals: list[Any]
+) -> None:
+    """The next pane of the merged one is due when the windows downstream that hold the former one have expired."""
+    stream = (
+        TestStream()
+        .advance_watermark_to(0)
+        .add_elements([at(("a", 1), 0)])
+        .advance_watermark_to(11)
+        .add_elements([at(("a", 2), 8)])
+        .advance_watermark_to(13)
+        .add_elements([at(("a", 4), 12)])
+        .advance_watermark_to(21)
+        .add_elements([at(("a", 4), 20)])
+        .advance_watermark_to_infinity()
+    )
+
+    def into(fn: Any) -> Any:
+        mode, late = AccumulationMode.RETRACTING, AfterWatermark(late=AfterCount(1))
+        return beam.WindowInto(fn, trigger=late, accumulation_mode=mode, allowed_lateness=lateness)
+
+    with TestPipeline(streaming_runner) as p:
+        sums = p | stream | "Sessions" >> into(Sessions(10)) | "Sums" >> beam.CombinePerKey(sum)
+        ones = sums | beam.MapTuple(lambda key, total: ("n", 1))
+        sessions = ones | "In sessions" >> beam.CombinePerKey(sum)
+        fives = ones | "Fives" >> into(FixedWindows(5)) | "In fives" >> beam.CombinePerKey(sum)
+        assert_that(sums, equal_to(totals), "totals")
+        assert_that(sessions, equal_to([("n", 1) for _ in totals]), "sessions")
+        assert_that(fives, equal_to([("n", 1) for _ in totals]), "fives")

@@ -498,7 +498,10 @@ class NaiveModel:
         """The watermark."""
         self.settle()
         self.world.watermark = micros
-        return self.look_at_all()
+        out = self.look_at_all()
+        for window in self.windows:
+            self.take_back_replaced(window)
+        return [*out, *self.taken()]
 
     def processing_time(self, micros: int) -> list[Pane]:
         """The clock."""
@@ -651,6 +654,17 @@ class NaiveModel:
         self.out.append(pane)
         window.panes += 1
         window.on_time_panes += timing is not EARLY
+
+    def take_back_replaced(self, window: Window) -> None:
+        """Take back what was said of former windows that expire downstream now, if it holds no watermark there."""
+        holds = [time for time in self.holds(window) if time >= self.world.output]
+        for pane in list(window.standing):
+            is_held = bool(holds) and pane.timestamp >= min(holds)
+            if pane.window != window.interval and not is_held:
+                assert pane.window is not None
+                if pane.window[1] + self.transcript.lateness <= self.world.watermark:
+                    window.standing.remove(pane)
+                    self.out.append(attrs.evolve(pane, sign=-1))
 
     def combined(self, pairs: list[tuple[Any, int]]) -> Any:
         """The value of a pane."""
