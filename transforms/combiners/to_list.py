@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn, InlineFold
+from ...sdk.equal_copies import equals_its_copies
 from ...sdk.errors import PenstockError
 from .globally_and_per_key import GlobalCombiner
 
@@ -38,6 +39,10 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
 
     def extract_output(self, accumulator: list[Any]) -> list[Any]:
         return accumulator
+
+    def retracts_exactly(self, element: Any) -> bool:
+        """Whether the element is found again by comparing; others are kept, and found by how they are encoded."""
+        return equals_its_copies(element)
 
     def retract_input(self, accumulator: list[Any], element: Any) -> list[Any]:
         """The list without one of the elements equal to `element`; raises PenstockError if there is none."""

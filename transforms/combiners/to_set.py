@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn
+from ...sdk.equal_copies import equals_its_copies
 from ...sdk.errors import PenstockError
 from .globally_and_per_key import GlobalCombiner
 
@@ -36,6 +37,10 @@ class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
 
     def extract_output(self, accumulator: dict[Any, int]) -> set[Any]:
         return set(accumulator)
+
+    def retracts_exactly(self, element: Any) -> bool:
+        """Whether the element is found again by comparing; others are kept, and found by how they are encoded."""
+        return equals_its_copies(element)
 
     def retract_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:
         """One of its kind less; raises PenstockError if there is none."""

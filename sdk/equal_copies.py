@@ -1,0 +1,27 @@
+"""Values that equal each copy of themselves, as it comes out of a shuffle or a snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_ATOMS = frozenset({int, str, bytes, bool, type(None)})
+_CONTAINERS = frozenset({tuple, list, set, frozenset})
+
+
+def equals_its_copies(value: Any) -> bool:
+    """Return whether a value is known to equal each copy of itself.
+
+    A float that is no number equals nothing, and objects without `__eq__` equal themselves alone.  What classes other
+    than the built-in ones say is not known.
+
+    >>> equals_its_copies(("a", [1, 2.5])), equals_its_copies(("a", float("nan"))), equals_its_copies(object())
+    (True, False, False)
+    """
+    kind = type(value)
+    if kind in _ATOMS:
+        return True
+    if kind is float:
+        return bool(value == value)
+    if kind in _CONTAINERS:
+        return all(map(equals_its_copies, value))
+    return kind is dict and all(equals_its_copies(part) for item in value.items() for part in item)
