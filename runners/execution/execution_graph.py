@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from functools import cached_property
 
 import attrs
 
@@ -56,7 +57,7 @@ class Edge:
     consumer: int
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Task:
     """Steps that run together.
 
@@ -70,7 +71,7 @@ class Task:
     inputs: tuple[Edge, ...] = ()
     outputs: tuple[Edge, ...] = ()
 
-    @property
+    @cached_property
     def label(self) -> str:
         """What to call it where people look."""
         return " → ".join(dict.fromkeys(label_of(step) for step in self.steps))

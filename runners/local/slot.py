@@ -211,8 +211,9 @@ class Slot:
         # The last tasks first: what is on its way out makes room for what comes in.
         with rarely_collected():
             for subtask in list(reversed(self.subtasks.values())):
-                with self._acting(subtask.id):
-                    done |= self._turn(subtask)
+                if not subtask.is_idle:
+                    with self._acting(subtask.id):
+                        done |= self._turn(subtask)
         if done:
             self._tick_while_busy()
         return done

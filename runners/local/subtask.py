@@ -15,7 +15,7 @@ from typing import Any
 from ...sdk.bundle import Bundle
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
-from ..execution.execution_graph import ExecutionGraph, Task
+from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task
 from ..execution.in_flight import restored_on, restored_within
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import NEWS, Chunk, Restored, forget_changes
@@ -138,6 +138,7 @@ class Subtask:
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
         self._has_completed = False
         self._holds = False
+        self._may_begin = bool(self.task.sources) or any(edge.kind is EdgeKind.BACK for edge in self.task.outputs)
 
     def heard(self) -> Heard:
         """What its inputs have said that isn't in any of its steps."""
@@ -201,6 +202,16 @@ class Subtask:
         self.execution.come_back_again()
 
     # One thing at a time
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether `step` has nothing to do until a message comes.
+
+        A worker asks each of its subtasks between any two messages, and in a long pipeline nearly all of them wait.
+        """
+        if self._may_begin or self._holds or self.execution.is_behind:
+            return False
+        return not any(channel.queue for channel in self.inputs.values())
 
     def step(self) -> bool:
         """Do the next thing, if there is one and there is room for what comes of it; whether anything was done."""
