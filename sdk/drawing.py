@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from itertools import count
 from typing import TypeAlias
 
 import attrs
@@ -62,10 +63,11 @@ def to_text(pipeline: graph.Graph) -> str:
     Create/Values: Read
     Double: ParDo of Create/Values
     """
+    inputs: list[list[str]] = [[] for _ in pipeline.transforms]
+    for edge in _edges(pipeline):
+        inputs[edge.target].append(pipeline.transforms[edge.source].label + (f"[{edge.text}]" if edge.text else ""))
     lines = []
-    for index, transform in enumerate(pipeline.transforms):
-        inputs = [e for e in _edges(pipeline) if e.target == index]
-        names = [pipeline.transforms[e.source].label + (f"[{e.text}]" if e.text else "") for e in inputs]
+    for transform, names in zip(pipeline.transforms, inputs, strict=True):
         line = f"{transform.label}: {_kind(transform)}"
         lines.append(f"{line} of {', '.join(names)}" if names else line)
     return "\n".join(lines)
@@ -84,7 +86,7 @@ _MERMAID_SHAPES = {
 def to_mermaid(pipeline: graph.Graph) -> str:
     """A Mermaid flowchart, composites as nested subgraphs."""
     lines = ["flowchart TD"]
-    numbers = iter(range(len(pipeline.transforms) * 20))
+    numbers = count()
 
     def write(group: Group, indent: str) -> None:
         for member in group.members:
@@ -131,7 +133,7 @@ def to_dot(pipeline: graph.Graph) -> str:
     }
     """
     lines = ["digraph pipeline {", "    node [shape=box];"]
-    numbers = iter(range(len(pipeline.transforms) * 20))
+    numbers = count()
 
     def write(group: Group, indent: str) -> None:
         for member in group.members:

@@ -26,6 +26,9 @@ from .windowing_strategy import WindowingStrategy
 if TYPE_CHECKING:
     from .drawing import MimeBundle
 
+# So many composites in each other, of which each is three calls or more, may have used up Python's stack.
+NESTED_COMPOSITES = 50
+
 
 class Pipeline:
     """A graph of transforms under construction.
@@ -71,6 +74,8 @@ class Pipeline:
         # In the order in which they came.
         self._labels: dict[str, None] = {}
         self._scope: list[str] = []
+        # The scope in which Python's stack ended, until the outermost transform has said so.
+        self._too_deep: list[str] = []
         # What `with_delivery` says of the transforms that are being expanded.
         self._delivery: str | None = None
         self._transforms: list[graph.Transform] = []
@@ -102,6 +107,9 @@ class Pipeline:
             around, self._delivery = self._delivery, transform.delivery or self._delivery
             try:
                 result = transform.expand(pvalue)
+            except RecursionError:
+                self._refuse_deep_nesting(full_label)
+                raise
             finally:
                 self._delivery = around
             return self._checked_outputs(transform, result, full_label)
@@ -170,6 +178,24 @@ class Pipeline:
         """The full label of the transform that is being expanded."""
         return "/".join(self._scope)
 
+    def _refuse_deep_nesting(self, label: str) -> None:
+        """Raise `PipelineError` for the outermost transform, where its composites have used up Python's stack.
+
+        A few composites haven't: then an `expand` recurses in a way of its own, as the traceback shows.
+        """
+        self._too_deep = self._too_deep or self._scope[:]
+        if len(self._scope) > 1:
+            return
+        (*outer, innermost), self._too_deep = self._too_deep, []
+        if len(outer) < NESTED_COMPOSITES:
+            return
+        raise PipelineError(
+            f"{label}: it has {len(outer)} composites nested in each other, down to {innermost!r}, and Python's stack "
+            f"holds no more (sys.getrecursionlimit() is {sys.getrecursionlimit()}). An expand that applies its own "
+            "transform has to end; apply transforms that follow each other in a loop, or, if they have to be nested so "
+            "deeply, raise the limit by sys.setrecursionlimit"
+        ) from None
+
     @contextmanager
     def _scoped(self, label: str) -> Iterator[str]:
         full_label = "/".join([*self._scope, label])
@@ -183,6 +209,7 @@ class Pipeline:
                 f"a transform labelled {full_label!r} is already in the pipeline; "
                 f'give this one a label of its own: "some label" >> ...'
             )
+        depth = len(self._scope)
         before = len(self._labels), len(self._transforms), len(self._pcollections), len(self._checks)
         self._labels[full_label] = None
         self._scope.append(label)
@@ -192,7 +219,8 @@ class Pipeline:
             self._take_back(*before)
             raise
         finally:
-            self._scope.pop()
+            # Where Python's stack has ended, inner scopes may not have been left.
+            del self._scope[depth:]
 
     def _take_back(self, labels: int, transforms: int, pcollections: int, checks: int) -> None:
         """Leave only so many of each: what came after them belongs to a transform that failed to be applied.
