@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from .errors import PipelineError
+from .signatures import signature
 from .watermark_estimators.estimator import provider_of
 
 
@@ -291,7 +291,7 @@ def taking_items(fn: Callable[..., Any]) -> Callable[..., Any]:
     (1, 'w', 2)
     """
     try:
-        parameters = list(inspect.signature(fn).parameters.values())
+        parameters = list(signature(fn).parameters.values())
     except (TypeError, ValueError):  # a built-in that doesn't say
         return fn
     by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +16,7 @@ import attrs
 import cloudpickle
 
 from .errors import SerializationError
+from .signatures import is_bare
 
 T = TypeVar("T")
 
@@ -36,7 +38,7 @@ class Serialized(Generic[T]):
         self.label = label
         # None until it is frozen; empty in another process, which has a copy anyway.
         self._data: bytes | None = None
-        if not _is_surely_picklable(obj):
+        if _plain_copy(obj) is _NOT_PLAIN:
             dumps(obj, label)
 
     def frozen(self) -> Serialized[T]:
@@ -44,13 +46,20 @@ class Serialized(Generic[T]):
 
         Raises `SerializationError` if the object can't be pickled any more.
         """
-        return self if self._data is not None else _restored(self.object, self.label, dumps(self.object, self.label))
+        if self._data is not None:
+            return self
+        copy = _plain_copy(self.object)
+        if copy is not _NOT_PLAIN:
+            return _restored(copy, self.label, None)
+        return _restored(self.object, self.label, dumps(self.object, self.label))
 
     def load(self) -> T:
         """A new copy; in another process, the one that came with it."""
         if self._data == b"":
             return self.object
-        copy: T = cloudpickle.loads(dumps(self.object, self.label) if self._data is None else self._data)
+        copy: T = _plain_copy(self.object) if self._data is None else cloudpickle.loads(self._data)
+        if copy is _NOT_PLAIN:
+            copy = cloudpickle.loads(dumps(self.object, self.label))
         return copy
 
     def __repr__(self) -> str:
@@ -63,26 +72,47 @@ class Serialized(Generic[T]):
 
 _SIMPLE = (str, int, float, bool, bytes, type(None))
 
+# What `_plain_copy` returns of an object that may hold anything.
+_NOT_PLAIN: Any = object()
 
-def _is_surely_picklable(obj: Any) -> bool:
-    """Whether it can be seen at a glance: a function that refers to nothing, in an object of the library's.
 
-    Trying costs ten times as much, and a long pipeline has mostly such ones.
+def _plain_copy(obj: Any) -> Any:
+    """Return a copy of an object of the library's whose functions refer to nothing, or `_NOT_PLAIN`.
+
+    Such an object can be pickled, and a copy of it need not be made by pickling, which costs ten times as much: a long
+    pipeline has mostly such ones.  Functions and constants, which can't change, are the same in the copy.
     """
-    kind = type(obj)
+    kind: Any = type(obj)
     if kind in _SIMPLE:
-        return True
+        return obj
     if kind is tuple:
-        return all(map(_is_surely_picklable, obj))
+        parts = [_plain_copy(part) for part in obj]
+        return _NOT_PLAIN if any(part is _NOT_PLAIN for part in parts) else tuple(parts)
     if kind is dict:
-        return not obj
+        return _NOT_PLAIN if obj else {}
     if kind is FunctionType:
-        has_others = obj.__closure__ or obj.__defaults__ or obj.__kwdefaults__ or obj.__annotations__ or obj.__dict__
-        return not has_others and _refers_to_nothing(obj.__code__, obj.__globals__)
-    if not kind.__module__.startswith(f"{__package__}.") or any("__reduce__" in vars(k) for k in kind.__mro__[:-1]):
+        is_plain = not obj.__closure__ and is_bare(obj) and _refers_to_nothing(obj.__code__, obj.__globals__)
+        return obj if is_plain else _NOT_PLAIN
+    if not _is_copied_by_attributes(kind):
+        return _NOT_PLAIN
+    copy = kind.__new__(kind)
+    for name in [field.name for field in attrs.fields(kind)] if attrs.has(kind) else vars(obj):
+        part = _plain_copy(getattr(obj, name))
+        if part is _NOT_PLAIN:
+            return _NOT_PLAIN
+        object.__setattr__(copy, name, part)
+    return copy
+
+
+@lru_cache(maxsize=64)
+def _is_copied_by_attributes(kind: type) -> bool:
+    """Return whether a class is one of this package that says nothing of how it is pickled."""
+    if not kind.__module__.startswith(f"{__package__}."):
         return False
-    held = [getattr(obj, field.name) for field in attrs.fields(kind)] if attrs.has(kind) else vars(obj).values()
-    return all(map(_is_surely_picklable, held))
+    says = {"__reduce__", "__reduce_ex__"}
+    if not attrs.has(kind):
+        says |= {"__getstate__", "__setstate__", "__slots__"}
+    return not any(says & vars(base).keys() for base in kind.__mro__[:-1])
 
 
 def _refers_to_nothing(code: CodeType, variables: dict[str, Any]) -> bool:
@@ -91,7 +121,7 @@ def _refers_to_nothing(code: CodeType, variables: dict[str, Any]) -> bool:
     return all(_refers_to_nothing(c, variables) for c in code.co_consts if isinstance(c, CodeType))
 
 
-def _restored(obj: T, label: str, data: bytes = b"") -> Serialized[T]:
+def _restored(obj: T, label: str, data: bytes | None = b"") -> Serialized[T]:
     restored: Serialized[T] = Serialized.__new__(Serialized)
     restored.object = obj
     restored.label = label

@@ -19,6 +19,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.retracted import Retracted
 from ..sdk.side_inputs import AsSingleton
+from ..sdk.signatures import signature
 from ..sdk.splittable import splittable_signature
 from ..sdk.tagged_output import TaggedOutput
 from .assign_windows import WindowInto
@@ -222,7 +223,7 @@ def _parameters(fn: DoFn) -> list[inspect.Parameter]:
     rest = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
     named = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
     try:
-        parameters = list(inspect.signature(user_function(fn)).parameters.values())
+        parameters = list(signature(user_function(fn)).parameters.values())
     except (TypeError, ValueError):  # a built-in that doesn't say
         return [element, rest, named]
     if not isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)):

@@ -11,6 +11,7 @@ from typing import Any
 from ..sdk.dofn import DoFn, DoFnParam, label_of
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
+from ..sdk.signatures import signature
 from ..sdk.tagged_output import TaggedOutput
 from .pardo import ParDo
 
@@ -110,7 +111,7 @@ class _PartitionDoFn(DoFn):
 def _parameters(partition_for: Callable[..., int]) -> list[inspect.Parameter] | None:
     """The parameters of a partition function without its second, the number of partitions; None if it doesn't say."""
     try:
-        parameters = list(inspect.signature(partition_for).parameters.values())
+        parameters = list(signature(partition_for).parameters.values())
     except (TypeError, ValueError):  # a built-in
         return None
     by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

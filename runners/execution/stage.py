@@ -81,6 +81,7 @@ class StageExecutor:
         for operation in self._pardos():
             if self.over is not None and isinstance(operation.fn, WorkToTheEnd) and not operation.remembers:
                 operation.fn.over = self.over
+        for _, operation in _overriding(self._operations, "setup"):
             self._guarded(operation.label, operation.fn.setup)
         self._enter("setup")
 
@@ -90,7 +91,7 @@ class StageExecutor:
             return
         self._is_set_up = False
         self._leave("setup")
-        for operation in self._pardos():
+        for _, operation in _overriding(self._operations, "teardown"):
             self._guarded(operation.label, operation.fn.teardown)
 
     def process(self, bundle: Bundle, place: int = 0) -> None:
@@ -218,5 +219,6 @@ def _overriding(operations: tuple[Operation, ...], method: str) -> list[tuple[in
     return [
         (i, op)
         for i, op in enumerate(operations)
-        if isinstance(op, ParDoOperation) and getattr(type(op.fn), method) is not getattr(DoFn, method)
+        if isinstance(op, ParDoOperation)
+        and getattr(getattr(op.fn, method), "__func__", None) is not getattr(DoFn, method)
     ]

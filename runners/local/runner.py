@@ -12,6 +12,7 @@ from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ..execution.commit_errors import with_dead_letters
 from ..execution.fusion import fuse, is_final
+from ..execution.garbage import rarely_collected
 from ..execution.progress import progress_of
 from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
 from ..execution.stuck_calls import CallWatch
@@ -31,12 +32,13 @@ class LocalStreamingRunner(Runner):
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()
-        graph = with_dead_letters(graph, options)
-        plan = fuse(graph, is_final if graph.is_bounded and not graph.loops() else _never)
-        with CallWatch(options.view_as(StreamingOptions).worker_timeout):
-            execution = LocalExecution(plan, container)
-            with scoped(container), progress_of(execution.counts, plan, options):
-                execution.run()
+        with rarely_collected():
+            graph = with_dead_letters(graph, options)
+            plan = fuse(graph, is_final if graph.is_bounded and not graph.loops() else _never)
+            with CallWatch(options.view_as(StreamingOptions).worker_timeout):
+                execution = LocalExecution(plan, container)
+                with scoped(container), progress_of(execution.counts, plan, options):
+                    execution.run()
         return FinishedResult(MetricResults(container))
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:

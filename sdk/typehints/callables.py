@@ -18,7 +18,7 @@ from ..dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
-from ..signatures import signature
+from ..signatures import is_bare, signature
 from .decorators import declared_hints, declared_inputs
 from .parts import element_of
 from .simplified import NoneType, members, simplified, union_of
@@ -40,6 +40,8 @@ def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...]
     >>> hints_of_callable(repeat)
     ((<class 'str'>, <class 'int'>), list[str])
     """
+    if is_bare(fn):
+        return None, None
     if isinstance(fn, type):
         constructor = inspect.getattr_static(fn, "__init__")
         return hints_of_callable(constructor, skip_self=True)[0] if inspect.isfunction(constructor) else None, fn

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
+import cloudpickle
 import pytest
 from checks import check
+from subtasks_by_hand import graph_of
 
 import penstock as beam
 from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
+from penstock.runners.local.channel import Channel, ChannelId
+from penstock.runners.local.slot import Slot
+from penstock.runners.local.start import Start
+from penstock.runners.local.subtask import Completed, Subtask
+from penstock.runners.local.workers import ids_of
 from penstock.runners.spark import segments
-from penstock.sdk.drawing import to_dot, to_html, to_mermaid
+from penstock.sdk.drawing import to_dot, to_html, to_mermaid, to_text
+from penstock.sdk.errors import PipelineError
 from penstock.sdk.side_inputs import AsList, AsSingleton
 from penstock.sdk.userstate import CombiningValueStateSpec
-from penstock.testing import TestPipeline
+from penstock.testing import TestPipeline, assert_that, equal_to
 
 # A call for each step of so long a pipeline is more than Python's stack takes.
 LONG = 1_200
@@ -135,13 +146,13 @@ def check_count(count: int, name: str) -> None:
     assert count == (LONG - 1 if name == "fan_out" else 1)
 
 
-def calls(work: Callable[[], Any]) -> int:
-    """How many calls of Python functions some work takes."""
+def calls(work: Callable[[], Any], of: CodeType | None = None) -> int:
+    """How many calls of Python functions some work takes, or of the one with this code."""
     count = 0
 
     def note(frame: Any, event: str, arg: Any) -> None:
         nonlocal count
-        count += event == "call"
+        count += event == "call" and (of is None or frame.f_code is of)
 
     sys.setprofile(note)
     try:
@@ -162,7 +173,7 @@ def planned(shape: Callable[[Any, int], Any], n: int) -> None:
     plan = fuse(p.outline(), lambda grouping: False)
     cut(plan)
     segments.cut(plan)
-    for draw in (to_mermaid, to_dot, to_html):
+    for draw in (to_text, to_mermaid, to_dot, to_html):
         draw(p.outline())
 
 
@@ -176,6 +187,94 @@ def test_work_grows_with_the_number_of_transforms_and_no_faster(
     few, many = (calls(lambda n=n: work(shape, n)) for n in (50, 500))
 
     assert many < 11 * few
+
+
+@pytest.mark.parametrize("work", [inspect.signature, cloudpickle.dumps])
+def test_functions_of_one_loop_are_neither_examined_nor_pickled_one_by_one(work: Any) -> None:
+    """Their code is equal, and says all that there is to say of them."""
+    run(side_inputs, 10)
+    few, many = (calls(lambda n=n: run(side_inputs, n), of=work.__code__) for n in (50, 500))
+
+    assert few == many
+
+
+@pytest.mark.parametrize("shape", [groupings, stateful, diamonds])
+def test_a_worker_passes_over_tasks_that_wait_for_messages(shape: Callable[[Any, int], Any]) -> None:
+    """A long pipeline is many tasks in a stream, and at any time few of them have anything to do."""
+
+    def stream(n: int) -> None:
+        graph = graph_of(lambda p: shape(p, n), 1)
+        channels: dict[ChannelId, Channel] = {}
+        start = Start(None, None, "", "attempt")
+        slot = Slot(graph, ids_of(graph), start, lambda id: channels.setdefault(id, Channel(id)), reports.append, int)
+        slot.start()
+        while slot.work():
+            pass
+
+    reports: list[Any] = []
+    few, many = (calls(lambda n=n: stream(n), of=Subtask.step.__code__) for n in (10, 100))
+
+    assert any(isinstance(news, Completed) for _, news in reports)
+    assert many < 11 * few
+
+
+class Inside(beam.PTransform):
+    """A composite in a composite in a composite, and a Map in the innermost."""
+
+    def __init__(self, levels: int) -> None:
+        super().__init__()
+        self.levels = levels
+
+    def expand(self, pcoll: Any) -> Any:
+        return pcoll | "inner" >> Inside(self.levels - 1) if self.levels else pcoll | beam.Map(lambda x: x + 1)
+
+
+class Endless(beam.PTransform):
+    """A composite that is made of itself."""
+
+    def expand(self, pcoll: Any) -> Any:
+        return pcoll | "again" >> Endless()
+
+
+@pytest.mark.parametrize(("transform", "innermost"), [(Inside(2_000), "inner"), (Endless(), "again")])
+def test_composites_nested_deeper_than_the_stack_are_refused_by_name(transform: Any, innermost: str) -> None:
+    """The pipeline is afterwards what it was before, and can be gone on with."""
+    p = TestPipeline()
+    numbers = p | beam.Create([1])
+    with pytest.raises(PipelineError) as refused:
+        numbers | "outermost" >> transform
+
+    assert re.fullmatch(
+        rf"outermost: it has \d+ composites nested in each other, down to '{innermost}', and Python's stack holds no "
+        r"more \(sys.getrecursionlimit\(\) is \d+\)\. An expand that applies its own transform has to end; .*",
+        str(refused.value),
+    )
+    with p:
+        assert_that(numbers | "outermost" >> beam.Map(lambda x: 2 * x), equal_to([2]))
+
+
+def test_an_expand_that_recurses_by_itself_keeps_its_own_error() -> None:
+    """Few composites haven't used up the stack."""
+
+    def recurse(pcoll: Any) -> Any:
+        return recurse(pcoll)
+
+    p = TestPipeline()
+    with pytest.raises(RecursionError):
+        p | beam.Create([1]) | beam.ptransform_fn(lambda p: p | beam.ptransform_fn(recurse)())()
+
+
+def test_composites_may_be_nested_as_deeply_as_the_stack_was_made() -> None:
+    """They are drawn and run, too."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10 * limit)
+    try:
+        with TestPipeline() as p:
+            assert_that(p | beam.Create([1]) | "outermost" >> Inside(500), equal_to([2]))
+            for draw in (to_text, to_mermaid, to_dot, to_html):
+                assert draw(p.outline())
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @pytest.mark.parametrize(("shape", "n"), [(chain, 60), (flattens, 60), (groupings, 12), (diamonds, 12)])
