@@ -284,7 +284,7 @@ class ForkedWorkers(Workers):
         if code is not None and code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
         else:
-            how = f"exited unexpectedly with status {code}; does user code call os._exit?"
+            how = f"exited unexpectedly with status {code} (does user code call os._exit?)"
         return WorkerDied(f"worker {number} (pid {process.pid}) {how}", number)
 
     def kill(self) -> None:

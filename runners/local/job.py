@@ -313,7 +313,9 @@ class Job:
                 if not has_begun or isinstance(error, CheckpointMismatchError):
                     raise
                 if isinstance(error, WorkerDied) and self._store is None:
-                    raise PenstockError(f"{error}; without --checkpoint_dir there is nothing to go on from") from error
+                    raise PenstockError(
+                        f"{error}; without --checkpoint_dir there is no checkpoint to restart from"
+                    ) from error
                 self._is_in_doubt |= isinstance(error, UncertainCommitError)
                 wait = None if self._store is None else self.after_failure(attempt)
                 if wait is None:

@@ -23,5 +23,5 @@ def test_user_code_that_ends_its_process_is_guessed_at() -> None:
     pipeline = TestPipeline(SideBySide(IN_PROCESSES["local-2-processes"]))
     _ = pipeline | beam.Create([1]) | beam.Map(leave)
 
-    with pytest.raises(PenstockError, match=r"worker \d \(pid \d+\) ended with 3, .* os._exit\?"):
+    with pytest.raises(PenstockError, match=r"worker \d \(pid \d+\) exited unexpectedly with status 3 .*os._exit\?"):
         pipeline.run()
