@@ -18,7 +18,7 @@ from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import Timestamp
-from .filesystem import AnyPath, path_string
+from .files.filesystem import AnyPath, path_string
 from .sql_database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession, check_path
 from .sql_dialect import MARK, is_database_error
 

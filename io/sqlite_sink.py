@@ -7,7 +7,7 @@ from typing import Any
 
 from ..sdk.redaction import redacted
 from ..windowing.duration import DurationTypes, seconds_of_span
-from .filesystem import AnyPath, path_string
+from .files.filesystem import AnyPath, path_string
 from .sql_database import SqliteFile, check_path
 from .sql_sink import WriteToTable
 from .table_rows import Columns

@@ -26,14 +26,14 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "coders.coders": ("sdk.coders",),
     "coders.typecoders": ("sdk.coders.typecoders",),
     "io": ("io",),
-    "io.avroio": ("io",),
+    "io.avroio": ("io.files.avro", "io"),
     "io.filebasedsink": ("io",),
-    "io.fileio": ("io.fileio", "io"),
-    "io.filesystem": ("io",),
+    "io.fileio": ("io.files.matching", "io.files.dynamic_write", "io.files.sharding", "io"),
+    "io.filesystem": ("io.files.filesystem", "io"),
     "io.iobase": ("io", "sdk.source", "sdk.sink", "sdk.watermark_estimators", "sdk.splittable"),
     "io.restriction_trackers": ("sdk.offset_range", "sdk.splittable"),
-    "io.parquetio": ("io",),
-    "io.textio": ("io",),
+    "io.parquetio": ("io.files.parquet", "io"),
+    "io.textio": ("io.files.text", "io"),
     "io.watch": ("transforms.watch", "transforms.poll_result"),
     "io.watermark_estimators": ("sdk.watermark_estimators",),
     "metrics": ("sdk.metrics",),
@@ -77,6 +77,12 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "utils.windowed_value": ("sdk.windowed_value", "triggers"),
 }
 
+# The same for names of penstock's own, which are formed like Beam's: `beam.io.csvio`.
+MODULES.update({"io.csvio": ("io.files.csv", "io"), "io.jsonio": ("io.files.json", "io")})
+
+# Names that differ: Beam's `FileSink` writes one file; ours publishes all files of an output.
+RENAMED: Final[dict[tuple[str, str], str]] = {("io.fileio", "FileSink"): "RecordSink"}
+
 # Of Beam's `transforms`, what its root has too: `beam.window`.  It can be imported below `penstock` only.
 AT_ROOT: Final[frozenset[str]] = frozenset(
     ["combiners", "core", "ptransform", "sideinputs", "stats", "timeutil", "trigger", "userstate", "util", "window"]
@@ -103,8 +109,9 @@ class Namespace(ModuleType):
         child = f"{path}.{name}" if path else name
         if child in MODULES:
             return namespace(child)
+        own_name = RENAMED.get((path, name), name)
         for module in MODULES[path]:
-            found = getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), name, self)
+            found = getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), own_name, self)
             if found is not self:
                 setattr(self, name, found)
                 return found
@@ -116,8 +123,11 @@ class Namespace(ModuleType):
         names: set[str] = set()
         for path in MODULES[self._penstock_path]:
             module = import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE)
-            listed = getattr(module, "__all__", None) or dir(module)
-            names.update(name for name in listed if _is_public(module, name))
+            if listed := getattr(module, "__all__", None):
+                names.update(name for name in listed if not isinstance(getattr(module, name), ModuleType))
+            else:
+                names.update(name for name in dir(module) if _is_public(module, name))
+        names.update(name for path, name in RENAMED if path == self._penstock_path)
         return sorted(names)
 
     # A user's function that mentions it is pickled with it.

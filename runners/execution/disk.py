@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, TypeAlias, cast
 
-from ...io.filesystem import AnyPath, LocalFileSystem, filesystem_for, path_string, split_path
+from ...io.files.filesystem import AnyPath, LocalFileSystem, filesystem_for, path_string, split_path
 from ...sdk.errors import SnapshotError, UnsupportedError
 from ...sdk.redaction import redacted_cause
 from .trust import why_untrusted

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import redis
 
-from penstock.io.file_sink import FileSink
+from penstock.io.files.dynamic_write import WriteToFiles
+from penstock.io.files.sink import FileSink
+from penstock.io.files.text import TextFormat
 from penstock.io.redis_sink import RedisSink
 from penstock.io.redis_stream_sink import RedisStreamSink
 from penstock.io.sql_database import SqlSession
-from penstock.io.text_format import TextFormat
-from penstock.io.write_to_files import WriteToFiles
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError
 

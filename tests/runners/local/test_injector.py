@@ -11,7 +11,7 @@ from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
-from penstock.io.growing_text_source import GrowingTextSource
+from penstock.io.files.growing_text import GrowingTextSource
 from penstock.runners.local.injector import Injector, number_of
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import UserCodeError

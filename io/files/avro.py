@@ -1,0 +1,262 @@
+"""Avro files: `ReadFromAvro`, `ReadAllFromAvro` and `WriteToAvro`, with the source and the format behind them.
+
+An Avro file is cut at the markers between its blocks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import SinkError, SourceError
+from ..optional_package import optional_package
+from ..records import as_dicts, rows
+from .compression import CompressionTypes, naming_the_file
+from .filesystem import AnyPath, filesystem_for
+from .format import FileFormat, RecordWriter
+from .line_blocks import next_boundary
+from .sink import FileSink
+from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, ReadFiles
+from .write import WriteFiles
+
+CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
+
+
+def _fastavro(transform: str, module: str = "fastavro") -> Any:
+    return optional_package(module, extra="avro", needed_for=transform)
+
+
+class AvroFormat(FileFormat):
+    """Avro files of one schema, which is a dict or JSON.
+
+    `codec` is one of `CODECS`; the last three need packages of their own.  Raises
+    `MissingExtraError` without fastavro.
+    """
+
+    def __init__(self, schema: Any, codec: str = "deflate", transform: str = "WriteToAvro") -> None:
+        fastavro = _fastavro(transform)
+        if schema is None:
+            raise TypeError(f"{transform}: needs a schema, as a dict or as JSON")
+        if codec not in CODECS:
+            raise ValueError(f"{transform}: codec must be one of {', '.join(CODECS)}; got {codec!r}")
+        self.schema = json.loads(schema) if isinstance(schema, str) else schema
+        self.codec = codec
+        try:
+            fastavro.parse_schema(self.schema)
+        except (fastavro.schema.SchemaParseException, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{transform}: the schema is not Avro's: {error!r}") from error
+
+    def open(self, file: BinaryIO) -> RecordWriter:
+        return _AvroWriter(self, file)
+
+
+class _AvroWriter(RecordWriter):
+    def __init__(self, form: AvroFormat, file: BinaryIO) -> None:
+        write = _fastavro("WriteToAvro", "fastavro.write")
+        self._records = isinstance(form.schema, dict) and form.schema.get("type") == "record"
+        self._writer = write.Writer(file, form.schema, codec=form.codec)
+
+    def write(self, values: list[Any]) -> None:
+        for value in as_dicts(values) if self._records else values:
+            try:
+                self._writer.write(value)
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+                raise SinkError(f"{shortened(value)} doesn't fit the Avro schema: {error!r}") from error
+
+    def close(self) -> None:
+        self._writer.flush()
+
+
+class AvroSource(FileSource[Any]):
+    """The records of Avro files as dicts or Rows.
+
+    An Avro file has a marker of 16 random bytes after each block, so it is cut as text is
+    cut at newlines.  Raises `MissingExtraError` without fastavro.
+    """
+
+    def __init__(
+        self,
+        pattern: AnyPath,
+        *,
+        as_rows: bool = False,
+        min_bundle_size: int = 0,
+        transform: str = "ReadFromAvro",
+    ) -> None:
+        super().__init__(
+            pattern,
+            compression_type=CompressionTypes.UNCOMPRESSED,
+            min_bundle_size=min_bundle_size,
+            transform=transform,
+        )
+        self.as_rows = as_rows
+        _fastavro(transform)
+
+    def read_range(self, file_range: FileRange) -> Iterator[tuple[list[Any], int]]:
+        path = file_range.path
+        fastavro = _fastavro(self.transform)
+        with naming_the_file(path, self.compression_type), filesystem_for(path).open(path) as file:
+            try:
+                for block in fastavro.block_reader(_blocks_of(file, file_range)):
+                    records = list(block)
+                    yield rows(records) if self.as_rows else records, block.size
+            except (ValueError, KeyError, TypeError, IndexError, EOFError) as error:
+                raise SourceError(f"{self.transform}: {path!r} can't be read as Avro: {error}") from error
+
+
+def _blocks_of(file: BinaryIO, file_range: FileRange) -> BinaryIO | _Excerpt:
+    """The file as if it had no blocks but those that start in the range."""
+    if file_range.stop is None:
+        return file
+    header, marker = _header(file)
+    begin = max(next_boundary(file, file_range.start, marker), len(header))
+    # The end of the header is a marker too, so a first range that ends within the header is empty.
+    end = max(next_boundary(file, file_range.stop, marker), len(header))
+    file.seek(begin)
+    return _Excerpt(header, file, end - begin)
+
+
+def _header(file: BinaryIO) -> tuple[bytes, bytes]:
+    """The bytes before the first block, and the marker that they end with.
+
+    The header is "Obj" and 1, a map from strings to bytes, and the marker.
+    """
+    if file.read(4) != b"Obj\x01":
+        raise ValueError("it doesn't begin as an Avro file does")
+    while count := _read_long(file):
+        if count < 0:
+            # A negative count is followed by the size of the entries.
+            _read_long(file)
+        for _ in range(2 * abs(count)):
+            _read_exactly(file, _read_long(file))
+    marker = _read_exactly(file, 16)
+    size = file.tell()
+    file.seek(0)
+    return _read_exactly(file, size), marker
+
+
+def _read_long(file: BinaryIO) -> int:
+    n = shift = 0
+    while True:
+        byte = _read_exactly(file, 1)[0]
+        n |= (byte & 127) << shift
+        if byte < 128:
+            return (n >> 1) ^ -(n & 1)
+        shift += 7
+
+
+def _read_exactly(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size) if size >= 0 else b""
+    if len(data) != size:
+        raise EOFError("it ends within its header")
+    return data
+
+
+class _Excerpt:
+    """The header of a file, and so many bytes from where the file stands."""
+
+    def __init__(self, header: bytes, file: BinaryIO, size: int) -> None:
+        self._header = header
+        self._file = file
+        self._left = size
+        self._position = 0
+
+    def read(self, size: int = -1) -> bytes:
+        head = self._header[self._position :][: size if size >= 0 else None]
+        wanted = self._left if size < 0 else min(size - len(head), self._left)
+        body = self._file.read(wanted) if wanted else b""
+        self._left -= len(body)
+        self._position += len(head) + len(body)
+        return head + body if head else body
+
+    def tell(self) -> int:
+        return self._position
+
+
+class ReadFromAvro(ReadFiles):
+    """A dict, or a Row, for each record of the Avro files that match a pattern.
+
+    Raises `SourceError` when the pattern matches nothing, and `MissingExtraError` without
+    fastavro.  `use_fastavro` is Beam's; there is nothing else here.
+
+    >>> import penstock as beam
+    >>> import fastavro, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "people.avro")
+    >>> schema = {"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}
+    >>> with open(path, "wb") as file:
+    ...     fastavro.writer(file, schema, [{"name": "Ada"}])
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromAvro(path) | beam.Map(print)
+    {'name': 'Ada'}
+    """
+
+    def __init__(
+        self,
+        file_pattern: AnyPath,
+        min_bundle_size: int = 0,
+        validate: bool = True,
+        use_fastavro: bool = True,
+        as_rows: bool = False,
+    ) -> None:
+        source = AvroSource(
+            file_pattern, min_bundle_size=min_bundle_size, as_rows=as_rows, transform=type(self).__name__
+        )
+        super().__init__(source, validate)
+
+
+class ReadAllFromAvro(ReadAllFiles):
+    """A dict for each record of the Avro files that match patterns, which are its input."""
+
+    def __init__(
+        self,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        use_fastavro: bool = True,
+        with_filename: bool = False,
+    ) -> None:
+        source = AvroSource("", min_bundle_size=min_bundle_size, transform=type(self).__name__)
+        super().__init__(source, desired_bundle_size=desired_bundle_size, with_filename=with_filename)
+
+
+class WriteToAvro(WriteFiles):
+    """Records (dicts, Rows, named tuples, dataclasses) into Avro files of one schema.
+
+    The arguments are Beam's; see `FileSink` and `AvroFormat`.  Raises `MissingExtraError`
+    without fastavro.
+
+    >>> import penstock as beam
+    >>> import fastavro, pathlib, tempfile
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> schema = {"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([{"name": "Ada"}]) | beam.io.WriteToAvro(directory / "people", schema)
+    >>> with open(directory / "people-00000-of-00001", "rb") as file:
+    ...     list(fastavro.reader(file))
+    [{'name': 'Ada'}]
+    """
+
+    def __init__(
+        self,
+        file_path_prefix: AnyPath,
+        schema: Any = None,
+        codec: str = "deflate",
+        file_name_suffix: str = "",
+        num_shards: int = 0,
+        shard_name_template: str | None = None,
+        mime_type: str = "application/x-avro",
+        use_fastavro: bool = True,
+        skip_if_empty: bool = False,
+    ) -> None:
+        super().__init__(
+            FileSink(
+                file_path_prefix,
+                AvroFormat(schema, codec, transform=type(self).__name__),
+                file_name_suffix=file_name_suffix,
+                num_shards=num_shards,
+                shard_name_template=shard_name_template,
+                compression_type=CompressionTypes.UNCOMPRESSED,
+                skip_if_empty=skip_if_empty,
+                transform=type(self).__name__,
+            )
+        )

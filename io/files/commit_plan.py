@@ -1,0 +1,67 @@
+"""The plan of a commit: which staged file gets which final name.
+
+It is written, durably, before the first file is renamed.  From then on the transaction is
+decided: whoever finds the plan after a crash carries out the rest of it, whatever was
+renamed already, and the outcome is the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import attrs
+
+from ...sdk.errors import SinkError
+from .filesystem import FileSystem, join_path, split_path
+
+_PLAN = "plan.json"
+
+
+@attrs.frozen
+class Renaming:
+    """A staged file, by its name in the staging directory, and the path that it will have."""
+
+    staged: str
+    final: str
+    size: int
+
+
+def write_plan(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None:
+    """Make the plan durable in the staging directory: all of it, or nothing."""
+    path = join_path(directory, _PLAN)
+    with fs.create(path + ".tmp") as file:
+        file.write(json.dumps({"version": 1, "renamings": [attrs.astuple(entry) for entry in plan]}).encode())
+    fs.sync(path + ".tmp")
+    fs.rename(path + ".tmp", path)
+    fs.sync_directory(directory)
+
+
+def read_plan(fs: FileSystem, directory: str) -> list[Renaming] | None:
+    """The plan in a staging directory; None if the transaction isn't decided yet."""
+    path = join_path(directory, _PLAN)
+    if not fs.exists(path):
+        return None
+    with fs.open(path) as file:
+        return [Renaming(*entry) for entry in json.load(file)["renamings"]]
+
+
+def carry_out(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None:
+    """Rename what is not renamed yet, in the plan's order.
+
+    Raises `SinkError` for a file that is neither in the staging directory nor, with the
+    size it had there, under its final name.
+    """
+    for parent in dict.fromkeys(split_path(entry.final)[0] for entry in plan):
+        fs.mkdirs(parent)
+    for entry in plan:
+        staged = join_path(directory, entry.staged)
+        if fs.exists(staged):
+            fs.rename(staged, entry.final)
+        elif not fs.exists(entry.final) or fs.size(entry.final) != entry.size:
+            raise SinkError(
+                f"{entry.final!r} can't be published: what was staged for it, {staged!r} of {entry.size} bytes, "
+                "is gone. Something removed it before it was committed; run the pipeline again"
+            )
+    for parent in dict.fromkeys(split_path(entry.final)[0] for entry in plan):
+        fs.sync_directory(parent)

@@ -1,0 +1,299 @@
+"""CSV files: `ReadFromCsv` and `WriteToCsv`, with the source and the format behind them.
+
+A quoted value may contain a newline, so a CSV file is read as one split.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, BinaryIO
+
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import SinkError, SourceError
+from ..records import as_dicts, rows
+from .compression import CompressionTypes
+from .filesystem import AnyPath
+from .format import FileFormat, RecordWriter
+from .sink import FileSink
+from .source import FileRange, FileSource, ReadFiles
+from .text import TextSource
+from .write import WriteFiles
+
+# The default limit of 128 KiB guards against unclosed quotes, which strict=True finds.
+csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+
+_ROWS_AT_ONCE = 256
+
+
+class CsvFormat(FileFormat):
+    r"""One line for each record.  Records are dicts, Rows, named tuples or dataclasses.
+
+    Args:
+      columns: which fields, in which order; None for those of a file's first record.
+      header: whether the first line names the columns.
+      dialect: `delimiter`, `quotechar` and so on, as for `csv.writer`.
+
+    A record with other fields raises `SinkError`.  None is written as an empty value.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> writer = CsvFormat().open(file)
+    >>> writer.write([{"name": "Ada", "age": 36}]); writer.close()
+    >>> file.getvalue()
+    b'name,age\nAda,36\n'
+    """
+
+    def __init__(self, columns: Sequence[str] | None = None, header: bool = True, **dialect: Any) -> None:
+        self.columns = list(columns) if columns is not None else None
+        self.header = header
+        self.dialect = {"lineterminator": "\n", **dialect}
+        # Wrong options show here, and not in a worker.
+        csv.writer(io.StringIO(), **self.dialect)
+
+    def open(self, file: BinaryIO) -> RecordWriter:
+        return _CsvWriter(self, file)
+
+
+class _CsvWriter(RecordWriter):
+    def __init__(self, form: CsvFormat, file: BinaryIO) -> None:
+        self._form = form
+        self._file = file
+        self._columns: list[str] = []
+        if form.columns is not None:
+            self._begin(form.columns)
+
+    def write(self, values: list[Any]) -> None:
+        records = as_dicts(values)
+        if records and not self._columns:
+            self._begin(list(records[0]))
+        columns, fields = self._columns, set(self._columns)
+        for record in records:
+            if record.keys() != fields:
+                raise SinkError(
+                    f"a CSV file with the columns {', '.join(columns)} can't take the record {shortened(record)}; "
+                    "make all records alike, or give columns"
+                )
+        self._write_rows([[record[name] for name in columns] for record in records])
+
+    def close(self) -> None:
+        pass
+
+    def _begin(self, columns: list[str]) -> None:
+        self._columns = columns
+        if self._form.header:
+            self._write_rows([columns])
+
+    def _write_rows(self, rows: list[list[Any]]) -> None:
+        text = io.StringIO()
+        csv.writer(text, **self._form.dialect).writerows(rows)
+        self._file.write(text.getvalue().encode())
+
+
+class CsvSource(FileSource[Any]):
+    r"""One dict of strings, or one Row, for each record.
+
+    Args:
+      names: the columns; None when each file's first record names them.
+      usecols: the columns to keep; None for all.
+      converters: for some columns, what makes a value of the text, such as `int`.
+      as_rows: give Rows instead of dicts.
+      filename_column: another column, with the path of the file.
+      dialect: `delimiter`, `quotechar` and so on, as for `csv.reader`.
+
+    A quoted value may have newlines in it, so a file is never cut.  A record that doesn't
+    fit the columns raises `SourceError`, with the file and the line.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
+    >>> _ = path.write_text('name,age\nAda,36\n"Grace\nHopper",85\n')
+    >>> source = CsvSource(path, converters={"age": int})
+    >>> [bundle.values for split in source.split(1) for bundle in source.read_bundles(split)]
+    [[{'name': 'Ada', 'age': 36}, {'name': 'Grace\nHopper', 'age': 85}]]
+    """
+
+    def __init__(
+        self,
+        pattern: AnyPath,
+        *,
+        names: Sequence[str] | None = None,
+        usecols: Sequence[str] | None = None,
+        converters: Mapping[str, Callable[[str], Any]] | None = None,
+        as_rows: bool = False,
+        filename_column: str | None = None,
+        compression_type: str = CompressionTypes.AUTO,
+        transform: str = "ReadFromCsv",
+        **dialect: Any,
+    ) -> None:
+        super().__init__(pattern, compression_type=compression_type, transform=transform)
+        self.names = list(names) if names is not None else None
+        self.usecols = list(usecols) if usecols is not None else None
+        self.converters = dict(converters or {})
+        self.as_rows = as_rows
+        self.filename_column = filename_column
+        self.dialect = dialect
+        # Wrong options show here, and not in a worker.
+        csv.reader([], **dialect)
+        self._lines = TextSource(
+            pattern, strip_trailing_newlines=False, compression_type=compression_type, transform=transform
+        )
+
+    def can_be_cut(self, path: str) -> bool:
+        return False
+
+    def format_identity(self) -> Mapping[str, Any]:
+        dialect = ", ".join(f"{name}={value!r}" for name, value in sorted(self.dialect.items()))
+        return {"header": "in names" if self.names is not None else "in the first record", "dialect": dialect}
+
+    def read_range(self, file_range: FileRange) -> Iterator[tuple[list[Any], int]]:
+        path = file_range.path
+        consumed = 0
+
+        def lines() -> Iterator[str]:
+            nonlocal consumed
+            first = True
+            for chunk, size in self._lines.read_range(file_range):
+                if first:
+                    chunk[0] = chunk[0].removeprefix("\ufeff")
+                    first = False
+                consumed += size
+                yield from chunk
+
+        reader = csv.reader(lines(), strict=True, **self.dialect)
+        try:
+            columns = self.names if self.names is not None else next((row for row in reader if row), None)
+            if columns is None:
+                return
+            self._check_columns(path, columns)
+            while chunk := list(islice(reader, _ROWS_AT_ONCE)):
+                size, consumed = consumed, 0
+                yield self._records(path, columns, chunk, reader.line_num), size
+        except csv.Error as error:
+            raise SourceError(f"{self.transform}: {path!r}, line {reader.line_num}, is not CSV: {error}") from error
+
+    def _records(self, path: str, columns: list[str], chunk: list[list[str]], line_number: int) -> list[Any]:
+        width = len(columns)
+        if not {len(row) for row in chunk} <= {width, 0}:
+            self._refuse_width(path, columns, chunk, line_number)
+        records: list[dict[str, Any]] = [dict(zip(columns, row)) for row in chunk if row]
+        if self.usecols is not None:
+            records = [{name: record[name] for name in self.usecols} for record in records]
+        for name, convert in self.converters.items():
+            for record in records:
+                try:
+                    record[name] = convert(record[name])
+                except (ValueError, TypeError, ArithmeticError) as error:
+                    raise SourceError(
+                        f"{self.transform}: {path!r}, at or before line {line_number}: {record[name]!r} in the column "
+                        f"{name!r} can't be converted: {error}"
+                    ) from error
+        if self.filename_column is not None:
+            for record in records:
+                record[self.filename_column] = path
+        return rows(records) if self.as_rows else records
+
+    def _check_columns(self, path: str, columns: list[str]) -> None:
+        doubled = sorted({name for name in columns if columns.count(name) > 1})
+        if doubled:
+            raise SourceError(f"{self.transform}: {path!r} has more than one column named {doubled[0]!r}; give names")
+        for wanted in [*(self.usecols or ()), *self.converters]:
+            if wanted not in columns:
+                raise SourceError(
+                    f"{self.transform}: {path!r} has no column {wanted!r}; it has {', '.join(map(repr, columns))}"
+                )
+
+    def _refuse_width(self, path: str, columns: list[str], chunk: list[list[str]], line_number: int) -> None:
+        for i, row in enumerate(chunk):
+            if row and len(row) != len(columns):
+                # Only a guess where values have newlines in them; the record itself is shown.
+                line = line_number - sum(1 + "".join(later).count("\n") for later in chunk[i + 1 :])
+                raise SourceError(
+                    f"{self.transform}: {path!r}, line {line}: expected {len(columns)} values "
+                    f"({', '.join(columns)}), got {len(row)}: {shortened(row)}"
+                )
+
+
+class ReadFromCsv(ReadFiles):
+    r"""A dict of strings, or a Row, for each record of the CSV files that match a pattern.
+
+    See `CsvSource`.  Raises `SourceError` when the pattern matches nothing, or a record
+    doesn't fit the columns.
+
+    >>> import penstock as beam
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "people.csv")
+    >>> _ = path.write_text("name,age\nAda,36\n")
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromCsv(path, converters={"age": int}) | beam.Map(print)
+    {'name': 'Ada', 'age': 36}
+    """
+
+    def __init__(
+        self,
+        path: AnyPath,
+        *,
+        names: Sequence[str] | None = None,
+        usecols: Sequence[str] | None = None,
+        converters: Mapping[str, Callable[[str], Any]] | None = None,
+        as_rows: bool = False,
+        filename_column: str | None = None,
+        compression_type: str = CompressionTypes.AUTO,
+        validate: bool = True,
+        **dialect: Any,
+    ) -> None:
+        source = CsvSource(
+            path,
+            names=names,
+            usecols=usecols,
+            converters=converters,
+            as_rows=as_rows,
+            filename_column=filename_column,
+            compression_type=compression_type,
+            transform=type(self).__name__,
+            **dialect,
+        )
+        super().__init__(source, validate)
+
+
+class WriteToCsv(WriteFiles):
+    r"""One line for each record, below a line with the names of the fields.
+
+    See `FileSink` and `CsvFormat`.
+
+    >>> import penstock as beam
+    >>> import pathlib, tempfile
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([beam.Row(name="Ada", age=36)]) | beam.io.WriteToCsv(directory / "people")
+    >>> [(path.name, path.read_text()) for path in directory.iterdir()]
+    [('people-00000-of-00001', 'name,age\nAda,36\n')]
+    """
+
+    def __init__(
+        self,
+        path: AnyPath,
+        *,
+        columns: Sequence[str] | None = None,
+        header: bool = True,
+        num_shards: int = 0,
+        file_name_suffix: str = "",
+        shard_name_template: str | None = None,
+        compression_type: str = CompressionTypes.AUTO,
+        skip_if_empty: bool = False,
+        **dialect: Any,
+    ) -> None:
+        super().__init__(
+            FileSink(
+                path,
+                CsvFormat(columns, header, **dialect),
+                file_name_suffix=file_name_suffix,
+                num_shards=num_shards,
+                shard_name_template=shard_name_template,
+                compression_type=compression_type,
+                skip_if_empty=skip_if_empty,
+                transform=type(self).__name__,
+            )
+        )

@@ -1,0 +1,295 @@
+"""WriteToFiles: elements into files of their own destinations."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Protocol, TypeAlias
+from urllib.parse import quote
+
+from ...sdk.bundle import Bundle, expanded
+from ...sdk.coders.primitive import ToBytesCoder
+from ...sdk.dofn import DoFn
+from ...sdk.errors import SinkError
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PCollection, PDone
+from ...transforms.group_by_key import GroupByKey
+from ...transforms.pardo import ParDo
+from ...transforms.write import Write as WriteAsIs
+from .commit_plan import Renaming
+from .filesystem import AnyPath, join_path, path_string, split_path
+from .format import RecordWriter
+from .sharding import FileNaming, default_file_naming, destination_prefix_naming, path_inside
+from .sink import FileSink, StagedFile
+from .write import AssignShards
+
+__all__ = [
+    "RecordSink",
+    "TextSink",
+    "WriteToFiles",
+]
+
+
+class RecordSink(Protocol):
+    """What writes one file of one destination (Beam's `fileio.FileSink`)."""
+
+    def open(self, fh: BinaryIO) -> None:
+        """Begin a file."""
+
+    def write(self, record: Any) -> None:
+        """Write one element."""
+
+    def flush(self) -> None:
+        """Write what is left, and what belongs at the end."""
+
+
+class TextSink:
+    """A line for each element: bytes as they are, anything else by `str`."""
+
+    def __init__(self, coder: Any = None) -> None:
+        self._encode = (coder or ToBytesCoder()).encode
+
+    def open(self, fh: BinaryIO) -> None:
+        self._file = fh
+
+    def write(self, record: Any) -> None:
+        self._file.write(self._encode(record) + b"\n")
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+class WriteToFiles(PTransform):
+    """Elements into files whose names depend on destination, window, pane and shard.
+
+    Args:
+      path: the directory.  No file is made outside it.
+      file_naming: see `default_file_naming` and its neighbours.  A name may have subdirectories in it, as in
+        '2026/01/out.txt'.  A name that leads out of the directory, or that readers would skip, is quoted as in a URL.
+      destination: a function from an element to its destination; None for one of all.
+      sink: a `RecordSink`, a class of them, or a function from a destination to one;
+        None for `TextSink`.
+      shards: how many files for each destination and window; None for one for each
+        worker that has some, which is faster.
+      max_writers_per_bundle: how many files a worker has open at once.
+      temp_directory: Beam's, and unused: files are staged beside their destination, from
+        where they can be renamed in one step.
+
+    Files appear all at once, when the pipeline has succeeded: see `FileSink`.
+
+    >>> import penstock as beam
+    >>> import pathlib, tempfile
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> naming = beam.io.fileio.destination_prefix_naming(".txt")
+    >>> with beam.Pipeline() as p:
+    ...     words = p | beam.Create(["ant", "bee", "bat"])
+    ...     _ = words | beam.io.fileio.WriteToFiles(directory, naming, destination=lambda word: word[0])
+    >>> [(path.name, path.read_text().split()) for path in sorted(directory.iterdir())]
+    [('a-00000-of-00001.txt', ['ant']), ('b-00000-of-00001.txt', ['bee', 'bat'])]
+    """
+
+    def __init__(
+        self,
+        path: AnyPath,
+        file_naming: FileNaming | None = None,
+        destination: Callable[[Any], Any] | str | None = None,
+        temp_directory: AnyPath | None = None,
+        sink: Any = None,
+        shards: int | None = None,
+        max_writers_per_bundle: int = 20,
+    ) -> None:
+        super().__init__()
+        if shards is not None and shards < 1:
+            raise ValueError(f"WriteToFiles: shards must be 1 or more, got {shards}")
+        if file_naming is None:
+            file_naming = default_file_naming("output") if destination is None else destination_prefix_naming()
+        self.shards = shards
+        self.sink = DestinationSink(
+            path_string(path),
+            file_naming,
+            destination if callable(destination) else _Constantly(destination),
+            _sink_function(sink),
+            shards is not None,
+            max_writers_per_bundle,
+        )
+
+    def expand(self, pcoll: PCollection[Any]) -> PDone:
+        sink = copy.copy(self.sink)
+        sink.transform = pcoll.pipeline.full_label
+        sink.name_by_transaction = not pcoll.is_bounded
+        if self.shards is not None:
+            assign = _AssignDestinationAndShard(sink.destination, self.shards)
+            pcoll = pcoll | "Shard" >> ParDo(assign) | GroupByKey()
+        done: PDone = pcoll | WriteAsIs(sink)
+        return done
+
+
+# What one file holds the elements of: destination, window and pane.
+Group: TypeAlias = tuple[Any, Any, Any]
+
+
+class DestinationSink(FileSink):
+    """Files for each destination, window and pane, named by a function."""
+
+    def __init__(
+        self,
+        directory: str,
+        file_naming: FileNaming,
+        destination: Callable[[Any], Any],
+        record_sink: Callable[[Any], RecordSink],
+        sharded: bool,
+        max_open_files: int,
+    ) -> None:
+        super().__init__(join_path(directory, "files"), sharded=sharded, skip_if_empty=True, transform="WriteToFiles")
+        self.directory = split_path(self.file_path_prefix)[0]
+        self.file_naming = file_naming
+        self.destination = destination
+        self.record_sink = record_sink
+        self.max_open_files = max_open_files
+
+    def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Iterable[Any]]]:
+        n = len(bundle)
+        rows = zip(bundle.values, expanded(bundle.windows, n), expanded(bundle.panes, n))
+        if self.sharded:
+            for ((destination, shard), values), windows, pane in rows:
+                for window in windows:
+                    yield shard, (destination, window, pane), values
+            return
+        parts: dict[Group, list[Any]] = {}
+        for value, windows, pane in rows:
+            destination = self.destination(value)
+            for window in windows:
+                parts.setdefault((destination, window, pane), []).append(value)
+        for group, values in parts.items():
+            yield None, group, values
+
+    def check_group(self, transaction: str, group: Any) -> None:
+        destination, window, pane = group
+        self._final(transaction, window, pane, 0, 1, destination)
+
+    @contextmanager
+    def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
+        destination, _window, _pane = group
+        sink = self.record_sink(destination)
+        with self.file_system.create(path) as file:
+            sink.open(file)
+            yield _SinkAsWriter(sink)
+            sink.flush()
+
+    def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        groups: dict[Group, list[StagedFile]] = {}
+        for file in files:
+            groups.setdefault(file.group, []).append(file)
+        plan: dict[str, Renaming] = {}
+        for (destination, window, pane), members in groups.items():
+            for i, file in enumerate(sorted(members, key=lambda file: file.shard or 0)):
+                final = self._final(transaction, window, pane, i, len(members), destination)
+                if final in plan:
+                    name = final[len(join_path(self.directory, "")) :]
+                    raise SinkError(
+                        f"{self.transform}: file_naming gives {name!r} to more than one file; "
+                        "make the destination, the window, the pane and the shard part of the name"
+                    )
+                plan[final] = Renaming(file.name, final, file.size)
+        return list(plan.values())
+
+    def may_publish(self, final: str) -> bool:
+        top = join_path(self.directory, "")
+        below = final[len(top) :]
+        return final.startswith(top) and below == path_inside(below)
+
+    def _final(self, transaction: str, window: Any, pane: Any, shard: int, shards: int, destination: Any) -> str:
+        """The path that a file is published under; `SinkError` if there can be none."""
+        given = self.file_naming(window, pane, shard, shards, None, destination)
+        if not isinstance(given, str) or not given:
+            raise SinkError(
+                f"{self.transform}: file_naming gives {given!r} for the destination {destination!r}, expected a name"
+            )
+        name = path_inside(given)
+        if self.name_by_transaction:
+            name = f"{quote(transaction, safe='')}-{name}"
+        final = join_path(self.directory, name)
+        with self.naming_the_output(f"can't have a file {name!r}, which file_naming gives for {destination!r}"):
+            self.file_system.check_names(self.directory, name)
+        above = split_path(final)[0]
+        if above != self.directory:
+            self._check_that_it_is_inside(above, given)
+        return final
+
+    def _check_that_it_is_inside(self, path: str, given: str) -> None:
+        top, found = self.file_system.real_path(self.directory), self.file_system.real_path(path)
+        if found != top and not found.startswith(join_path(top, "")):
+            raise SinkError(
+                f"{self.transform}: file_naming gives {given!r}, but {path!r} leads out of {self.directory!r} by a "
+                f"symbolic link, to {found!r}. Remove the link, or write to where it leads"
+            )
+
+
+class _SinkAsWriter(RecordWriter):
+    def __init__(self, sink: RecordSink) -> None:
+        self._write = sink.write
+
+    def write(self, values: list[Any]) -> None:
+        for value in values:
+            self._write(value)
+
+    def close(self) -> None:
+        pass
+
+
+class _Constantly:
+    """A function that always gives the same."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __call__(self, _argument: Any) -> Any:
+        return self._value
+
+
+class _CopyOf:
+    """A function that gives a new copy of a sink for every file."""
+
+    def __init__(self, sink: RecordSink) -> None:
+        self._sink = sink
+
+    def __call__(self, _destination: Any) -> RecordSink:
+        return copy.deepcopy(self._sink)
+
+
+class _NewOf:
+    """A function that gives a new sink of a class for every file."""
+
+    def __init__(self, kind: Callable[[], RecordSink]) -> None:
+        self._kind = kind
+
+    def __call__(self, _destination: Any) -> RecordSink:
+        return self._kind()
+
+
+def _sink_function(sink: Any) -> Callable[[Any], RecordSink]:
+    if sink is None:
+        return _NewOf(TextSink)
+    if isinstance(sink, type):
+        return _NewOf(sink)
+    if hasattr(sink, "open") and hasattr(sink, "flush"):
+        return _CopyOf(sink)
+    if callable(sink):
+        return sink  # type: ignore[no-any-return]
+    raise TypeError(f"WriteToFiles: sink must be a RecordSink, a class of them, or a function to one; got {sink!r}")
+
+
+class _AssignDestinationAndShard(DoFn):
+    """Each element under its destination and one of the shards in turn (see `write`)."""
+
+    def __init__(self, destination: Callable[[Any], Any], shards: int) -> None:
+        self._destination = destination
+        self._shards = AssignShards(shards)
+
+    def start_bundle(self) -> None:
+        self._shards.start_bundle()
+
+    def process(self, element: Any) -> Iterable[Any]:
+        for shard, value in self._shards.process(element):
+            yield (self._destination(value), shard), value

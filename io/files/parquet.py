@@ -1,0 +1,374 @@
+"""Parquet files: `ReadFromParquet`, `WriteToParquet` and their variants, with the source and the format behind them.
+
+An element is a record, or in the batched variants a `pyarrow.Table`. A file is cut at its row groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+from ...sdk.bundle import BUNDLE_SIZE
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import SinkError, SourceError
+from ..optional_package import optional_package
+from ..records import as_dicts, rows
+from .compression import CompressionTypes, naming_the_file
+from .filesystem import AnyPath, filesystem_for
+from .format import FileFormat, RecordWriter
+from .sink import FileSink
+from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, ReadFiles
+from .write import WriteFiles
+
+_CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+
+
+def _pyarrow(transform: str, module: str = "pyarrow") -> Any:
+    return optional_package(module, extra="parquet", needed_for=transform)
+
+
+class ParquetFormat(FileFormat):
+    """Parquet files of one schema.
+
+    Args:
+      schema: a `pyarrow.Schema`.
+      codec: 'none', 'snappy', 'gzip', 'brotli', 'lz4' or 'zstd'.
+      row_group_buffer_size: begin another row group after about so many bytes in memory.
+      record_batch_size: how many records are turned into columns at once.
+      batched: values are `pyarrow.Table`s, not records.
+      use_deprecated_int96_timestamps, use_compliant_nested_type: as pyarrow's.
+
+    Raises `MissingExtraError` without pyarrow.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        codec: str = "none",
+        row_group_buffer_size: int = 64 * 1024 * 1024,
+        record_batch_size: int = 1000,
+        batched: bool = False,
+        use_deprecated_int96_timestamps: bool = False,
+        use_compliant_nested_type: bool = True,
+        transform: str = "WriteToParquet",
+    ) -> None:
+        pyarrow = _pyarrow(transform)
+        if not isinstance(schema, pyarrow.Schema):
+            raise TypeError(f"{transform}: schema must be a pyarrow.Schema, got {shortened(schema)}")
+        self.schema = schema
+        self.codec = codec
+        self.row_group_buffer_size = row_group_buffer_size
+        self.record_batch_size = record_batch_size
+        self.batched = batched
+        self.options = {
+            "compression": codec,
+            "use_deprecated_int96_timestamps": use_deprecated_int96_timestamps,
+            "use_compliant_nested_type": use_compliant_nested_type,
+        }
+        if codec.lower() not in _CODECS:
+            raise ValueError(f"{transform}: codec must be one of {', '.join(_CODECS)}; got {codec!r}")
+
+    def open(self, file: BinaryIO) -> RecordWriter:
+        return _ParquetWriter(self, file)
+
+
+class _ParquetWriter(RecordWriter):
+    def __init__(self, form: ParquetFormat, file: BinaryIO) -> None:
+        self._form = form
+        self._arrow = _pyarrow("WriteToParquet")
+        parquet = _pyarrow("WriteToParquet", "pyarrow.parquet")
+        self._writer = parquet.ParquetWriter(file, form.schema, **form.options)
+        self._records: list[Any] = []
+        self._tables: list[Any] = []
+        self._bytes = 0
+
+    def write(self, values: list[Any]) -> None:
+        if self._form.batched:
+            for table in values:
+                self._add(self._checked(table))
+            return
+        self._records.extend(as_dicts(values))
+        size = self._form.record_batch_size
+        while len(self._records) >= size:
+            self._add(self._table(self._records[:size]))
+            del self._records[:size]
+
+    def close(self) -> None:
+        if self._records:
+            self._add(self._table(self._records))
+        self._flush()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        # Otherwise it closes itself when it is collected, and complains that the file is closed.
+        try:
+            self._writer.close()
+        except (OSError, ValueError):
+            pass
+
+    def _add(self, table: Any) -> None:
+        self._tables.append(table)
+        self._bytes += table.nbytes
+        if self._bytes >= self._form.row_group_buffer_size:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._tables:
+            table = self._arrow.concat_tables(self._tables)
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self._tables, self._bytes = [], 0
+
+    def _table(self, records: list[dict[str, Any]]) -> Any:
+        schema = self._form.schema
+        unknown = {name for record in records for name in record} - set(schema.names)
+        if unknown:
+            raise SinkError(f"the field {min(unknown)!r} is not in the Parquet schema ({', '.join(schema.names)})")
+        try:
+            return self._arrow.Table.from_pylist(records, schema=schema)
+        except (self._arrow.ArrowException, OverflowError) as error:
+            raise SinkError(f"a record doesn't fit the Parquet schema: {error}") from error
+
+    def _checked(self, table: Any) -> Any:
+        if not isinstance(table, self._arrow.Table):
+            raise SinkError(f"expected a pyarrow.Table, got {shortened(table)}")
+        if table.schema != self._form.schema:
+            raise SinkError(
+                f"a table's schema is not that of the Parquet file: expected {self._form.schema}, got {table.schema}"
+            )
+        return table
+
+
+class ParquetSource(FileSource[Any]):
+    """The records of Parquet files as dicts or Rows, or each row group as a `pyarrow.Table`.
+
+    Args:
+      columns: which columns to read; None for all.
+      as_rows: give Rows instead of dicts.
+      batched: give one table for each row group.
+
+    A row group belongs to the split that it starts in.  Raises `MissingExtraError`
+    without pyarrow.
+    """
+
+    def __init__(
+        self,
+        pattern: AnyPath,
+        *,
+        columns: Sequence[str] | None = None,
+        as_rows: bool = False,
+        batched: bool = False,
+        min_bundle_size: int = 0,
+        transform: str = "ReadFromParquet",
+    ) -> None:
+        super().__init__(
+            pattern,
+            compression_type=CompressionTypes.UNCOMPRESSED,
+            min_bundle_size=min_bundle_size,
+            transform=transform,
+        )
+        self.columns = list(columns) if columns is not None else None
+        self.as_rows = as_rows
+        self.batched = batched
+        _pyarrow(transform, "pyarrow.parquet")
+
+    def format_identity(self) -> Mapping[str, Any]:
+        return {"batched": self.batched}
+
+    def read_range(self, file_range: FileRange) -> Iterator[tuple[list[Any], int]]:
+        path = file_range.path
+        with naming_the_file(path, self.compression_type), filesystem_for(path).open(path) as opened:
+            file = self._opened(path, opened)
+            for group in _row_groups(file.metadata, file_range):
+                if self.batched:
+                    table = file.read_row_group(group, columns=self.columns)
+                    # A table is a bundle's worth by itself.
+                    yield [table], max(table.nbytes, 1 << 20)
+                else:
+                    for batch in file.iter_batches(BUNDLE_SIZE, row_groups=[group], columns=self.columns):
+                        records = _records(batch)
+                        yield rows(records) if self.as_rows else records, batch.nbytes
+
+    def _opened(self, path: str, opened: Any) -> Any:
+        try:
+            file = _pyarrow(self.transform, "pyarrow.parquet").ParquetFile(opened)
+        except _pyarrow(self.transform).ArrowInvalid as error:
+            raise SourceError(f"{self.transform}: {path!r} is not a Parquet file: {error}") from error
+        names = file.schema_arrow.names
+        for column in self.columns or ():
+            if column.partition(".")[0] not in names:
+                raise SourceError(f"{self.transform}: {path!r} has no column {column!r}; it has {', '.join(names)}")
+        return file
+
+
+def _row_groups(metadata: Any, file_range: FileRange) -> list[int]:
+    stop = file_range.stop if file_range.stop is not None else file_range.file_size
+    return [g for g in range(metadata.num_row_groups) if file_range.start <= _start(metadata.row_group(g)) < stop]
+
+
+def _start(row_group: Any) -> int:
+    if row_group.num_columns == 0:
+        return 0
+    column = row_group.column(0)
+    return int(min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset))
+
+
+def _records(batch: Any) -> list[dict[str, Any]]:
+    names = batch.schema.names
+    if not names:
+        return [{} for _ in range(batch.num_rows)]
+    # Column by column: half the time of `to_pylist`, which goes through rows.
+    return [dict(zip(names, values)) for values in zip(*(column.to_pylist() for column in batch.columns))]
+
+
+class ReadFromParquet(ReadFiles):
+    """A dict, or a Row, for each record of the Parquet files that match a pattern.
+
+    `columns` chooses what is read.  Raises `SourceError` when the pattern matches nothing,
+    and `MissingExtraError` without pyarrow.
+
+    >>> import penstock as beam
+    >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "people.parquet")
+    >>> pyarrow.parquet.write_table(pyarrow.table({"name": ["Ada"], "age": [36]}), path)
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromParquet(path, columns=["age"]) | beam.Map(print)
+    {'age': 36}
+    """
+
+    def __init__(
+        self,
+        file_pattern: AnyPath,
+        min_bundle_size: int = 0,
+        validate: bool = True,
+        columns: Sequence[str] | None = None,
+        as_rows: bool = False,
+    ) -> None:
+        source = ParquetSource(
+            file_pattern,
+            min_bundle_size=min_bundle_size,
+            columns=columns,
+            as_rows=as_rows,
+            transform=type(self).__name__,
+        )
+        super().__init__(source, validate)
+
+
+class ReadFromParquetBatched(ReadFiles):
+    """A `pyarrow.Table` for each row group of the Parquet files that match a pattern.
+
+    >>> import penstock as beam
+    >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "people.parquet")
+    >>> pyarrow.parquet.write_table(pyarrow.table({"name": ["Ada", "Grace"]}), path)
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromParquetBatched(path) | beam.Map(lambda t: t.num_rows) | beam.Map(print)
+    2
+    """
+
+    def __init__(
+        self,
+        file_pattern: AnyPath,
+        min_bundle_size: int = 0,
+        validate: bool = True,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        source = ParquetSource(
+            file_pattern,
+            min_bundle_size=min_bundle_size,
+            columns=columns,
+            batched=True,
+            transform=type(self).__name__,
+        )
+        super().__init__(source, validate)
+
+
+class ReadAllFromParquet(ReadAllFiles):
+    """A dict for each record of the Parquet files that match patterns, which are its input."""
+
+    _batched = False
+
+    def __init__(
+        self,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        columns: Sequence[str] | None = None,
+        with_filename: bool = False,
+    ) -> None:
+        source = ParquetSource(
+            "",
+            min_bundle_size=min_bundle_size,
+            columns=columns,
+            batched=self._batched,
+            transform=type(self).__name__,
+        )
+        super().__init__(source, desired_bundle_size=desired_bundle_size, with_filename=with_filename)
+
+
+class ReadAllFromParquetBatched(ReadAllFromParquet):
+    """A `pyarrow.Table` for each row group of the Parquet files that match patterns."""
+
+    _batched = True
+
+
+class WriteToParquet(WriteFiles):
+    """Records (dicts, Rows, named tuples, dataclasses) into Parquet files of one schema.
+
+    The arguments are Beam's; see `FileSink` and `ParquetFormat`.  Raises
+    `MissingExtraError` without pyarrow.
+
+    >>> import penstock as beam
+    >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> schema = pyarrow.schema([("name", pyarrow.string())])
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create([{"name": "Ada"}]) | beam.io.WriteToParquet(directory / "people", schema)
+    >>> pyarrow.parquet.read_table(directory / "people-00000-of-00001").to_pylist()
+    [{'name': 'Ada'}]
+    """
+
+    _batched = False
+
+    def __init__(
+        self,
+        file_path_prefix: AnyPath,
+        schema: Any = None,
+        row_group_buffer_size: int = 64 * 1024 * 1024,
+        record_batch_size: int = 1000,
+        codec: str = "none",
+        use_deprecated_int96_timestamps: bool = False,
+        use_compliant_nested_type: bool = True,
+        file_name_suffix: str = "",
+        num_shards: int = 0,
+        shard_name_template: str | None = None,
+        mime_type: str = "application/x-parquet",
+        skip_if_empty: bool = False,
+    ) -> None:
+        file_format = ParquetFormat(
+            schema,
+            codec=codec,
+            row_group_buffer_size=row_group_buffer_size,
+            record_batch_size=record_batch_size,
+            batched=self._batched,
+            use_deprecated_int96_timestamps=use_deprecated_int96_timestamps,
+            use_compliant_nested_type=use_compliant_nested_type,
+            transform=type(self).__name__,
+        )
+        super().__init__(
+            FileSink(
+                file_path_prefix,
+                file_format,
+                file_name_suffix=file_name_suffix,
+                num_shards=num_shards,
+                shard_name_template=shard_name_template,
+                compression_type=CompressionTypes.UNCOMPRESSED,
+                skip_if_empty=skip_if_empty,
+                transform=type(self).__name__,
+            )
+        )
+
+
+class WriteToParquetBatched(WriteToParquet):
+    """`pyarrow.Table`s into Parquet files of one schema."""
+
+    _batched = True

@@ -1,0 +1,538 @@
+"""FileSink: files that are published together, when the run has succeeded.
+
+The two phases, for every format:
+
+1. Each worker writes its own files (`FileSinkWriter`) into a hidden directory beside the destination,
+   `.<name>.penstock-<transaction>`, and makes them durable.
+2. A commit writes down the final name of each file (`commit_plan`), renames the files and removes the directory.
+
+A crash in phase 1 leaves only the hidden directory, which patterns never match. A crash in phase 2 is completed by
+committing again.
+
+`precommit` finds a name that the file system refuses, or that two files share, before the commit is decided. With dead
+letters the commit moves such a file into the directory `.<name>.penstock-dead-letters`, and writes a note beside it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
+from typing import Any, BinaryIO, ClassVar
+from urllib.parse import quote
+
+import attrs
+
+from ...sdk.bundle import BUNDLE_SIZE, Bundle
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import RejectedRecordError, SinkError
+from ...sdk.redaction import redacted, redacted_cause
+from ...sdk.sink import Sink, SinkWriter
+from ..dead_letters import Rejected, tell
+from .commit_plan import Renaming, carry_out, read_plan, write_plan
+from .compression import CompressionTypes, open_for_writing
+from .filesystem import AnyPath, FileSystem, absolute_path, filesystem_for, join_path, split_path
+from .format import FileFormat, RecordWriter
+from .sharding import DEFAULT_SHARD_NAME_TEMPLATE, shard_name, tells_shards_apart
+
+
+class FileSink(Sink[Any]):
+    """Files of one format, named `<prefix><shard><suffix>`.
+
+    Args:
+      file_path_prefix: the directory and the beginning of the names.
+      file_format: how values become bytes.
+      file_name_suffix: the end of the names, such as '.txt'.
+      shard_name_template: see `shard_name`; '' is for a single file.
+      num_shards: how many files; 0 for as many as there are workers that got elements.
+        More than 0 needs `sharded`.
+      sharded: elements are pairs of a shard's number and an iterable of its values, as
+        `io.Write` makes them when `num_shards` is given.
+      compression_type: see `CompressionTypes`; 'auto' goes by the suffix.
+      max_records_per_shard: begin another file after so many values.
+      name_by_transaction: make the transaction part of the names, as an unbounded input
+        needs it: every epoch commits files of its own, whose names begin with its number.
+      skip_if_empty: write no file at all when there are no elements.  Otherwise there
+        is one, with its header.
+      transform: what errors call whatever writes into this sink.
+
+    Files with the same names are replaced; other files, such as older shards, stay.
+    """
+
+    accepts_retractions: ClassVar[bool] = False
+    # Whether a commit moves aside files that can't have their names; else it fails.
+    has_dead_letters = False
+    # How many files a worker has open at once; None for as many as there are shards.
+    max_open_files: int | None = None
+
+    def __init__(
+        self,
+        file_path_prefix: AnyPath,
+        file_format: FileFormat | None = None,
+        *,
+        file_name_suffix: str = "",
+        shard_name_template: str | None = None,
+        num_shards: int = 0,
+        sharded: bool = False,
+        compression_type: str = CompressionTypes.AUTO,
+        max_records_per_shard: int | None = None,
+        name_by_transaction: bool = False,
+        skip_if_empty: bool = False,
+        transform: str = "",
+    ) -> None:
+        self.transform = transform or type(self).__name__
+        self.transform_is_given = bool(transform)
+        # Workers on other machines have working directories of their own.
+        self.file_path_prefix = absolute_path(file_path_prefix)
+        self.file_name_suffix = file_name_suffix
+        self.shard_name_template = DEFAULT_SHARD_NAME_TEMPLATE if shard_name_template is None else shard_name_template
+        self.num_shards = num_shards or (0 if tells_shards_apart(self.shard_name_template) else 1)
+        self.sharded = sharded
+        self.compression_type = compression_type
+        self.max_records_per_shard = max_records_per_shard
+        self.name_by_transaction = name_by_transaction
+        self.skip_if_empty = skip_if_empty
+        self.file_format = file_format
+        self._check()
+
+    def _check(self) -> None:
+        CompressionTypes.resolve(self.compression_type, self.file_name_suffix)
+        for part in (self.file_path_prefix, self.shard_name_template, self.file_name_suffix):
+            if "\0" in part:
+                raise ValueError(f"{self.transform}: no file's name can have a NUL in it, as {redacted(part)!r} has")
+        if self.num_shards < 0:
+            raise ValueError(f"{self.transform}: num_shards must be 0 or more, got {self.num_shards}")
+        if self.num_shards > 1 and not tells_shards_apart(self.shard_name_template):
+            raise ValueError(
+                f"{self.transform}: {self.num_shards} shards need names of their own, "
+                f"but the shard_name_template {self.shard_name_template!r} has no S"
+            )
+        if self.max_records_per_shard is not None:
+            if self.max_records_per_shard < 1:
+                raise ValueError(f"{self.transform}: max_records_per_shard must be 1 or more")
+            if self.num_shards:
+                raise ValueError(f"{self.transform}: num_shards and max_records_per_shard exclude each other")
+        _directory, name = split_path(self.file_path_prefix)
+        if not name and not self.shard_name_template:
+            raise ValueError(
+                f"{self.transform}: the path {redacted(self.file_path_prefix)!r} names a directory, not a file"
+            )
+
+    def display_data(self) -> dict[str, Any]:
+        """What a drawing of the pipeline may show of it."""
+        return {
+            "file_pattern": redacted(f"{self.file_path_prefix}{self.shard_name_template}{self.file_name_suffix}"),
+            "num_shards": self.num_shards,
+            "compression": self.compression_type,
+        }
+
+    @property
+    def file_system(self) -> FileSystem:
+        """Where the files go."""
+        return filesystem_for(self.file_path_prefix)
+
+    def staging_directory(self, transaction: str) -> str:
+        """Where the files of a transaction are until it commits."""
+        directory, name = split_path(self.file_path_prefix)
+        return join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
+
+    def final_path(self, transaction: str, shard: int, shards: int) -> str:
+        """The name that a shard is published under."""
+        epoch = f"-{quote(transaction, safe='')}" if self.name_by_transaction else ""
+        name = shard_name(self.shard_name_template, shard, shards)
+        return f"{self.file_path_prefix}{epoch}{name}{self.file_name_suffix}"
+
+    def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Iterable[Any]]]:
+        """The values of a bundle by shard and group, which have files of their own."""
+        return (
+            ((shard, None, values) for shard, values in bundle.values)
+            if self.sharded
+            else [(None, None, bundle.values)]
+        )
+
+    def check_group(self, transaction: str, group: Any) -> None:
+        """Raise `SinkError` if the files of a group can't be published, before one is staged."""
+
+    @contextmanager
+    def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
+        """A writer of records into a new file, which is complete when the block is left."""
+        assert self.file_format is not None, "a sink without a format overrides open_file"
+        with self.create_file(path) as file:
+            writer = self.file_format.open(file)
+            try:
+                yield writer
+                writer.close()
+            except BaseException:
+                writer.abandon()
+                raise
+
+    def create_file(self, path: str) -> BinaryIO:
+        """A new file, compressed as the names of the output announce."""
+        return open_for_writing(path, CompressionTypes.resolve(self.compression_type, self.final_path("", 0, 1)))
+
+    # Two phases
+
+    def prepare(self, transaction: str) -> None:
+        directory = self.staging_directory(transaction)
+        fs = self.file_system
+        with self.naming_the_output("can't be written to"):
+            for name in (split_path(directory)[1], split_path(self.final_path(transaction, 0, 1))[1]):
+                fs.check_names(split_path(directory)[0], name)
+            fs.mkdirs(directory)
+            # An object store has no directories: this is what shows that it can be written to.
+            fs.create(join_path(directory, "prepared")).close()
+            fs.sync_directory(directory)
+            fs.sync_directory(split_path(directory)[0])
+
+    def for_many_transactions(self) -> FileSink:
+        sink = copy.copy(self)
+        # Nor is there a file for each transaction in which nothing came.
+        sink.name_by_transaction = sink.skip_if_empty = True
+        return sink
+
+    def with_dead_letters(self) -> FileSink:
+        sink = copy.copy(self)
+        sink.has_dead_letters = True
+        return sink
+
+    def open_writer(self, transaction: str, unit: str) -> FileSinkWriter:
+        return FileSinkWriter(self, transaction, unit)
+
+    def precommit(self, transactions: Mapping[str, Sequence[tuple[StagedFile, ...]]]) -> None:
+        """Find the names of all files, and the directories that they are in."""
+        if self.has_dead_letters:
+            return
+        for transaction, staged in transactions.items():
+            directory = self.staging_directory(transaction)
+            with self.naming_the_output("can't be published"):
+                if self.file_system.exists(directory) and read_plan(self.file_system, directory) is None:
+                    self._checked_plan(transaction, [file for token in staged for file in token])
+
+    def commit(self, transaction: str, staged: Sequence[tuple[StagedFile, ...]]) -> None:
+        directory = self.staging_directory(transaction)
+        fs = self.file_system
+        files = [file for token in staged for file in token]
+        with self.naming_the_output("can't be published"):
+            if not fs.exists(directory):
+                self._check_that_it_was_published(transaction, files)
+                return
+            plan = read_plan(fs, directory)
+            if plan is not None:
+                self._check_plan(directory, plan)
+            else:
+                files += self._stage_empty_shards(directory, files)
+                if self.has_dead_letters:
+                    plan = self._plan_of_what_fits(transaction, directory, files)
+                else:
+                    plan = self._checked_plan(transaction, files)
+                write_plan(fs, directory, plan)
+            carry_out(fs, directory, plan)
+            fs.delete(directory)
+
+    def abort(self, transaction: str) -> None:
+        """Remove what was staged.
+
+        A transaction whose plan is written is decided, so it is left alone: commit again.
+        """
+        directory = self.staging_directory(transaction)
+        with self.naming_the_output("can't be cleaned up"):
+            if read_plan(self.file_system, directory) is None:
+                self.file_system.delete(directory)
+
+    def _checked_plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        """The plan; raises `RejectedRecordError` where it can't be carried out."""
+        try:
+            plan = self.plan(transaction, files)
+            for entry in plan:
+                self._check_name(entry.final)
+        except SinkError as error:
+            rejection = RejectedRecordError(str(error))
+            rejection.record = error.record if isinstance(error, RejectedRecordError) else ""
+            rejection.transform = self.transform
+            raise rejection from error.__cause__
+        return plan
+
+    def _check_name(self, path: str) -> None:
+        """Raise `RejectedRecordError` if no file can be there."""
+        fs = self.file_system
+        try:
+            directory, name = split_path(path)
+            fs.mkdirs(directory)
+            fs.check_names(directory, name)
+            is_taken = fs.is_directory(path)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+        else:
+            if not is_taken:
+                return
+            why = "there is a directory of that name"
+        shown = shortened(path, 400)
+        rejection = RejectedRecordError(f"{self.transform}: no file can be published as {shown}: {why}")
+        rejection.record = shown
+        raise rejection
+
+    def _plan_of_what_fits(self, transaction: str, directory: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        """A plan in which files that can't have their names are moved to where dead letters are."""
+        kept, rejected = self._what_fits(transaction, files)
+        plan = self.plan(transaction, kept)
+        away = self.dead_letters
+        for file, each in rejected:
+            final = self._dead_letter(transaction, file)
+            plan.append(Renaming(file.name, final, file.size))
+            note = {"transaction": transaction, "transform": self.transform, "file": each.record, "reason": each.why}
+            with self.file_system.create(join_path(directory, f"{file.name}.json")) as written:
+                written.write(json.dumps(note, ensure_ascii=False).encode(errors="backslashreplace"))
+            staged = self.staged_file(directory, f"{file.name}.json", None)
+            plan.append(Renaming(staged.name, f"{final}.json", staged.size))
+        tell([each for _, each in rejected], self.transform, f"directory {away!r}")
+        return plan
+
+    @property
+    def dead_letters(self) -> str:
+        """The directory of files that can't have their names."""
+        directory, name = split_path(self.file_path_prefix)
+        return join_path(directory, f".{name}.penstock-dead-letters")
+
+    def _dead_letter(self, transaction: str, file: StagedFile) -> str:
+        return join_path(self.dead_letters, f"{quote(transaction, safe='')}-{file.name}")
+
+    def _what_fits(
+        self, transaction: str, files: Sequence[StagedFile]
+    ) -> tuple[list[StagedFile], list[tuple[StagedFile, Rejected]]]:
+        """The files that can have names together, and the others."""
+        try:
+            self._checked_plan(transaction, files)
+            return list(files), []
+        except Exception:
+            kept: list[StagedFile] = []
+            rejected = []
+        for file in files:
+            try:
+                self._checked_plan(transaction, [*kept, file])
+                kept.append(file)
+            except Exception as error:
+                rejected.append((file, Rejected(str(file.group or file.name), 1, str(error))))
+        return kept, rejected
+
+    def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
+        """Which staged file gets which name, in an order that depends on the files alone."""
+        numbered = self._numbered(files) if self.sharded else dict(enumerate(files))
+        shards = self.num_shards if self.sharded else len(numbered)
+        if shards > 1 and not tells_shards_apart(self.shard_name_template):
+            raise SinkError(
+                f"{self.transform}: {shards} workers wrote, but {self.final_path(transaction, 0, 1)!r} is one file; "
+                "write it by penstock.io.Write, or give a shard_name_template with an S"
+            )
+        return [
+            Renaming(file.name, self.final_path(transaction, shard, shards), file.size)
+            for shard, file in numbered.items()
+        ]
+
+    def may_publish(self, final: str) -> bool:
+        """Return whether this sink gives such names."""
+        return final.startswith(self.file_path_prefix) and ".." not in final[len(self.file_path_prefix) :].split("/")
+
+    def _check_plan(self, directory: str, plan: Sequence[Renaming]) -> None:
+        """Raise `SinkError` for a plan that names files which this sink doesn't stage, or doesn't publish.
+
+        Another user may have put it there, where others can write to the output directory.
+        """
+        for entry in plan:
+            if "/" in entry.staged or entry.staged in ("", ".", "..") or not self.may_publish(entry.final):
+                raise SinkError(
+                    f"{self.transform}: the plan in {directory!r} isn't of this sink: it renames {entry.staged!r} to "
+                    f"{entry.final!r}. Remove the directory if another user has made it"
+                )
+
+    def _numbered(self, files: Sequence[StagedFile]) -> dict[int, StagedFile]:
+        numbered: dict[int, StagedFile] = {}
+        for file in sorted(files, key=lambda file: (file.shard or 0, file.name)):
+            shard = file.shard or 0
+            if shard in numbered:
+                raise SinkError(
+                    f"{self.transform}: shard {shard} of {self.file_path_prefix!r} was written by two workers; "
+                    "group its elements in one window"
+                )
+            numbered[shard] = file
+        return numbered
+
+    def _stage_empty_shards(self, directory: str, files: Sequence[StagedFile]) -> list[StagedFile]:
+        """The shards that have a name but nobody wrote."""
+        if not files and self.skip_if_empty:
+            return []
+        written = {file.shard for file in files}
+        missing = [shard for shard in range(self.num_shards) if shard not in written] if self.sharded else []
+        if not files and not missing:
+            missing = [0]
+        staged = []
+        for shard in missing:
+            with self.open_file(join_path(directory, f"empty-{shard}")):
+                pass
+            staged.append(self.staged_file(directory, f"empty-{shard}", shard))
+        return staged
+
+    def staged_file(self, directory: str, name: str, shard: int | None, group: Any = None) -> StagedFile:
+        """A finished file, made durable."""
+        path = join_path(directory, name)
+        self.file_system.sync(path)
+        return StagedFile(name, self.file_system.size(path), shard, group)
+
+    def _check_that_it_was_published(self, transaction: str, files: Sequence[StagedFile]) -> None:
+        # An earlier start may have moved some of them aside.
+        kept, rejected = self._what_fits(transaction, files)
+        finals = [entry.final for entry in self.plan(transaction, kept)]
+        finals += [self._dead_letter(transaction, file) for file, _ in rejected]
+        if not files and not self.skip_if_empty:
+            finals = [self.final_path(transaction, 0, max(self.num_shards, 1))]
+        if finals and not any(map(self.file_system.exists, finals)):
+            raise SinkError(
+                f"{self.transform}: {finals[0]!r} can't be published: neither it nor what was staged "
+                "for it is there. Something removed the staging directory before the commit; run the pipeline again"
+            )
+
+    @contextmanager
+    def naming_the_output(self, what: str) -> Iterator[None]:
+        """Turns an `OSError` into a `SinkError` that names the transform, the path and what was found."""
+        try:
+            yield
+        except SinkError:
+            raise
+        except OSError as error:
+            found = f"{error.strerror or error}" + (f" ({error.filename!r})" if error.filename else "")
+            raise SinkError(f"{self.transform}: {self.file_path_prefix!r} {what}: {found}") from redacted_cause(error)
+
+
+@attrs.frozen
+class StagedFile:
+    """A finished file in the staging directory.
+
+    `shard` is its number where the elements came with one; `group` is what it holds the
+    elements of, where a sink writes more than one kind of file.
+    """
+
+    name: str
+    size: int
+    shard: int | None = None
+    group: Any = None
+
+
+class FileSinkWriter(SinkWriter[Any]):
+    """Writes one worker's elements into files in the staging directory.
+
+    There is one open file for each shard and group that the elements are of.
+    """
+
+    def __init__(self, sink: FileSink, transaction: str, unit: str) -> None:
+        self._sink = sink
+        self._transaction = transaction
+        self._directory = sink.staging_directory(transaction)
+        self._unit = quote(unit, safe="")
+        self._open: dict[tuple[int | None, Any], _OpenFile] = {}
+        self._finished: list[StagedFile] = []
+        self._names: list[str] = []
+
+    def write(self, bundle: Bundle) -> None:
+        if not self._sink.accepts_retractions and bundle.signs != 1 and -1 in _listed(bundle.signs):
+            raise SinkError(f"{self._sink.transform}: a file can only be appended to, and got a retraction")
+        with self._sink.naming_the_output("can't be written"):
+            for shard, group, values in self._sink.parts_of(bundle):
+                for chunk in _chunks(values):
+                    self._write(shard, group, chunk)
+
+    def stage(self) -> tuple[StagedFile, ...]:
+        with self._sink.naming_the_output("can't be written"):
+            for part in list(self._open):
+                self._finish(part)
+            if self._finished:
+                self._sink.file_system.sync_directory(self._directory)
+        return tuple(self._finished)
+
+    def discard(self) -> None:
+        for file in self._open.values():
+            file.abandon()
+        self._open.clear()
+        with self._sink.naming_the_output("can't be cleaned up"):
+            for name in self._names:
+                self._sink.file_system.delete(join_path(self._directory, name))
+
+    def _write(self, shard: int | None, group: Any, values: list[Any]) -> None:
+        most = self._sink.max_records_per_shard
+        part = (shard, group)
+        while values:
+            file = self._open.pop(part, None) or self._begun(group)
+            # The one written to last is the last: the first is to be closed when there are too many.
+            self._open[part] = file
+            now = values if most is None else values[: most - file.records]
+            with self._naming_the_sink():
+                file.write(now)
+            values = values[len(now) :]
+            if file.records == most:
+                self._finish(part)
+
+    def _begun(self, group: Any) -> _OpenFile:
+        if len(self._open) == self._sink.max_open_files:
+            self._finish(next(iter(self._open)))
+        if not self._sink.has_dead_letters:
+            # With dead letters the commit moves aside a file that can't have its name.
+            self._sink.check_group(self._transaction, group)
+        name = f"{self._unit}-{len(self._names)}"
+        self._names.append(name)
+        with self._naming_the_sink():
+            return _OpenFile(self._sink.open_file(join_path(self._directory, name), group), name)
+
+    def _finish(self, part: tuple[int | None, Any]) -> None:
+        file = self._open.pop(part)
+        with self._naming_the_sink():
+            file.close()
+        self._finished.append(self._sink.staged_file(self._directory, file.name, *part))
+
+    @contextmanager
+    def _naming_the_sink(self) -> Iterator[None]:
+        """Formats know what is wrong with a value; here is known where it was to go."""
+        try:
+            yield
+        except SinkError as error:
+            raise SinkError(f"{self._sink.transform}: {self._sink.file_path_prefix!r}: {error}") from error.__cause__
+
+
+class _OpenFile:
+    """A file that a worker is writing."""
+
+    def __init__(self, context: AbstractContextManager[RecordWriter], name: str) -> None:
+        self.name = name
+        self.records = 0
+        self._context = context
+        self._writer = context.__enter__()
+
+    def write(self, values: list[Any]) -> None:
+        self._writer.write(values)
+        self.records += len(values)
+
+    def close(self) -> None:
+        self._context.__exit__(None, None, None)
+
+    def abandon(self) -> None:
+        """Close the file as it is; whatever goes wrong with that doesn't matter any more."""
+        try:
+            self._context.__exit__(_AbandonedError, _AbandonedError(), None)
+        except Exception:
+            return
+
+
+class _AbandonedError(Exception):
+    """Thrown into an open file that is to be removed."""
+
+
+def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    if isinstance(values, list) and len(values) <= BUNDLE_SIZE:
+        yield values
+        return
+    iterator = iter(values)
+    while chunk := list(islice(iterator, BUNDLE_SIZE)):
+        yield chunk
+
+
+def _listed(signs: list[int] | int) -> list[int]:
+    return signs if isinstance(signs, list) else [signs]

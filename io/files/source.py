@@ -1,0 +1,335 @@
+"""FileSource, and the transforms that read files: `ReadFiles` for a pattern, `ReadAllFiles` for patterns as elements.
+
+A pattern becomes files, files become byte ranges, ranges become splits of about the same size: a large file is cut, and
+small files share a split.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+
+from ...sdk.bundle import BUNDLE_SIZE, Bundle
+from ...sdk.dofn import DoFn
+from ...sdk.errors import SourceError
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.redaction import redacted, redacted_cause
+from ...sdk.source import BoundedSource
+from ...transforms.pardo import ParDo
+from ...transforms.read import Read
+from ...transforms.reshuffle import Reshuffle
+from ...windowing.timestamp import Timestamp
+from .compression import CompressionTypes
+from .filesystem import (
+    AnyPath,
+    EmptyMatchTreatment,
+    FileMetadata,
+    filesystem_for,
+    has_wildcard,
+    join_path,
+    path_string,
+    split_path,
+)
+
+T = TypeVar("T")
+
+# Below this a split costs more to open than to read.
+SMALLEST_SPLIT = 64 * 1024
+
+# The default size of the pieces that `ReadAllFiles` cuts a file into.
+DESIRED_BUNDLE_SIZE = 64 * 1024 * 1024
+
+# Number of values that make a bundle by themselves, and number of bytes to gather where a chunk has fewer.
+_ENOUGH = BUNDLE_SIZE // 4
+_BUNDLE_BYTES = 1024 * 1024
+
+
+@attrs.frozen
+class FileRange:
+    """The records of a file that start between two bytes of it.
+
+    `stop` is None where the range is the whole of a file that can't be cut, or whose size
+    isn't known.
+
+    Attributes:
+      modified: when the file was last changed, in seconds since 1970; 0 where that isn't known.
+    """
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+    file_size: int = 0
+    modified: float = attrs.field(default=0.0, eq=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        return self.file_size if self.stop is None else self.stop - self.start
+
+
+FileSplit: TypeAlias = tuple[FileRange, ...]
+
+
+class FileSource(BoundedSource[T]):
+    """The files that match a pattern.  A subclass gives `read_range`.
+
+    Args:
+      pattern: a path, or one with `*`, `?`, `[...]` or `**`.
+      compression_type: see `CompressionTypes`.
+      min_bundle_size: no split is smaller than this many bytes; 0 leaves the choice to us.
+      transform: what errors call whatever reads this source.
+
+    The order of elements, and where bundles end, depend on the files and the split alone.
+    """
+
+    def __init__(
+        self,
+        pattern: AnyPath,
+        *,
+        compression_type: str = CompressionTypes.AUTO,
+        min_bundle_size: int = 0,
+        transform: str = "",
+    ) -> None:
+        self.pattern = path_string(pattern)
+        self.compression_type = compression_type
+        self.min_bundle_size = min_bundle_size
+        self.transform = transform or type(self).__name__
+        CompressionTypes.resolve(compression_type, self.pattern)
+
+    @abstractmethod
+    def read_range(self, file_range: FileRange) -> Iterator[tuple[list[T], int]]:
+        """The values of one range, as lists with the number of bytes they came from."""
+
+    def can_be_cut(self, path: str) -> bool:
+        """Whether a file can be read from the middle."""
+        return CompressionTypes.resolve(self.compression_type, path) == CompressionTypes.UNCOMPRESSED
+
+    def files(self) -> list[FileMetadata]:
+        """The files, sorted by path; raises `SourceError` when there are none."""
+        return matching_files(self.pattern, EmptyMatchTreatment.DISALLOW, self.transform)
+
+    def validate(self) -> None:
+        """Raises `SourceError` when the pattern matches nothing."""
+        self.files()
+
+    def estimate_size(self) -> int:
+        return sum(file.size_in_bytes for file in self.files())
+
+    def split(self, desired_splits: int) -> Sequence[FileSplit]:
+        return self.splits_of(self.files(), desired_splits)
+
+    def splits_of(self, files: Iterable[FileMetadata], desired_splits: int) -> list[FileSplit]:
+        """Splits of about the same size, covering these files in this order."""
+        files = list(files)
+        total = sum(file.size_in_bytes for file in files)
+        target = max(-(-total // max(desired_splits, 1)), self.min_bundle_size or SMALLEST_SPLIT)
+        return _packed((piece for file in files for piece in self.ranges_of(file, target)), target)
+
+    def ranges_of(self, file: FileMetadata, target: int) -> list[FileRange]:
+        """A file, cut into equal ranges of about `target` bytes where it can be."""
+        path, size, modified = file.path, file.size_in_bytes, file.last_updated_in_seconds
+        if not size or not self.can_be_cut(path):
+            return [FileRange(path, file_size=size, modified=modified)]
+        pieces = max(round(size / target), 1)
+        cuts = [size * i // pieces for i in range(pieces + 1)]
+        return [FileRange(path, start, stop, size, modified) for start, stop in pairwise(cuts)]
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"file_pattern": self.pattern, "compression_type": str(self.compression_type), **self.format_identity()}
+
+    def format_identity(self) -> Mapping[str, Any]:
+        """Return what else the number of a file's elements depends on."""
+        return {}
+
+    def check_split(self, split: FileSplit) -> None:
+        for file_range in split:
+            path = file_range.path
+            found = matching_files(path, EmptyMatchTreatment.ALLOW, self.transform)
+            now = (found[0].size_in_bytes, found[0].last_updated_in_seconds) if found else None
+            if now != (file_range.file_size, file_range.modified):
+                raise SourceError(
+                    f"{self.transform}: {path!r} has changed since it was first read, and a checkpoint is "
+                    f"in the middle of it: expected {_file(file_range.file_size, file_range.modified)}, found "
+                    f"{_file(*now) if now else 'no such file'}. Restore the former file, or give another "
+                    "--checkpoint_dir to read the new one"
+                )
+
+    def read_bundles(self, split: FileSplit) -> Iterator[Bundle]:
+        return bundles_of(chunk for file_range in split for chunk in self.read_range(file_range))
+
+
+def matching_files(pattern: str, empty_match_treatment: str, transform: str) -> list[FileMetadata]:
+    """The files that match; a `SourceError` with a guess at the cause when none do and some must."""
+    try:
+        files = filesystem_for(pattern).match(pattern)
+    except SourceError:
+        raise
+    except OSError as error:
+        raise SourceError(f"{transform}: {pattern!r} can't be listed: {error.strerror or error}") from redacted_cause(
+            error
+        )
+    if not files and not EmptyMatchTreatment.allow_empty_match(pattern, empty_match_treatment):
+        raise SourceError(f"{transform}: no file matches {pattern!r}: {_why_nothing_matches(pattern)}")
+    return files
+
+
+def _file(size: int, modified: float) -> str:
+    return f"{size} bytes" + (f", of {Timestamp(modified).to_rfc3339()}" if modified else "")
+
+
+def bundles_of(chunks: Iterable[tuple[list[Any], int]]) -> Iterator[Bundle]:
+    """Lists of values as bundles of at most `BUNDLE_SIZE`: long ones are cut evenly, short ones joined."""
+    gathered: list[Any] = []
+    gathered_bytes = 0
+    for values, size in chunks:
+        if gathered and (len(gathered) + len(values) > BUNDLE_SIZE or gathered_bytes + size > _BUNDLE_BYTES):
+            yield Bundle(gathered)
+            gathered, gathered_bytes = [], 0
+        if len(values) > BUNDLE_SIZE:
+            pieces = -(-len(values) // BUNDLE_SIZE)
+            cuts = [len(values) * i // pieces for i in range(pieces + 1)]
+            for start, stop in pairwise(cuts):
+                yield Bundle(values[start:stop])
+        elif not gathered and len(values) >= _ENOUGH:
+            yield Bundle(values)
+        else:
+            gathered.extend(values)
+            gathered_bytes += size
+            if len(gathered) >= _ENOUGH:
+                yield Bundle(gathered)
+                gathered, gathered_bytes = [], 0
+    if gathered:
+        yield Bundle(gathered)
+
+
+def _packed(ranges: Iterable[FileRange], target: int) -> list[FileSplit]:
+    splits: list[FileSplit] = []
+    current: list[FileRange] = []
+    size = 0
+    for piece in ranges:
+        if current and size + piece.size > target:
+            splits.append(tuple(current))
+            current, size = [], 0
+        current.append(piece)
+        size += piece.size
+    if current:
+        splits.append(tuple(current))
+    return splits
+
+
+def _why_nothing_matches(pattern: str) -> str:
+    fs = filesystem_for(pattern)
+    if fs.is_directory(pattern):
+        return f"it is a directory; did you mean {join_path(pattern.rstrip('/'), '*')!r}?"
+    directory, _name = split_path(pattern)
+    if has_wildcard(directory):
+        return "check the path; '*' stays within one directory, '**' crosses any number"
+    if directory and not fs.is_directory(directory):
+        return f"the directory {directory!r} does not exist"
+    there = fs.match(join_path(directory, "*"))
+    if not there:
+        return f"the directory {directory or '.'!r} has no files in it"
+    return f"the directory {directory or '.'!r} has {len(there)} files, such as {split_path(there[0].path)[1]!r}"
+
+
+class ReadFiles(PTransform):
+    """The elements of a file source, under the name of this transform.
+
+    With `validate`, a pattern that matches nothing raises `SourceError` when the pipeline
+    is built.
+    """
+
+    def __init__(self, source: FileSource[Any], validate: bool = True, element_type: Any = Any) -> None:
+        super().__init__()
+        self.source = source
+        self.validate = validate
+        self.element_type = element_type
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        source = copy.copy(self.source)
+        source.transform = pbegin.pipeline.full_label
+        if self.validate:
+            source.validate()
+        elements: PCollection[Any] = pbegin | Read(source).with_output_types(self.element_type)
+        return elements
+
+    def display_data(self) -> dict[str, Any]:
+        return {"file_pattern": redacted(self.source.pattern)}
+
+
+class ReadAllFiles(PTransform):
+    """The elements of the files that match patterns, which are its input.
+
+    The files are cut, and the pieces spread over the workers before they are read.
+    An input may also be a `FileMetadata` or a `ReadableFile`.
+
+    Args:
+      source: how to read; its own pattern means nothing.
+      desired_bundle_size: how many bytes a worker reads at once.
+      empty_match_treatment: see `EmptyMatchTreatment`.
+      with_filename: give pairs of path and element.
+    """
+
+    def __init__(
+        self,
+        source: FileSource[Any],
+        *,
+        desired_bundle_size: int = DESIRED_BUNDLE_SIZE,
+        empty_match_treatment: str = EmptyMatchTreatment.ALLOW_IF_WILDCARD,
+        with_filename: bool = False,
+        element_type: Any = Any,
+    ) -> None:
+        super().__init__()
+        self.source = source
+        self.desired_bundle_size = max(desired_bundle_size, source.min_bundle_size, 1)
+        self.empty_match_treatment = empty_match_treatment
+        self.with_filename = with_filename
+        self.element_type = element_type
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        source = copy.copy(self.source)
+        source.transform = pcoll.pipeline.full_label
+        expand = _ExpandIntoRanges(source, self.desired_bundle_size, self.empty_match_treatment)
+        element_type = tuple[str, self.element_type] if self.with_filename else self.element_type  # type: ignore[name-defined]
+        elements: PCollection[Any] = (
+            pcoll
+            | "Match" >> ParDo(expand)
+            | Reshuffle()
+            | "Read" >> ParDo(_ReadRange(source, self.with_filename)).with_output_types(element_type)
+        )
+        return elements
+
+
+class _ExpandIntoRanges(DoFn):
+    """A pattern to the ranges of the files that match it."""
+
+    def __init__(self, source: FileSource[Any], size: int, empty_match_treatment: str) -> None:
+        self._source = source
+        self._size = size
+        self._empty_match_treatment = empty_match_treatment
+
+    def process(self, element: Any) -> Iterable[FileRange]:
+        metadata = getattr(element, "metadata", element)
+        pattern = getattr(metadata, "path", metadata)
+        for file in matching_files(pattern, self._empty_match_treatment, self._source.transform):
+            yield from self._source.ranges_of(file, self._size)
+
+
+class _ReadRange(DoFn):
+    """A range to its elements."""
+
+    def __init__(self, source: FileSource[Any], with_filename: bool) -> None:
+        self._source = source
+        self._with_filename = with_filename
+
+    def process(self, element: FileRange) -> Iterable[Any]:
+        for values, _size in self._source.read_range(element):
+            if self._with_filename:
+                yield from [(element.path, value) for value in values]
+            else:
+                yield from values
