@@ -17,7 +17,7 @@ Files, in `files/`:
 Unbounded sources:
     generate_sequence    GenerateSequence: numbers, at a rate
     socket_source        ReadFromSocket: lines over TCP
-    sql_source           ReadFromSQL: rows as they are added to a table
+    sql/                 ReadFromSQL: rows as they are added to a table
     redis_source         ReadFromRedisStream
     (and PeriodicImpulse, among the transforms)
 
@@ -28,17 +28,14 @@ Streams, to be written to:
     redis_stream_sink    WriteToRedisStream: an entry for each element
 
 Tables, which take retractions, as WriteToChangelog does; everything else above only appends:
-    sqlite_sink     WriteToSQLite: a table in a file, one row for each key
-    sql_sink        WriteToSQL: the same in PostgreSQL, or by a connection of one's own
+    sql/            WriteToSQLite: a table in a file, one row for each key
+                    WriteToSQL: the same in PostgreSQL, or by a connection of one's own
     redis_sink      WriteToRedis: a text or a hash for each key
 
 How it is done, in reading order:
-    table_sink   the same two phases in a database: signed rows, and one of the committed_transactions
-    table_rows   elements as rows; table_changes: their net effect, in SQL
     redis_sink   and in Redis: redis_changes, and their net effect; redis_server: where it is
     write_into   what a transform that writes into one sink is
     spark_rows   rows as Arrow has them, and elements; spark_schema: columns, from type hints
-    sql_database where a database is and how to talk to it; sql_dialect: what each writes differently
 
 None of the packages that only some formats need is imported before that format is used.
 """
@@ -74,9 +71,8 @@ from .redis_source import ReadFromRedisStream, RedisStreamEntry
 from .redis_stream_sink import WriteToRedisStream
 from .socket_source import ReadFromSocket
 from .spark_frames import FromSpark, FromSparkStream, ToSpark
-from .sql_sink import WriteToSQL
-from .sql_source import ReadFromSQL
-from .sqlite_sink import WriteToSQLite
+from .sql.source import ReadFromSQL
+from .sql.write import WriteToSQL, WriteToSQLite
 
 # Beam's namespaces: `beam.io.textio.ReadFromText`.
 avroio = compat.namespace("io.avroio")

@@ -84,7 +84,7 @@ SHOWN_BY: dict[str, list[Shows]] = {
     ],
     "transactional sinks: files, SQL tables, changelogs": [
         Shows("tests/model/test_failed_runs.py"),
-        Shows("tests/io/test_sql_transforms.py::test_every_runner_writes_the_same_table"),
+        Shows("tests/io/sql/test_write.py::test_every_runner_writes_the_same_table"),
         Shows("tests/io/files/test_changelog.py::test_every_runner_logs_the_same_changes"),
         Shows("tests/examples/test_session_lengths.py::test_one_file_gives_one_table_under_three_flags"),
         Shows(f"{MICRO_BATCHES}_failures.py", "spark-microbatch"),

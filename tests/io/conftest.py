@@ -11,8 +11,8 @@ import pytest
 from servers.crashing_connections import Connector, PostgreSQLConnector, SqliteConnector
 from servers.redis_server import RedisServer, why_there_is_no_redis
 
-from penstock.io.sql_database import SqlConnector, SqlDatabase, SqliteFile
-from penstock.io.table_sink import TableSink
+from penstock.io.sql.database import SqlConnector, SqlDatabase, SqliteFile
+from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.bundle import Bundle
 
 

@@ -15,7 +15,7 @@ from penstock.io.files.sink import FileSink
 from penstock.io.files.text import TextFormat
 from penstock.io.redis_sink import RedisSink
 from penstock.io.redis_stream_sink import RedisStreamSink
-from penstock.io.sql_database import SqlSession
+from penstock.io.sql.database import SqlSession
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError
 

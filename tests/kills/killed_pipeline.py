@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import penstock as beam
-from penstock.io.table_sink import TableSink
-from penstock.io.table_sink_writer import TableSinkWriter
+from penstock.io.sql.table_sink import TableSink, TableSinkWriter
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.disk import Disk, LocalDisk
 from penstock.runners.local import streaming

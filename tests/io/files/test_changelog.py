@@ -9,7 +9,7 @@ from penstock.io.files.changelog import ChangelogSink
 from penstock.io.files.dynamic_write import DestinationSink
 from penstock.io.files.json import JsonFormat
 from penstock.io.files.sink import FileSink
-from penstock.io.table_sink import TableSink
+from penstock.io.sql.table_sink import TableSink
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import SinkError, UnsupportedError
 from penstock.testing import TestPipeline, TestStream

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import penstock as beam
 from penstock.__main__ import main
-from penstock.io.table_sink import TableSink
+from penstock.io.sql.table_sink import TableSink
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.disk import disk_of
 from penstock.runners.execution.snapshot_store import SnapshotStore

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from servers.crashing_connections import Fuse, PowerLoss
 
-from penstock.io.table_changes import staging_table
+from penstock.io.sql.changes import staging_table
 from penstock.sdk.bundle import Bundle
 
 VALUES = st.none() | st.integers(0, 2)

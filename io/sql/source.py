@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..sdk.errors import SourceError
-from ..sdk.event_time_reader import EventTimeReader, EventTimes
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.row import Row
-from ..sdk.unbounded_source import UnboundedSource
-from ..sdk.watermark_estimators import EstimatorTypes
-from ..transforms.read import Read
-from ..windowing.duration import micros_of_span
-from ..windowing.timestamp import Timestamp
-from .files.filesystem import AnyPath, path_string
-from .sql_database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession, check_path
-from .sql_dialect import MARK, is_database_error
+from ...sdk.errors import SourceError
+from ...sdk.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.row import Row
+from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.watermark_estimators import EstimatorTypes
+from ...transforms.read import Read
+from ...windowing.duration import micros_of_span
+from ...windowing.timestamp import Timestamp
+from ..files.filesystem import AnyPath, path_string
+from .database import SqlAlchemyUrl, SqlConnector, SqlDatabase, SqliteFile, SqlSession, check_path
+from .dialect import MARK, is_database_error
 
 
 class SqlSource(UnboundedSource[Row]):

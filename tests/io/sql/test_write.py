@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 import penstock as beam
-from penstock.io.sql_database import SqlAlchemyUrl
+from penstock.io.sql.database import SqlAlchemyUrl
 from penstock.sdk.errors import MissingExtraError, SinkError, UserCodeError
 from penstock.testing import TestPipeline, TestStream
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly

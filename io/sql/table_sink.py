@@ -1,19 +1,18 @@
-"""TableSink: a table that holds, for each key, what the pipeline says last.
+"""TableSink: a table that holds the latest row of each key.
 
 The two phases, for every database:
 
-1. Each worker inserts its signed rows into a staging table in the same database, which
-   belongs to this transaction alone.
-2. Committing is *one* transaction of the database: what the staged rows come to is applied
-   to the table, and the transaction's id is noted in `_penstock_transactions`.  A commit
-   that finds the id there has nothing to do, so committing again changes nothing.
+1. Each worker (`TableSinkWriter`) inserts its signed rows into a staging table in the same database, which belongs to
+   this transaction alone.
+2. A commit is *one* transaction of the database: it applies the net effect of the staged rows to the table, and notes
+   the transaction's id in `_penstock_transactions`. A commit that finds the id there has nothing to do, so committing
+   again changes nothing.
 
-Whoever reads the table sees it as it was before, or all of the change.  A crash leaves the
-staging table, under a name that begins with `_penstock_`, until the transaction is
-committed or aborted.
+A reader of the table sees all of the change or nothing. A crash leaves the staging table, under a name that begins with
+`_penstock_`, until the transaction is committed or aborted.
 
-What the table would refuse is found before it is decided that the transaction commits: the staging table has the
-conditions of the table's columns, and `precommit` applies everything in a transaction that is rolled back.
+Rows that the table refuses are found before the commit is decided: the staging table has the conditions of the table's
+columns, and `precommit` applies everything in a transaction that is rolled back.
 """
 
 from __future__ import annotations
@@ -22,17 +21,25 @@ import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, ClassVar, NoReturn
 
-from ..sdk.errors import RejectedRecordError, SinkError
-from ..sdk.sink import Sink
+from ...sdk.bundle import Bundle
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import RejectedRecordError, SinkError
+from ...sdk.sink import Sink, SinkWriter
+from ..dead_letters import Rejected, raise_for, tell
+from .changes import PREFIX, TableChanges, in_schema_of, staging_table
 from .committed_transactions import CommittedTransactions
-from .dead_letters import Rejected, raise_for, tell
-from .sql_database import SqlDatabase, SqlSession
-from .sql_dialect import MARK, is_database_error
-from .table_changes import PREFIX, TableChanges, in_schema_of, staging_table
-from .table_rows import WINDOW_COLUMNS, Columns, TableRows
-from .table_sink_writer import TableSinkWriter
+from .database import SqlDatabase, SqlSession
+from .dialect import MARK, is_database_error
+from .rows import WINDOW_COLUMNS, Columns, TableRows
+
+# Number of rows that a worker collects before it stages them.
+STAGE_ROWS = 10_000
+
+# Errors that drivers raise for a refused value, besides their own.
+_VALUE_ERRORS = (OverflowError, TypeError, ValueError)
 
 
 class TableSink(Sink[Any]):
@@ -354,3 +361,112 @@ def _with_types(columns: Columns | None) -> dict[str, Any] | None:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
+
+
+class TableSinkWriter(SinkWriter[Any]):
+    """Stages one worker's rows, some thousands at a time, each time in a transaction of its own."""
+
+    def __init__(self, sink: TableSink, transaction: str, unit: str) -> None:
+        self._sink = sink
+        self._transaction = transaction
+        self._unit = unit
+        self._session: SqlSession | None = None
+        self._pending: list[tuple[Any, ...]] = []
+        self._staged = 0
+
+    def write(self, bundle: Bundle) -> None:
+        with self._sink.naming_the_table("can't be written"):
+            session = self._opened()
+            for change in self._rows.changes(bundle, session.dialect):
+                self._pending.append((self._unit, change.sign, change.window, change.order, *change.values))
+            while len(self._pending) >= STAGE_ROWS:
+                self._flush(session)
+
+    def stage(self) -> tuple[str, int]:
+        with self._sink.naming_the_table("can't be written"):
+            while self._pending:
+                self._flush(self._opened())
+        self._close()
+        return (self._unit, self._staged)
+
+    def discard(self) -> None:
+        try:
+            if self._staged and self._session is not None:
+                table, unit = map(self._session.dialect.quoted, (self._changes.staged, f"{PREFIX}unit"))
+                with self._session.transaction():
+                    self._session.run(f"DELETE FROM {table} WHERE {unit} = {MARK}", (self._unit,))
+        finally:
+            self._pending.clear()
+            self._close()
+
+    def _opened(self) -> SqlSession:
+        if self._session is None:
+            self._session = SqlSession(self._sink.database.connect(), self._sink.database.dialect)
+            with self._session.transaction():
+                changes = self._sink.changes(self._session, self._transaction)
+            if changes is None:
+                raise SinkError(
+                    f"transaction {self._transaction!r} isn't prepared: there is no staging table; "
+                    "it was committed or aborted already"
+                )
+            self._changes = changes
+            self._rows = self._sink.rows(changes.columns)
+        return self._session
+
+    def _close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _flush(self, session: SqlSession) -> None:
+        rows = list(islice(self._pending, STAGE_ROWS))
+        insert = self._changes.insert_staged()
+        try:
+            with session.transaction():
+                session.run_for_each(insert, rows)
+        except Exception as error:
+            if not (is_database_error(error) or isinstance(error, _VALUE_ERRORS)):
+                raise
+            if not (self._sink.has_dead_letters and _is_about_values(error)):
+                self._raise_for_the_row(session, insert, rows)
+                raise
+            self._stage_apart(session, insert, rows)
+        del self._pending[: len(rows)]
+        self._staged += len(rows)
+
+    def _stage_apart(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
+        """Stage the rows one by one; those that can't be are staged to be moved aside by the commit."""
+        with session.transaction():
+            for row in rows:
+                try:
+                    with session.attempt():
+                        session.run(insert, row)
+                except Exception as error:
+                    if not _is_about_values(error):
+                        raise
+                    refused = Rejected(dict(zip(self._changes.columns, row[4:])), row[1], self._sink.found(error))
+                    why = refused.why.encode(errors="backslashreplace").decode().replace("\0", "\\0")
+                    session.run(self._changes.insert_apart(), (row[0], refused.sign, refused.as_json(), why))
+
+    def _raise_for_the_row(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
+        """Find the row that can't be staged, one by one, and raise; return if it isn't the fault of one."""
+        for row in rows:
+            try:
+                with session.rehearsal():
+                    session.run(insert, row)
+            except Exception as error:
+                if not _is_about_values(error):
+                    return
+                found = dict(zip(self._changes.columns, row[4:]))
+                rejection = RejectedRecordError(
+                    f"the row {shortened(found, 200)} doesn't fit: {self._sink.found(error)}"
+                )
+                rejection.record = shortened(found, 200)
+                raise rejection from error
+
+
+def _is_about_values(error: Exception) -> bool:
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, _VALUE_ERRORS) or not kinds.isdisjoint(
+        {"DataError", "IntegrityError", "ProgrammingError", "InterfaceError"}
+    )

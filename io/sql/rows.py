@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ..sdk.bundle import Bundle
-from ..sdk.coders.coder import shortened
-from ..sdk.errors import SinkError
-from ..triggers.pane import PaneInfo
-from ..windowing.timestamp import MIN_MICROS
-from ..windowing.windows import BoundedWindow
-from .records import as_dict, is_record
-from .sql_dialect import SqlDialect
+from ...sdk.bundle import Bundle
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import SinkError
+from ...triggers.pane import PaneInfo
+from ...windowing.timestamp import MIN_MICROS
+from ...windowing.windows import BoundedWindow
+from ..records import as_dict, is_record
+from .dialect import SqlDialect
 
 # Names of columns, or names and types: Python's, or SQL's own names of types.
 Columns: TypeAlias = Sequence[str] | Mapping[str, Any]

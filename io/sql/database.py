@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from ..sdk.errors import missing_extra
-from ..sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
-from .optional_package import optional_package
-from .sql_dialect import MARK, SqlDialect, dialect_of
+from ...sdk.errors import missing_extra
+from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
+from ..optional_package import optional_package
+from .dialect import MARK, SqlDialect, dialect_of
 
 # A setting of a connection, as no path is expected to have it.
 _PASSWORD = re.compile(r"(?:^|[\s;?&])(?:password|passwd|pwd)\s*=", re.IGNORECASE)

@@ -23,10 +23,10 @@ from typing import Any, Protocol
 
 import attrs
 
-from ..sdk.errors import SinkError
-from .dead_letters import Rejected
-from .sql_database import SqlSession
-from .sql_dialect import MARK, SqlDialect, is_about_a_row
+from ...sdk.errors import SinkError
+from ..dead_letters import Rejected
+from .database import SqlSession
+from .dialect import MARK, SqlDialect, is_about_a_row
 
 # The two phases' own columns; no user's column may begin so.
 PREFIX = "_penstock_"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from .sql_database import SqlSession
-from .sql_dialect import MARK
-from .table_changes import PREFIX, in_schema_of
-from .transaction_series import pattern_of
+from ..transaction_series import pattern_of
+from .changes import PREFIX, in_schema_of
+from .database import SqlSession
+from .dialect import MARK
 
 
 @attrs.frozen
