@@ -18,22 +18,19 @@ Unbounded sources:
     generate_sequence    GenerateSequence: numbers, at a rate
     socket_source        ReadFromSocket: lines over TCP
     sql/                 ReadFromSQL: rows as they are added to a table
-    redis_source         ReadFromRedisStream
+    redis/               ReadFromRedisStream: entries of streams
     (and PeriodicImpulse, among the transforms)
 
 DataFrames of Spark, on its runners:
     spark_frames         FromSpark, ToSpark, FromSparkStream
 
-Streams, to be written to:
-    redis_stream_sink    WriteToRedisStream: an entry for each element
-
 Tables, which take retractions, as WriteToChangelog does; everything else above only appends:
     sql/            WriteToSQLite: a table in a file, one row for each key
                     WriteToSQL: the same in PostgreSQL, or by a connection of one's own
-    redis_sink      WriteToRedis: a text or a hash for each key
+    redis/          WriteToRedis: a text or a hash for each key
+                    WriteToRedisStream: an entry of a stream for each element; it only appends
 
 How it is done, in reading order:
-    redis_sink   and in Redis: redis_changes, and their net effect; redis_server: where it is
     write_into   what a transform that writes into one sink is
     spark_rows   rows as Arrow has them, and elements; spark_schema: columns, from type hints
 
@@ -66,9 +63,9 @@ from .files.parquet import (
 from .files.text import ReadAllFromText, ReadFromText, ReadFromTextWithFilename, WriteToText
 from .files.write import Write
 from .generate_sequence import GenerateSequence
-from .redis_sink import WriteToRedis
-from .redis_source import ReadFromRedisStream, RedisStreamEntry
-from .redis_stream_sink import WriteToRedisStream
+from .redis.sink import WriteToRedis
+from .redis.source import ReadFromRedisStream, RedisStreamEntry
+from .redis.stream_sink import WriteToRedisStream
 from .socket_source import ReadFromSocket
 from .spark_frames import FromSpark, FromSparkStream, ToSpark
 from .sql.source import ReadFromSQL

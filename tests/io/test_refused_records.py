@@ -13,8 +13,8 @@ import redis
 from penstock.io.files.dynamic_write import WriteToFiles
 from penstock.io.files.sink import FileSink
 from penstock.io.files.text import TextFormat
-from penstock.io.redis_sink import RedisSink
-from penstock.io.redis_stream_sink import RedisStreamSink
+from penstock.io.redis.sink import RedisSink
+from penstock.io.redis.stream_sink import RedisStreamSink
 from penstock.io.sql.database import SqlSession
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import RejectedRecordError, SinkError

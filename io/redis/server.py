@@ -1,4 +1,4 @@
-"""Where a Redis is, for all that read it and write to it.
+"""Address and package of a Redis server, for its source and sinks.
 
 >>> address_of("redis://user:secret@localhost:6379/0")
 'localhost:6379/0'
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..sdk.redaction import HIDDEN, redacted
-from .optional_package import optional_package
+from ...sdk.redaction import HIDDEN, redacted
+from ..optional_package import optional_package
 
 
 def package(needed_for: str) -> Any:

@@ -2,11 +2,11 @@
 
 The two phases:
 
-1. Each worker appends its signed changes to a list of its own, which belongs to this transaction.
-2. Committing is *one* transaction of Redis (MULTI): what the changes come to is applied, the transaction's
-   name is noted, and the lists are removed.  A commit that finds the name noted has nothing to do.
+1. Each worker (`RedisSinkWriter`) appends its signed changes to a list of its own, which belongs to this transaction.
+2. A commit is *one* transaction of Redis (MULTI): it applies the net effect of the changes, notes the transaction's
+   name and removes the lists. A commit that finds the name noted has nothing to do.
 
-Whoever reads sees all that a commit changes, or nothing of it.  All of the sink's own keys begin with `penstock:`.
+A reader sees all changes of a commit, or none. All of the sink's own keys begin with `penstock:`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from ..sdk.coders.coder import shortened
-from ..sdk.errors import RejectedRecordError, SinkError
-from ..sdk.redaction import redacted_cause
-from ..sdk.sink import Sink
-from .dead_letters import Rejected, raise_for, tell
-from .records import as_dict, is_record
-from .redis_changes import Change, Stored, decode_change, net_effects
-from .redis_server import address_of, check_url, package
-from .redis_sink_writer import STAGE_CHANGES, RedisSinkWriter
-from .transaction_series import pattern_of
-from .write_into import WriteInto
+from ...sdk.bundle import Bundle
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import RejectedRecordError, SinkError
+from ...sdk.redaction import redacted_cause
+from ...sdk.sink import Sink, SinkWriter
+from ..dead_letters import Rejected, raise_for, tell
+from ..records import as_dict, is_record
+from ..transaction_series import pattern_of
+from ..write_into import WriteInto
+from .changes import Change, Stored, decode_change, encode_change, net_effects
+from .server import address_of, check_url, package
 
-# How many committed transactions are remembered, besides the last of each series.
+# Number of committed transactions that are remembered, besides the last of each series.
 _REMEMBERED = 1_000
+
+# Number of changes that are staged at a time.
+STAGE_CHANGES = 5_000
+
+# Appends changes to a worker's list, if the transaction is open.
+_APPEND = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('SADD', KEYS[1], KEYS[2])
+for i, change in ipairs(ARGV) do redis.call('RPUSH', KEYS[2], change) end
+return 1
+"""
 
 
 class RedisSink(Sink[Any]):
@@ -264,3 +275,61 @@ class WriteToRedis(WriteInto):
             if function is not None and not callable(function):
                 raise TypeError(f"WriteToRedis: {name} must be a function, got {function!r}")
         super().__init__(RedisSink(url, prefix, key, value, type(self).__name__))
+
+
+class RedisSinkWriter(SinkWriter[Any]):
+    """Stages one worker's changes in a list."""
+
+    def __init__(self, sink: RedisSink, transaction: str, unit: str) -> None:
+        self._sink = sink
+        self._open = sink.own("open", transaction)
+        self._list = sink.own("staged", transaction, unit)
+        self._transaction = transaction
+        self._pending: list[bytes] = []
+        self._staged = 0
+        self._client: Any = None
+
+    def write(self, bundle: Bundle) -> None:
+        for value, timestamp, windows, pane, sign in bundle.rows():
+            place = (max(window.max_micros for window in windows), pane.index, timestamp)
+            self._pending.append(encode_change(self._sink.change(value, sign, place)))
+        while len(self._pending) >= STAGE_CHANGES:
+            self._flush()
+
+    def stage(self) -> tuple[str, int]:
+        while self._pending:
+            self._flush()
+        self._close()
+        return self._list, self._staged
+
+    def discard(self) -> None:
+        self._pending.clear()
+        try:
+            if self._staged:
+                with self._sink.session("can't be cleaned up") as client:
+                    client.delete(self._list)
+        finally:
+            self._close()
+
+    def _flush(self) -> None:
+        sink, now = self._sink, self._pending[:STAGE_CHANGES]
+        try:
+            if self._client is None:
+                self._client = sink.client()
+            is_open = self._client.eval(_APPEND, 2, self._open, self._list, *now)
+        except package("WriteToRedis").RedisError as error:
+            raise SinkError(
+                f"{sink.transform}: Redis at {sink.server} can't be written to: {error}"
+            ) from redacted_cause(error)
+        if not is_open:
+            raise SinkError(
+                f"{sink.transform}: transaction {self._transaction!r} isn't prepared in Redis at {sink.server}; "
+                "it was committed or aborted already"
+            )
+        del self._pending[: len(now)]
+        self._staged += len(now)
+
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import attrs
 
-from ..sdk.coders.coder import shortened
-from ..sdk.errors import SinkError
-from .dead_letters import Rejected
-from .records import as_dict, is_record
-from .redis_changes import Change
-from .redis_server import check_url, package
-from .redis_sink import RedisSink
-from .write_into import WriteInto
+from ...sdk.coders.coder import shortened
+from ...sdk.errors import SinkError
+from ..dead_letters import Rejected
+from ..records import as_dict, is_record
+from ..write_into import WriteInto
+from .changes import Change
+from .server import check_url, package
+from .sink import RedisSink
 
 
 class RedisStreamSink(RedisSink):

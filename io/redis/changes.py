@@ -1,4 +1,4 @@
-"""Changes of Redis' keys: staged with their signs, and what they come to.
+"""Signed changes of Redis' keys, and their net effect.
 
 >>> first, second = Change(b"a", b"1", 1, (0, 0, 0)), Change(b"a", b"2", 1, (0, 1, 0))
 >>> net_effects([second, Change(b"a", b"1", -1, (0, 0, 0)), first])
@@ -13,8 +13,8 @@ from typing import Any
 import attrs
 import msgspec
 
-from ..sdk.coders.coder import shortened
-from .dead_letters import Rejected
+from ...sdk.coders.coder import shortened
+from ..dead_letters import Rejected
 
 # What Redis keeps under a key: text, or fields and their texts.
 Stored = bytes | dict[bytes, bytes]

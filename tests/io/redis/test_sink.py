@@ -8,7 +8,8 @@ import sys
 import pytest
 
 import penstock as beam
-from penstock.io import WriteToRedis, redis_sink
+from penstock.io import WriteToRedis
+from penstock.io.redis import sink as redis_sink
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import MissingExtraError, SinkError
 from penstock.testing import ScriptedSource

@@ -9,16 +9,16 @@ from typing import Any
 
 import attrs
 
-from ..sdk.errors import SourceError
-from ..sdk.event_time_reader import EventTimeReader, EventTimes
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.redaction import redacted_cause
-from ..sdk.unbounded_source import UnboundedSource
-from ..sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
-from ..transforms.read import Read
-from ..windowing.timestamp import Timestamp
-from .redis_server import address_of, check_url, package
+from ...sdk.errors import SourceError
+from ...sdk.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection
+from ...sdk.redaction import redacted_cause
+from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
+from ...transforms.read import Read
+from ...windowing.timestamp import Timestamp
+from .server import address_of, check_url, package
 
 # The id of the last entry that was read, and how many had been added to the stream up to it, of
 # which some may have been removed; None where the server is too old to say.
