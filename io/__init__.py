@@ -22,7 +22,7 @@ Unbounded sources:
     (and PeriodicImpulse, among the transforms)
 
 DataFrames of Spark, on its runners:
-    spark_frames         FromSpark, ToSpark, FromSparkStream
+    spark/               FromSpark, ToSpark, FromSparkStream
 
 Tables, which take retractions, as WriteToChangelog does; everything else above only appends:
     sql/            WriteToSQLite: a table in a file, one row for each key
@@ -32,7 +32,6 @@ Tables, which take retractions, as WriteToChangelog does; everything else above 
 
 How it is done, in reading order:
     write_into   what a transform that writes into one sink is
-    spark_rows   rows as Arrow has them, and elements; spark_schema: columns, from type hints
 
 None of the packages that only some formats need is imported before that format is used.
 """
@@ -67,7 +66,7 @@ from .redis.sink import WriteToRedis
 from .redis.source import ReadFromRedisStream, RedisStreamEntry
 from .redis.stream_sink import WriteToRedisStream
 from .socket_source import ReadFromSocket
-from .spark_frames import FromSpark, FromSparkStream, ToSpark
+from .spark.dataframes import FromSpark, FromSparkStream, ToSpark
 from .sql.source import ReadFromSQL
 from .sql.write import WriteToSQL, WriteToSQLite
 

@@ -49,7 +49,7 @@ MICRO_BATCHES = "tests/runners/spark/test_micro_batch"
 FIGURES = "tests/model/test_paper_figures.py"
 REFUSALS = "tests/runners/spark/test_refusals.py"
 STREAMS = "tests/runners/spark/test_spark_streams.py"
-ELSEWHERE = "tests/io/test_spark_frames.py::test_a_runner_that_has_no_dataframes_says_which_one_has"
+ELSEWHERE = "tests/io/spark/test_dataframes.py::test_a_runner_that_has_no_dataframes_says_which_one_has"
 SHOWN_BY: dict[str, list[Shows]] = {
     "bounded sources": [
         Shows(f"{FIGURES}::test_figure_10_sums_each_two_minutes_in_one_pane"),

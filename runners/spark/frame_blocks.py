@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...io.spark_rows import arrow_schema
+from ...io.spark.arrow_rows import arrow_schema
 from ...sdk.frames import Block, BoundedFrame, UnboundedFrame
 from ..execution.user_code import guarded
 from .planned_batch import FrameRows

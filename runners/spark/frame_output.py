@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...io.optional_package import optional_package
-from ...io.spark_rows import pyarrow
+from ...io.spark.arrow_rows import pyarrow
 from ...sdk.bundle import Bundle
 from ..execution.counters import Counts
 from ..execution.user_code import guarded

@@ -1,4 +1,4 @@
-"""DataFrames of Spark: FromSpark reads one, ToSpark makes one, FromSparkStream reads one without an end."""
+"""DataFrames as inputs and outputs: `FromSpark`, `FromSparkStream` for an unbounded one, and `ToSpark`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..sdk import graph
-from ..sdk.bundle import Bundle
-from ..sdk.errors import PipelineError, SourceError, UnsupportedError
-from ..sdk.frames import Block, BoundedFrame, FrameSink, HasFrames, UnboundedFrame
-from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import PBegin, PCollection, PDone
-from ..sdk.row import Row
-from ..sdk.serialization import dumps
-from ..sdk.windowing_strategy import DEFAULT_WINDOWING
-from ..transforms.write import Write
-from ..windowing import Duration
-from ..windowing.timestamp import MIN_MICROS, Timestamp
-from .spark_rows import Packer, arrow_schema, pyarrow, rows_of, timestamps_of
-from .spark_schema import schema_of
+from ...sdk import graph
+from ...sdk.bundle import Bundle
+from ...sdk.errors import PipelineError, SourceError, UnsupportedError
+from ...sdk.frames import Block, BoundedFrame, FrameSink, HasFrames, UnboundedFrame
+from ...sdk.ptransform import PTransform
+from ...sdk.pvalue import PBegin, PCollection, PDone
+from ...sdk.row import Row
+from ...sdk.serialization import dumps
+from ...sdk.windowing_strategy import DEFAULT_WINDOWING
+from ...transforms.write import Write
+from ...windowing import Duration
+from ...windowing.timestamp import MIN_MICROS, Timestamp
+from .arrow_rows import Packer, arrow_schema, pyarrow, rows_of, timestamps_of
+from .schema import schema_of
 
 # Sources that Spark has in packages of their own, and what is in their names before its version.
 _PACKAGES = {"kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13", "avro": "org.apache.spark:spark-avro_2.13"}

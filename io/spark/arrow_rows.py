@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as elements, and elements as rows, by way of Arrow."""
+"""Conversion between rows of a DataFrame and elements, by way of Arrow."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import datetime
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..sdk.errors import SinkError, SourceError
-from ..sdk.row import Row
-from ..windowing.timestamp import Timestamp
-from .optional_package import optional_package
+from ...sdk.errors import SinkError, SourceError
+from ...sdk.row import Row
+from ...windowing.timestamp import Timestamp
+from ..optional_package import optional_package
 
 _EXTRA = "dataframes"
 

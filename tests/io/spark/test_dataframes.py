@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as beam
-from penstock.io.spark_schema import schema_of
+from penstock.io.spark.schema import schema_of
 from penstock.sdk.errors import PipelineError, UnsupportedError
 from penstock.triggers import AccumulationMode
 from penstock.windowing import FixedWindows

@@ -1,4 +1,4 @@
-"""The schema of a DataFrame, from the type hint of the elements that become its rows."""
+"""Schema of a DataFrame, derived from the type hint of the elements that become its rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
-from ..windowing.timestamp import Timestamp
+from ...windowing.timestamp import Timestamp
 
 _SIMPLE = {
     bool: "boolean",
