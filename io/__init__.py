@@ -1,39 +1,22 @@
-"""Where a pipeline's elements come from and where they go.
+"""Sources and sinks.
 
-Any source or sink of one's own:
-    Read, BoundedSource, UnboundedSource, UnboundedReader, EventTimeReader, EventTimes
-    Write, Sink, SinkWriter, FileBasedSink (a format of one's own)
+files/      text, JSON, CSV, Parquet and Avro; files as elements; growing files; changelogs
+sql/        ReadFromSQL, WriteToSQL, WriteToSQLite
+redis/      ReadFromRedisStream, WriteToRedis, WriteToRedisStream
+spark/      FromSpark, FromSparkStream, ToSpark: DataFrames, on Spark's runners
+socket.py             ReadFromSocket: lines over TCP
+generate_sequence.py  GenerateSequence: whole numbers, all at once or at a rate
 
-Files, in `files/`:
-    textio       ReadFromText, ReadFromTextWithFilename, ReadAllFromText, WriteToText
-    jsonio       ReadFromJson, WriteToJson
-    csvio        ReadFromCsv, WriteToCsv
-    parquetio    ReadFromParquet, ReadFromParquetBatched, ReadAllFromParquet, WriteToParquet, ...
-    avroio       ReadFromAvro, ReadAllFromAvro, WriteToAvro
-    fileio       MatchFiles, MatchAll, MatchContinuously, ReadMatches, WriteToFiles: files themselves as elements
-                 ReadContinuouslyFromText, ReadAllFromTextContinuously: growing files, and new ones
-                 WriteToChangelog: additions and retractions, line by line
+Read and Write take any source and sink: a BoundedSource, an UnboundedSource (EventTimeReader and EventTimes help to
+write one), a Sink with its SinkWriter, or a FileBasedSink.
 
-Unbounded sources:
-    generate_sequence    GenerateSequence: numbers, at a rate
-    socket_source        ReadFromSocket: lines over TCP
-    sql/                 ReadFromSQL: rows as they are added to a table
-    redis/               ReadFromRedisStream: entries of streams
-    (and PeriodicImpulse, among the transforms)
+Sinks only append, except for tables, WriteToRedis and WriteToChangelog, which take retractions, too.
 
-DataFrames of Spark, on its runners:
-    spark/               FromSpark, ToSpark, FromSparkStream
-
-Tables, which take retractions, as WriteToChangelog does; everything else above only appends:
-    sql/            WriteToSQLite: a table in a file, one row for each key
-                    WriteToSQL: the same in PostgreSQL, or by a connection of one's own
-    redis/          WriteToRedis: a text or a hash for each key
-                    WriteToRedisStream: an entry of a stream for each element; it only appends
-
-How it is done, in reading order:
-    write_into   what a transform that writes into one sink is
-
-None of the packages that only some formats need is imported before that format is used.
+write_into.py          base class of the transforms that write into a sink
+records.py             fields of dicts, Rows, named tuples and dataclasses
+dead_letters.py        records that a sink's target refuses
+transaction_series.py  order of the transactions of one run
+optional_package.py    packages that only some formats need, imported when such a format is used
 """
 
 from ..sdk import compat
@@ -42,7 +25,6 @@ from ..sdk.sink import Sink, SinkWriter
 from ..sdk.source import BoundedSource
 from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
 from ..transforms.read import Read
-from . import watermark_estimators
 from .files.avro import ReadAllFromAvro, ReadFromAvro, WriteToAvro
 from .files.changelog import WriteToChangelog
 from .files.compression import CompressionTypes
@@ -65,7 +47,7 @@ from .generate_sequence import GenerateSequence
 from .redis.sink import WriteToRedis
 from .redis.source import ReadFromRedisStream, RedisStreamEntry
 from .redis.stream_sink import WriteToRedisStream
-from .socket_source import ReadFromSocket
+from .socket import ReadFromSocket
 from .spark.dataframes import FromSpark, FromSparkStream, ToSpark
 from .sql.source import ReadFromSQL
 from .sql.write import WriteToSQL, WriteToSQLite
@@ -78,6 +60,7 @@ filesystem = compat.namespace("io.filesystem")
 jsonio = compat.namespace("io.jsonio")
 parquetio = compat.namespace("io.parquetio")
 textio = compat.namespace("io.textio")
+watermark_estimators = compat.namespace("io.watermark_estimators")
 
 __all__ = [
     "Read",

@@ -1,4 +1,4 @@
-"""WriteInto: what a transform that writes into one sink is."""
+"""WriteInto: the base class of the transforms that write into a sink."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..transforms.write import Write
 
 
 class WriteInto(PTransform):
-    """Writes into a sink, whose errors call it by its full label.
+    """Base class of the transforms that write into a sink, whose errors name the transform's full label.
 
     Args:
       sink: has an attribute `transform`.
