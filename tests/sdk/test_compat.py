@@ -90,6 +90,27 @@ def test_every_namespace_at_the_root_can_be_imported_from() -> None:
     assert TimerSpec is beam.userstate.TimerSpec
 
 
+def test_namespaces_of_files_offer_what_they_are_named_after() -> None:
+    """They are no modules of ours; `fileio.FileSink`, which users subclass, is not the sink of all files."""
+    from penstock.io.fileio import FileSink, MatchFiles, WriteToFiles, destination_prefix_naming
+    from penstock.io.files.dynamic_write import RecordSink
+    from penstock.io.textio import ReadFromText
+
+    brought: dict[str, object] = {}
+    exec("from penstock.io.fileio import *", brought)
+    formats = {beam.io.csvio.ReadFromCsv, beam.io.jsonio.ReadFromJson, beam.io.avroio.ReadFromAvro}
+
+    assert FileSink is RecordSink is beam.io.fileio.FileSink is brought["FileSink"]
+    assert {"MatchAll", "ReadMatches", "FileNaming", "single_file_naming"} <= brought.keys()
+    assert [MatchFiles, WriteToFiles] == [beam.io.fileio.MatchFiles, beam.io.fileio.WriteToFiles]
+    assert "a-00000-of-00001" == destination_prefix_naming()(None, None, 0, 1, None, "a")
+    assert (ReadFromText, formats) == (
+        beam.io.ReadFromText,
+        {beam.io.ReadFromCsv, beam.io.ReadFromJson, beam.io.ReadFromAvro},
+    )
+    assert beam.io.parquetio.WriteToParquet is beam.io.WriteToParquet
+
+
 def test_what_a_splittable_dofn_needs_is_at_the_root() -> None:
     """As in Beam, whose users write `beam.RestrictionProvider`."""
     from penstock.transforms.core import RestrictionProvider, WatermarkEstimatorProvider
