@@ -9,6 +9,7 @@ timestamped_value.py    TimestampedValue: a value and when it happened
 windows.py              BoundedWindow, IntervalWindow, GlobalWindow: chunks of event time
 window_fn.py            WindowFn: which windows an element belongs to, and which become one
 timestamp_window_fn.py  TimestampWindowFn: one that looks at the timestamp only; the base of what follows
+overlap.py              overlap: the rule by which sessions merge, at once or one by one
 global_windows.py       GlobalWindows: everything in one window
 fixed_windows.py        FixedWindows: pieces of one size
 sliding_windows.py      SlidingWindows: pieces that overlap

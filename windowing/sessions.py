@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from .duration import DurationTypes
+from .overlap import overlapping_runs
 from .timestamp_window_fn import TimestampWindowFn, positive_duration
 from .window_fn import WindowFn
 from .windows import BoundedWindow, IntervalWindow
@@ -40,25 +43,13 @@ class Sessions(TimestampWindowFn):
 
     def merge_windows(self, merge_context: WindowFn.MergeContext) -> None:
         """Merges each run of overlapping windows."""
-        run: list[BoundedWindow] = []
-        run_start = run_end = 0
-        for window in sorted(merge_context.windows, key=_interval):
-            start, end = _interval(window)
-            if run and start < run_end:
-                run.append(window)
-                run_end = max(run_end, end)
-                continue
-            _merge_run(merge_context, run, run_start, run_end)
-            run, run_start, run_end = [window], start, end
-        _merge_run(merge_context, run, run_start, run_end)
+        spans = sorted(map(_span, merge_context.windows), key=itemgetter(0, 1))
+        for start, end, run in overlapping_runs(spans):
+            if len(run) > 1:
+                merge_context.merge(run, IntervalWindow.of_micros(start, end))
 
 
-def _interval(window: BoundedWindow) -> tuple[int, int]:
+def _span(window: BoundedWindow) -> tuple[int, int, BoundedWindow]:
     if not isinstance(window, IntervalWindow):
         raise TypeError(f"Sessions can merge IntervalWindows only, got {window!r}")
-    return window.start_micros, window.end_micros
-
-
-def _merge_run(context: WindowFn.MergeContext, run: list[BoundedWindow], start: int, end: int) -> None:
-    if len(run) > 1:
-        context.merge(run, IntervalWindow.of_micros(start, end))
+    return window.start_micros, window.end_micros - window.start_micros, window

@@ -28,6 +28,10 @@ class TimestampCombiner(Enum):
     OUTPUT_AT_EARLIEST_TRANSFORMED = 4
 
 
+# Combiners that keep the latest of several timestamps; the others keep the earliest.
+KEEPING_LATEST = (TimestampCombiner.OUTPUT_AT_LATEST, TimestampCombiner.OUTPUT_AT_EOW)
+
+
 def for_element(
     combiner: TimestampCombiner, window: BoundedWindow, micros: int, window_fn: WindowFn | None = None
 ) -> int | None:
@@ -51,7 +55,7 @@ def combined(combiner: TimestampCombiner, a: int, b: int) -> int:
     >>> combined(TimestampCombiner.OUTPUT_AT_LATEST, 3, 7)
     7
     """
-    if combiner is TimestampCombiner.OUTPUT_AT_LATEST or combiner is TimestampCombiner.OUTPUT_AT_EOW:
+    if combiner in KEEPING_LATEST:
         return a if a >= b else b
     return a if a <= b else b
 

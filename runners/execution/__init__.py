@@ -32,7 +32,6 @@ fold.py                how elements become accumulators, and those results
 window_operator.py     MergeWindows, GroupAlsoByWindow, ExpandToElements, of a bounded input
 triggered_windows.py   the same with triggers, panes and lateness
 window_table.py        the windows that there are, of all keys
-joined_windows.py      what becomes of those that merge, and part
 due_windows.py         what becomes of those whose time has come
 panes.py               what a window emits, and what it takes back
 window_lifetime.py     when a window is complete, and when it expires
@@ -40,7 +39,7 @@ window_times.py        when windows are looked at again, and how they hold the w
 window_state.py        what is kept of one key's window
 window_snapshots.py    the same as plain data: whole, or what has changed
 trigger_decisions.py   what a trigger has decided, and when it is to be asked again
-merging.py             which windows become one
+merging.py             which windows become one, and what the merged window keeps
 merged_accumulators.py accumulators of windows that did, and of a shuffle's two sides
 signed_inputs.py       inputs that may be retracted
 multiset.py            values, and how often each is there

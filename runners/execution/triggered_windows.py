@@ -2,7 +2,7 @@
 
 The part of the window operator that keeps a state for each key and window: trigger state,
 pane number, what has been emitted.  Here elements come in, and clocks move.  Which windows there are is in
-`window_table.py`, what becomes of them when they merge in `joined_windows.py` and when they are due in
+`window_table.py`, what becomes of them when they merge in `merging.py` and when they are due in
 `due_windows.py`, and what a pane says in `panes.py`.  Four rules make the panes independent of how a runner
 cuts its input into bundles, and let no data be lost silently:
 
@@ -28,14 +28,14 @@ from ...windowing.timestamp import MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from .due_windows import DueWindows
 from .fold import Fold
-from .joined_windows import JoinedWindows
 from .key_check import not_a_pair, pair_type, unhashable
 from .merged_accumulators import merging_two
+from .merging import IncrementalMerge
 from .panes import DISCARDING, LATE, RETRACTING, Panes
 from .trigger_decisions import Clocks, Decision, TriggerDecisions
 from .window_lifetime import lifetime_of
 from .window_state import Rows, WindowState
-from .window_table import WindowTable
+from .window_table import MergingWindowTable, WindowTable
 from .window_times import WindowTimes
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
@@ -84,12 +84,13 @@ class TriggeredWindows:
         self._panes = Panes(fold, retracted, clocks, self._times)
         self._nothing = self._panes.nothing
         self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)
-        self.table = WindowTable(windowing.window_fn, retracted, self._times)
+        self.table = WindowTable(self._times)
+        self._merging: IncrementalMerge | None = None
         # The windows that a bundle has come to, whose trigger is still to be asked.
         self._touched: dict[WindowState, None] = {}
-        self._merging = self.table.merging
-        if self._merging is not None:
-            self._joined = JoinedWindows(self.table, fold, retracted, clocks, self._decisions, self._touched)
+        if windowing.window_fn.is_merging:
+            self.table = table = MergingWindowTable(self._times, windowing.window_fn.merges_by_overlap)
+            self._merging = IncrementalMerge(table, fold, retracted, clocks, self._decisions, self._touched)
         self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes, over)
         self._new_keys: list[Any] = []
         self._late = Rows()
@@ -233,24 +234,24 @@ class TriggeredWindows:
     def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
         """The state of the window that an element's becomes a part of; None if that has expired."""
         assert self._merging is not None
-        sources, window = self._merging.merge(key, window)
+        sources, window = self._merging.find(key, window)
         end, expiry = lifetime_of(window, self._lateness)
         if expiry <= self._clocks.watermark:
             return None
         if sources:
             if len(sources) > 1 or sources[0].windows[0] != window:
-                self._joined.join(sources, window, end, expiry)
+                self._merging.join(sources, window, end, expiry)
             return sources[0]
         state = WindowState(key, (window,), end, expiry, self._nothing(), self._decisions.start)
         self._new_keys.append(key)
-        self._merging.put(state)
+        self.table.add(state)
         return state
 
     def _add_signed(self, state: WindowState, window: BoundedWindow, value: Any, micros: int, sign: int) -> None:
         stamp = for_element(self._combiner, window, micros, self._fold.windowing.window_fn)
         is_gone = state.accumulator.add(self._fn, window, value, stamp, sign)
         if is_gone and self._merging is not None:
-            for part in self._joined.part(state):
+            for part in self._merging.part(state):
                 if self._stamps:
                     self._stamp(part, 0)
 

@@ -11,6 +11,7 @@ from checks import check
 import penstock as beam
 from penstock.sdk.errors import PenstockError
 from penstock.testing import TestWindowedValue
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 from penstock.windowing import (
     GLOBAL_WINDOW,
     MAX_TIMESTAMP,
@@ -364,6 +365,32 @@ def test_a_window_function_that_returns_no_windows_is_an_error(pipeline: Any, re
     with pytest.raises(TypeError, match=message) as error:
         pipeline.run()
     assert "my windows" == error.value.transform
+
+
+class Pairwise(WindowFn):
+    """Windows of ten seconds that merge where they overlap, two at a time."""
+
+    def assign_windows(self, context: WindowFn.AssignContext) -> list[BoundedWindow]:
+        return [IntervalWindow(context.timestamp, context.timestamp + 10)]
+
+    def merge_windows(self, context: WindowFn.MergeContext) -> None:
+        (last, *others) = sorted(context.windows)
+        for window in others:
+            if window.start < last.end:
+                context.merge([last, window], last.union(window))
+                last = last.union(window)
+            else:
+                last = window
+
+
+def test_a_merged_window_may_be_merged_again(pipeline: Any) -> None:
+    """At once at the end of a bounded input, and one by one with a trigger that looks at elements."""
+    settings = {"trigger": AfterWatermark(early=AfterCount(100)), "accumulation_mode": AccumulationMode.DISCARDING}
+    with pipeline as p:
+        times = p | stamped(1, 15, 30, 8)
+        expected = [in_window([1, 8, 15], 1, 25), in_window([30], 30, 40)]
+        check(expected, grouped(times, "at once", Pairwise()), reify_windows=True)
+        check(expected, grouped(times, "one by one", Pairwise(), **settings), reify_windows=True)
 
 
 class Greedy(Minutes):
