@@ -43,7 +43,7 @@ from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection
 from .sdk.retracted import Retracted as Retracted
 from .sdk.row import Row as Row
-from .sdk.splittable import RestrictionProvider as RestrictionProvider
+from .sdk.sources.splittable import RestrictionProvider as RestrictionProvider
 from .sdk.tagged_output import TaggedOutput as TaggedOutput
 from .sdk.userstate import TimeDomain as TimeDomain
 from .sdk.watermark_estimators import WatermarkEstimatorProvider as WatermarkEstimatorProvider

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from penstock.sdk.bundle import BUNDLE_SIZE, Bundle
-from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
+from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.windowing.timestamp import MAX_MICROS, Timestamp
 
 SECOND = 1_000_000

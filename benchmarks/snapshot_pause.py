@@ -27,7 +27,7 @@ from penstock.runners.local.slot import Slot
 from penstock.runners.local.start import Start
 from penstock.runners.local.subtask import SubtaskId
 from penstock.sdk.bundle import BUNDLE_SIZE
-from penstock.sdk.source import ValuesSource
+from penstock.sdk.sources.bounded import ValuesSource
 
 KEYS = 1_000_000
 RUNS = 5

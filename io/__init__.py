@@ -20,10 +20,10 @@ optional_package.py    packages that only some formats need, imported when such 
 """
 
 from ..sdk import compat
-from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sink import Sink, SinkWriter
-from ..sdk.source import BoundedSource
-from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ..sdk.sources.bounded import BoundedSource
+from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..transforms.read import Read
 from .files.avro import ReadAllFromAvro, ReadFromAvro, WriteToAvro
 from .files.changelog import WriteToChangelog

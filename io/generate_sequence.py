@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
-from ..sdk.event_time_reader import EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.scheduled_source import ScheduledSource
-from ..sdk.source import ValuesSource
+from ..sdk.sources.bounded import ValuesSource
+from ..sdk.sources.event_time_reader import EventTimes
+from ..sdk.sources.scheduled_source import ScheduledSource
 from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
 from ..transforms.with_timestamps import WithTimestamps

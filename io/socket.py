@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..sdk.errors import SourceError
-from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.unbounded_source import UnboundedSource
+from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ..sdk.sources.unbounded import UnboundedSource
 from ..sdk.watermark_estimators import EstimatorTypes
 from ..transforms.read import Read
 from ..windowing.duration import DurationTypes, seconds_of_span

@@ -20,8 +20,6 @@ side_inputs.py         AsList, AsDict and the like
 tagged_output.py       TaggedOutput: a value for another output
 typehints/             element types, checked when the pipeline is built
 row.py                 Row: a record with named fields
-splittable.py          splittable DoFns: work that can be stopped and taken up again
-offset_range.py        the restriction that is a range of numbers
 coders/                values as bytes; keys as bytes that are always the same
 shared.py              one object for all DoFns of a process
 
@@ -33,16 +31,11 @@ windowing_strategy.py  how a PCollection is windowed and triggered
 
 What runners are given:
 
-source.py, sink.py     where elements come from and go to
+sources/               bounded and unbounded sources, and splittable DoFns
+sink.py                where elements go to
 digest.py              values as a few letters that are always the same
-unbounded_source.py    sources without an end: partitions, offsets, watermarks
 frames.py              DataFrames of Spark, as sources and as a sink
-event_time_reader.py   a reader that leaves event time to us
-scheduled_source.py    elements that are due by the clock
-splittable_source.py   a splittable DoFn as a source
 watermark_estimators/  where a watermark comes from
-lag_sketch.py          how late elements come, as percentiles
-script.py              a source that brings its own clock
 serialization.py       what users wrote, pickled
 options/               how it is to be run
 metrics.py             what is counted

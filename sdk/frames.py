@@ -14,8 +14,8 @@ from .bundle import Bundle
 from .errors import UnsupportedError
 from .graph import Graph, ParDo, Read
 from .sink import Sink, SinkWriter
-from .source import BoundedSource
-from .unbounded_source import UnboundedReader, UnboundedSource
+from .sources.bounded import BoundedSource
+from .sources.unbounded import UnboundedReader, UnboundedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,12 +20,12 @@ import attrs
 
 from .combine_fn import CombineFn
 from .dofn import DoFn
-from .script import Script
 from .serialization import Serialized
 from .side_inputs import SingletonView, View
 from .sink import Sink
-from .source import BoundedSource
-from .unbounded_source import UnboundedSource
+from .sources.bounded import BoundedSource
+from .sources.scripted_source import Script
+from .sources.unbounded import UnboundedSource
 from .windowing_strategy import WindowingStrategy
 
 # A main output's tag is None.

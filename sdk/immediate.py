@@ -18,7 +18,7 @@ from .pvalue import DoOutputsTuple, PCollection
 from .serialization import dumps
 from .side_inputs import AsSideInput
 from .sink import Sink, SinkWriter
-from .source import ValuesSource
+from .sources.bounded import ValuesSource
 
 
 class CollectingSink(Sink[Any]):

@@ -10,7 +10,7 @@ import attrs
 
 from ..sdk.bundle import Bundle
 from ..sdk.digest import digest_of
-from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..windowing import TimestampedValue
 from ..windowing.timestamp import MAX_MICROS, Timestamp
 

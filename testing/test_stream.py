@@ -9,7 +9,7 @@ from ..sdk import graph
 from ..sdk.bundle import Bundle
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.script import (
+from ..sdk.sources.scripted_source import (
     ClockMoves,
     ElementsArrive,
     Event,

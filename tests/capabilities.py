@@ -98,7 +98,7 @@ SHOWN_BY: dict[str, list[Shows]] = {
         Shows("tests/runners/local/test_restarts.py", "local"),
         Shows(f"{MICRO_BATCHES}_streams.py", "spark-microbatch"),
         Shows(
-            "tests/sdk/test_unbounded_source.py::test_a_runner_that_reads_to_the_end_refuses_what_has_none",
+            "tests/sdk/sources/test_unbounded.py::test_a_runner_that_reads_to_the_end_refuses_what_has_none",
             "spark-batch",
             refused=True,
         ),

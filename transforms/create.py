@@ -8,7 +8,7 @@ from typing import Any
 from ..sdk import typehints
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.source import ValuesSource
+from ..sdk.sources.bounded import ValuesSource
 from ..sdk.windowed_value import unwrapped
 from .read import Read
 

@@ -20,7 +20,7 @@ from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.retracted import Retracted
 from ..sdk.side_inputs import AsSingleton
 from ..sdk.signatures import signature
-from ..sdk.splittable import splittable_signature
+from ..sdk.sources.splittable import splittable_signature
 from ..sdk.tagged_output import TaggedOutput
 from .assign_windows import WindowInto
 from .combine import CombineGlobally

@@ -21,7 +21,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsSideInput
-from ..sdk.splittable import splittable_signature
+from ..sdk.sources.splittable import splittable_signature
 from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 
 

@@ -12,8 +12,8 @@ from ..sdk.digest import digest_of
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
-from ..sdk.scheduled_source import ScheduledSource
-from ..sdk.source import ValuesSource
+from ..sdk.sources.bounded import ValuesSource
+from ..sdk.sources.scheduled_source import ScheduledSource
 from ..sdk.windowed_value import unwrapped
 from ..windowing import FixedWindows
 from ..windowing.duration import micros_of_span

@@ -8,8 +8,8 @@ from ..sdk import graph
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.serialization import dumps
-from ..sdk.source import BoundedSource
-from ..sdk.unbounded_source import UnboundedSource
+from ..sdk.sources.bounded import BoundedSource
+from ..sdk.sources.unbounded import UnboundedSource
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
 
@@ -17,7 +17,7 @@ class Read(PTransform):
     """The elements of a source: all of a bounded one, or what comes of an unbounded one until the run is stopped.
 
     >>> import penstock as beam
-    >>> from penstock.sdk.source import ValuesSource
+    >>> from penstock.sdk.sources.bounded import ValuesSource
     >>> with beam.Pipeline() as p:
     ...     _ = p | beam.io.Read(ValuesSource([1, 2])) | beam.Map(print)
     1

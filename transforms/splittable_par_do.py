@@ -13,9 +13,9 @@ from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.remainder import Remainder
 from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsSideInput
-from ..sdk.source import ValuesSource
-from ..sdk.splittable import RestrictionTrackerView, SplittableSignature, splittable_signature
-from ..sdk.splittable_source import SplittableSource
+from ..sdk.sources.bounded import ValuesSource
+from ..sdk.sources.splittable import RestrictionTrackerView, SplittableSignature, splittable_signature
+from ..sdk.sources.splittable_source import SplittableSource
 from ..sdk.windowed_value import unwrapped
 from ..windowing.timestamp import Timestamp
 from .read import Read

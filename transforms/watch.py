@@ -12,12 +12,12 @@ from ..sdk.bundle import Bundle
 from ..sdk.coders.coded_key import coded
 from ..sdk.digest import digest_of
 from ..sdk.errors import PipelineError, UnsupportedError
-from ..sdk.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.serialization import Serialized
-from ..sdk.source import ValuesSource
-from ..sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ..sdk.sources.bounded import ValuesSource
+from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..sdk.watermark_estimators import ManualWatermarkEstimator
 from ..sdk.windowed_value import unwrapped
 from ..windowing.duration import micros_of_span

@@ -12,10 +12,10 @@ import attrs
 from ...sdk.bundle import Bundle
 from ...sdk.dofn import DoFn
 from ...sdk.errors import SourceError
-from ...sdk.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.sources.unbounded import UnboundedSource
 from ...transforms.assign_windows import WindowInto
 from ...transforms.create import Create
 from ...transforms.pardo import ParDo

@@ -20,7 +20,7 @@ from ...sdk.errors import SourceError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import redacted, redacted_cause
-from ...sdk.source import BoundedSource
+from ...sdk.sources.bounded import BoundedSource
 from ...transforms.pardo import ParDo
 from ...transforms.read import Read
 from ...transforms.reshuffle import Reshuffle

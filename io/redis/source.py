@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 
 from ...sdk.errors import SourceError
-from ...sdk.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import redacted_cause
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.sources.unbounded import UnboundedSource
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
 from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp

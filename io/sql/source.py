@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...sdk.errors import SourceError
-from ...sdk.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.row import Row
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
+from ...sdk.sources.unbounded import UnboundedSource
 from ...sdk.watermark_estimators import EstimatorTypes
 from ...transforms.read import Read
 from ...windowing.duration import micros_of_span

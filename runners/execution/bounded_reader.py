@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from ...sdk.bundle import Bundle
-from ...sdk.source import BoundedSource, ValuesSource
-from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ...sdk.sources.bounded import BoundedSource, ValuesSource
+from ...sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 
 
@@ -30,7 +30,7 @@ class SplitPartition:
 class BoundedPartitions(UnboundedSource[Any]):
     """The splits of a bounded source; an offset is how many elements of its split have been read.
 
-    >>> from penstock.sdk.source import ValuesSource
+    >>> from penstock.sdk.sources.bounded import ValuesSource
     >>> source = BoundedPartitions(ValuesSource(["a", "b"]), 2)
     >>> [reader.poll(10, Timestamp(0)).values for reader in (source.open(p, None) for p in source.partitions())]
     [['a'], ['b']]

@@ -19,9 +19,9 @@ import attrs
 
 from ...sdk import graph
 from ...sdk.redaction import redacted
-from ...sdk.script import Script
-from ...sdk.source import BoundedSource
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.bounded import BoundedSource
+from ...sdk.sources.scripted_source import Script
+from ...sdk.sources.unbounded import UnboundedSource
 from .fusion import Plan, Source
 from .user_code import guarded
 

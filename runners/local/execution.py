@@ -17,8 +17,15 @@ from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.errors import UnsupportedError
 from ...sdk.metrics import MetricsContainer
-from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, SignalArrives, WatermarkMoves
-from ...sdk.source import BoundedSource
+from ...sdk.sources.bounded import BoundedSource
+from ...sdk.sources.scripted_source import (
+    ClockMoves,
+    ElementsArrive,
+    PercentileMoves,
+    Script,
+    SignalArrives,
+    WatermarkMoves,
+)
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
 from ..execution.counters import Counts

@@ -15,7 +15,7 @@ from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_hash
 from ...sdk.errors import InvalidKeyError
 from ...sdk.mixed_hash import pickled_hash, place
-from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ...sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.bounded_reader import BoundedPartitions, SplitPartition

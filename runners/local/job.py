@@ -21,7 +21,7 @@ from ...sdk import graph
 from ...sdk.errors import CheckpointMismatchError, PenstockError, StaleWriterError, UncertainCommitError
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
-from ...sdk.script import Script
+from ...sdk.sources.scripted_source import Script
 from ..execution.clock import ProcessingTime
 from ..execution.commit_errors import precommitting
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from ...sdk import graph
 from ...sdk.dofn import DoFn
-from ...sdk.script import Script
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.scripted_source import Script
+from ...sdk.sources.unbounded import UnboundedSource
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task, inputs_of, outputs_of
 from ..execution.fusion import Output, Source, Stage, Step, Union
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
-from ...sdk.script import ClockMoves, ElementsArrive, PercentileMoves, Script, SignalArrives, WatermarkMoves
+from ...sdk.sources.scripted_source import (
+    ClockMoves,
+    ElementsArrive,
+    PercentileMoves,
+    Script,
+    SignalArrives,
+    WatermarkMoves,
+)
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
 from ..execution.fusion import Plan, Source

@@ -11,8 +11,8 @@ from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import UnsupportedError
 from ...sdk.graph import Graph, GroupByKeyAndWindow, ParDo, PCollectionNode, Read, Transform
 from ...sdk.sink import Sink
-from ...sdk.source import BoundedSource
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.bounded import BoundedSource
+from ...sdk.sources.unbounded import UnboundedSource
 from ...triggers import DefaultTrigger
 from ...windowing.timestamp import Timestamp
 

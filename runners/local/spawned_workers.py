@@ -19,7 +19,7 @@ import cloudpickle
 
 from ...sdk.coders import registry
 from ...sdk.errors import OptionsError
-from ...sdk.source import ValuesSource
+from ...sdk.sources.bounded import ValuesSource
 from .channel import ChannelId
 from .forked_workers import ForkedWorkers, Launch
 from .heartbeats import Heartbeats

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...sdk import graph
 from ...sdk.bundle import BUNDLE_SIZE
-from ...sdk.script import Script
+from ...sdk.sources.scripted_source import Script
 from ..execution.execution_graph import Task
 from ..execution.task_execution import TaskExecution
 from ..execution.task_snapshot import POSITIONS, SCRIPT, Restored

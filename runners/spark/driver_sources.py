@@ -11,8 +11,8 @@ from ...sdk import graph
 from ...sdk.errors import SourceError
 from ...sdk.frames import BoundedFrame, UnboundedFrame
 from ...sdk.redaction import logger_of
-from ...sdk.script import Script
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.scripted_source import Script
+from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.fusion import Grouping, Plan, Source
 from ..execution.restored import shown_positions

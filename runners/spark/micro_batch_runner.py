@@ -13,8 +13,8 @@ from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions
 from ...sdk.runner import PipelineResult, Runner, seconds_to_wait
-from ...sdk.script import Script
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.scripted_source import Script
+from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.duration import DurationTypes
 from ..execution.background_run import BackgroundRun
 from ..execution.fusion import fuse

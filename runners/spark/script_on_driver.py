@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...sdk import graph
-from ...sdk.script import (
+from ...sdk.sources.scripted_source import (
     ClockMoves,
     ElementsArrive,
     Event,

@@ -22,7 +22,7 @@ from ...sdk import graph
 from ...sdk.bundle import expanded
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.serialization import dumps
-from ...sdk.unbounded_source import UnboundedSource
+from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
 from ..execution.clock import Clock
 from ..execution.counters import Counts

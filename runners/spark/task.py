@@ -16,7 +16,7 @@ from ...sdk.coders import registry
 from ...sdk.coders.key_encoding import KEY_GROUPS
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.serialization import dumps
-from ...sdk.source import BoundedSource
+from ...sdk.sources.bounded import BoundedSource
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
 from ..execution.dataflow import Dataflow

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ...sdk import graph
-from ...sdk.unbounded_source import UnboundedReader, UnboundedSource
+from ...sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.fusion import Source

@@ -18,7 +18,7 @@ import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.sink import Sink, SinkWriter
-from penstock.sdk.source import BoundedSource
+from penstock.sdk.sources.bounded import BoundedSource
 from penstock.sdk.userstate import TimerSpec, on_timer
 from penstock.testing import assert_that, equal_to
 

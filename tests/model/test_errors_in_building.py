@@ -24,7 +24,7 @@ from penstock.sdk.errors import (
 )
 from penstock.sdk.immediate import CollectingSink
 from penstock.sdk.options import PipelineOptions
-from penstock.sdk.source import BoundedSource
+from penstock.sdk.sources.bounded import BoundedSource
 from penstock.testing import TestPipeline
 from penstock.windowing import NonMergingWindowFn
 

@@ -14,7 +14,7 @@ import penstock as beam
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import UserCodeError
 from penstock.sdk.sink import Sink, SinkWriter
-from penstock.sdk.source import BoundedSource
+from penstock.sdk.sources.bounded import BoundedSource
 
 
 def failure(pipeline: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 import penstock as beam
 from penstock.sdk.errors import SerializationError
 from penstock.sdk.side_inputs import AsSingleton
-from penstock.sdk.source import BoundedSource
+from penstock.sdk.sources.bounded import BoundedSource
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
 from penstock.testing import TestPipeline, assert_that
 from penstock.testing.util import PenstockAssertionError

@@ -27,7 +27,7 @@ from ....sdk.errors import (
 )
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
-from ....sdk.unbounded_source import UnboundedSource
+from ....sdk.sources.unbounded import UnboundedSource
 from ...execution.clock import ProcessingTime
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph

@@ -8,7 +8,7 @@ import pytest
 from unbounded_reading import check_replay, polled
 
 from penstock.runners.execution.bounded_reader import BoundedPartitions
-from penstock.sdk.source import ValuesSource
+from penstock.sdk.sources.bounded import ValuesSource
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 
 NOW = Timestamp(0)

@@ -16,7 +16,7 @@ import penstock as beam
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.sdk.errors import CheckpointMismatchError, SourceError
-from penstock.sdk.splittable import RestrictionProvider
+from penstock.sdk.sources.splittable import RestrictionProvider
 from penstock.testing import TestStream
 from penstock.windowing import Duration, Timestamp
 

@@ -15,8 +15,8 @@ from penstock.io.files.growing_text import GrowingTextSource
 from penstock.runners.local.injector import Injector, number_of
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import UserCodeError
-from penstock.sdk.event_time_reader import EventTimes
-from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
+from penstock.sdk.sources.event_time_reader import EventTimes
+from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.windowing import GLOBAL_WINDOW, FixedWindows, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS
 

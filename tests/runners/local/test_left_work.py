@@ -15,7 +15,7 @@ from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTrack
 from penstock.runners.execution.task_snapshot import LEFT
 from penstock.runners.execution.time_slice import TimeSlice
 from penstock.runners.local.messages import Barrier
-from penstock.sdk.splittable import RestrictionProvider
+from penstock.sdk.sources.splittable import RestrictionProvider
 from penstock.sdk.userstate import BagStateSpec, TimeDomain, TimerSpec, on_timer, on_window_expiration
 from penstock.windowing import FixedWindows, TimestampedValue
 

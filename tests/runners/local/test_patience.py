@@ -13,7 +13,7 @@ from penstock.runners.local.slot_process import SlotProcess
 from penstock.runners.local.start import Start
 from penstock.runners.local.workers import IDLE, MOMENT, SOON, ids_of
 from penstock.sdk.bundle import Bundle
-from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
+from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.windowing import Timestamp
 
 # Processing time, in microseconds; and what waits to be read.

@@ -14,7 +14,7 @@ from penstock.runners.execution.disk import disk_of
 from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.sdk.errors import CheckpointMismatchError
 from penstock.sdk.runner import PipelineState
-from penstock.sdk.source import ValuesSource
+from penstock.sdk.sources.bounded import ValuesSource
 
 
 @pytest.fixture

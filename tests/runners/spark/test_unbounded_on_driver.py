@@ -15,8 +15,8 @@ from penstock.runners.spark.gathered import Gathered
 from penstock.runners.spark.stream_on_driver import StreamSettings
 from penstock.runners.spark.unbounded_on_driver import Admission, UnboundedOnDriver
 from penstock.sdk.bundle import Bundle
-from penstock.sdk.source import BoundedSource
-from penstock.sdk.unbounded_source import UnboundedReader, UnboundedSource
+from penstock.sdk.sources.bounded import BoundedSource
+from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from penstock.windowing import GLOBAL_WINDOW, Timestamp
 from penstock.windowing.timestamp import MIN_MICROS
 

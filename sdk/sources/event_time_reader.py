@@ -1,8 +1,7 @@
-"""EventTimes and EventTimeReader: what all readers do about event time, done once.
+"""EventTimes and EventTimeReader: event times, watermarks and idleness, for all readers.
 
-A reader gives values, maybe with event times; this gives them the times that the user's
-function says, or else that of their arrival, estimates the watermark, counts lags, and knows
-whether the partition is idle.
+A reader returns values, with event times or without. An EventTimeReader gives them the times that the user's function
+returns, or else those of their arrival. It estimates the watermark, counts lags, and detects idle partitions.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from typing import Any, TypeVar
 
 import attrs
 
-from ..windowing.duration import micros_of_span
-from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, in_range
-from .bundle import BUNDLE_SIZE, Bundle
+from ...windowing.duration import micros_of_span
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, in_range
+from ..bundle import BUNDLE_SIZE, Bundle
+from ..watermark_estimators import WalltimeWatermarkEstimator, WatermarkEstimatorProvider
+from ..watermark_estimators.estimator import EstimatorTypes, provider_of
 from .lag_sketch import LagSketch
-from .unbounded_source import UnboundedReader, ended_early
-from .watermark_estimators import WalltimeWatermarkEstimator, WatermarkEstimatorProvider
-from .watermark_estimators.estimator import EstimatorTypes, provider_of
+from .unbounded import UnboundedReader, ended_early
 
 T = TypeVar("T")
 

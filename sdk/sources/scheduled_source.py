@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any, TypeVar
 
-from ..windowing.timestamp import MIN_MICROS, Timestamp
+from ...windowing.timestamp import MIN_MICROS, Timestamp
 from .event_time_reader import EventTimeReader, EventTimes
-from .unbounded_source import UnboundedReader, UnboundedSource
+from .unbounded import UnboundedReader, UnboundedSource
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
-"""What a source is to a runner.
+"""BoundedSource: the interface between a bounded source and a runner.
 
-A source describes its *splits* in the process that builds the pipeline and is read
-where the runner likes, split by split: in this process, or in Spark's executors.
+A source describes its *splits* in the process that builds the pipeline. The runner reads each split where it likes: in
+this process, in a worker, or in Spark's executors.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from .bundle import BUNDLE_SIZE, Bundle
-from .digest import digest_of
+from ..bundle import BUNDLE_SIZE, Bundle
+from ..digest import digest_of
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class ValuesSource(BoundedSource[T]):
 
 def bundle_of(elements: list[Any]) -> Bundle:
     """A bundle of plain values, `TimestampedValue`s and `WindowedValue`s."""
-    from .windowed_value import SPECIAL_TYPES, unwrapped
+    from ..windowed_value import SPECIAL_TYPES, unwrapped
 
     if SPECIAL_TYPES.isdisjoint(set(map(type, elements))):
         return Bundle(elements)

@@ -15,9 +15,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, TypeVar
 
-from ..windowing.duration import DurationTypes
-from ..windowing.timestamp import Timestamp
-from .bundle import BUNDLE_SIZE, Bundle
+from ...windowing.duration import DurationTypes
+from ...windowing.timestamp import Timestamp
+from ..bundle import BUNDLE_SIZE, Bundle
 from .lag_sketch import PERCENTILES
 
 T = TypeVar("T")
@@ -220,7 +220,7 @@ class UnboundedReader(ABC, Generic[T]):
 
 def ended_early(reader: UnboundedReader[Any], offset_end: Any) -> Exception:
     """The error for a batch whose elements aren't there any more when it is run again."""
-    from .errors import SourceError
+    from ..errors import SourceError
 
     return SourceError(
         f"{type(reader).__name__}: a batch that was planned up to offset {offset_end!r} can be read up to "

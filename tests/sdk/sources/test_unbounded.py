@@ -11,7 +11,7 @@ from penstock.io import EventTimeReader, EventTimes, Read, UnboundedReader, Unbo
 from penstock.io.watermark_estimators import BoundedOutOfOrdernessWatermarkEstimator, MonotonicWatermarkEstimator
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import EndlessGroupError, SourceError, UnsupportedError
-from penstock.sdk.lag_sketch import PERCENTILES
+from penstock.sdk.sources.lag_sketch import PERCENTILES
 from penstock.testing import TestStream
 from penstock.windowing import Duration, Timestamp
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sdk.lag_sketch import PERCENTILES, LagSketch
+from penstock.sdk.sources.lag_sketch import PERCENTILES, LagSketch
 from penstock.windowing.timestamp import MIN_MICROS
 
 SECOND = 1_000_000

@@ -12,19 +12,19 @@ from typing import Any
 
 import attrs
 
-from ..windowing import TimestampedValue
-from ..windowing.duration import Duration
-from ..windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
-from .bundle import Bundle
-from .digest import digest_of
-from .dofn import DoFn
-from .errors import PipelineError
+from ...windowing import TimestampedValue
+from ...windowing.duration import Duration
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
+from ..bundle import Bundle
+from ..digest import digest_of
+from ..dofn import DoFn
+from ..errors import PipelineError
+from ..serialization import Serialized
+from ..tagged_output import TaggedOutput
+from ..windowed_value import unwrapped
 from .event_time_reader import EventTimeReader, EventTimes
-from .serialization import Serialized
 from .splittable import RestrictionTrackerView, splittable_signature
-from .tagged_output import TaggedOutput
-from .unbounded_source import UnboundedReader, UnboundedSource, ended_early
-from .windowed_value import unwrapped
+from .unbounded import UnboundedReader, UnboundedSource, ended_early
 
 # What is left (None: nothing), the estimator's state, and when to go on, in microseconds.
 Offset = tuple[Any, Any, int]

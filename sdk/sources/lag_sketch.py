@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ..windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 
 # The shares that travel with the watermark.
 PERCENTILES: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95, 0.99)

@@ -1,8 +1,8 @@
-"""A script: a source that brings its own clock, for tests (TestStream).
+"""A source that brings its own clock, for tests (TestStream).
 
-It says, event by event, which elements arrive, how far the watermark is, how late it is, and
-which signals come.  A runner that takes scripts does everything that an event makes due
-before it looks at the next one; processing time is the script's, never the wall's.
+The script says, event by event, which elements arrive, where the watermark and the processing time are, and which
+signals arrive. A runner that takes scripts does everything that an event makes due before it looks at the next one;
+processing time is the script's, never the wall's.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from .bundle import Bundle
-from .digest import digest_of
+from ..bundle import Bundle
+from ..digest import digest_of
 
 # Which output of the source; None is the main one.
 Tag: TypeAlias = str | None
