@@ -63,7 +63,7 @@ def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> Non
     The rest of the file runs as it always does.
     """
     from .cli.drawn_graphs import graphs_of
-    from .sdk.drawing import to_dot, to_mermaid
+    from .sdk.drawing.drawing import to_dot, to_mermaid
 
     graphs, error = graphs_of(file, arguments, beam)
     for each in graphs:

@@ -7,8 +7,7 @@ pvalue.py              PCollection, and what else stands between transforms
 ptransform.py          PTransform: a step, primitive or composed
 immediate.py           `[1, 2, 3] | transform`
 graph.py               the six primitives, and the graph as frozen data
-drawing.py             the graph as a picture
-layered_layout.py      where its boxes go
+drawing/               the graph as a picture
 
 What users write:
 

@@ -24,7 +24,7 @@ from .side_inputs import AsSideInput
 from .windowing_strategy import WindowingStrategy
 
 if TYPE_CHECKING:
-    from .drawing import MimeBundle
+    from .drawing.drawing import MimeBundle
 
 # So many composites in each other, of which each is three calls or more, may have used up Python's stack.
 NESTED_COMPOSITES = 50
@@ -313,12 +313,12 @@ class Pipeline:
     # Drawing, for notebooks
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> MimeBundle:
-        from .drawing import mime_bundle
+        from .drawing.drawing import mime_bundle
 
         return mime_bundle(self.outline())
 
     def _repr_html_(self) -> str:
-        from .drawing import to_html
+        from .drawing.drawing import to_html
 
         return to_html(self.outline())
 

@@ -19,7 +19,7 @@ import penstock as beam
 from penstock.io import fileio
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkBatchRunner
-from penstock.sdk.drawing import mime_bundle
+from penstock.sdk.drawing.drawing import mime_bundle
 from penstock.sdk.errors import OptionsError, PenstockError, SinkError
 from penstock.sdk.redaction import logger_of
 from penstock.testing import TestPipeline

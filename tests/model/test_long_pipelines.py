@@ -23,7 +23,7 @@ from penstock.runners.local.start import Start
 from penstock.runners.local.subtask import Completed, Subtask
 from penstock.runners.local.workers import ids_of
 from penstock.runners.spark import segments
-from penstock.sdk.drawing import to_dot, to_html, to_mermaid, to_text
+from penstock.sdk.drawing.drawing import to_dot, to_html, to_mermaid, to_text
 from penstock.sdk.errors import PipelineError
 from penstock.sdk.side_inputs import AsList, AsSingleton
 from penstock.sdk.userstate import CombiningValueStateSpec

@@ -24,8 +24,8 @@ from typing import TypeAlias
 
 import attrs
 
-from . import graph
-from .layered_layout import HEADER, PADDING, Box, Group, Layout, Leaf, layout
+from .. import graph
+from .layout import HEADER, PADDING, Box, Group, Layout, Leaf, layout
 
 # What a notebook is given to choose from.
 MimeBundle: TypeAlias = dict[str, str]

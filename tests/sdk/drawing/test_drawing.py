@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.sdk import drawing
+from penstock.sdk.drawing import drawing
+from penstock.sdk.drawing.layout import Box, Group, Leaf, layout
 from penstock.sdk.graph import Graph
-from penstock.sdk.layered_layout import Box, Group, Leaf, layout
 
 
 class Inner(beam.PTransform):
