@@ -36,15 +36,15 @@ from .sdk import typehints as typehints
 from .sdk.coders import RowCoder as RowCoder
 from .sdk.combine_fn import CombineFn as CombineFn
 from .sdk.dofn import DoFn as DoFn
+from .sdk.element_wrappers import Retracted as Retracted
+from .sdk.element_wrappers import TaggedOutput as TaggedOutput
 from .sdk.pipeline import Pipeline as Pipeline
 from .sdk.pipeline import PipelineVisitor as PipelineVisitor
 from .sdk.ptransform import PTransform as PTransform
 from .sdk.ptransform import ptransform_fn as ptransform_fn
 from .sdk.pvalue import PCollection as PCollection
-from .sdk.retracted import Retracted as Retracted
 from .sdk.row import Row as Row
 from .sdk.sources.splittable import RestrictionProvider as RestrictionProvider
-from .sdk.tagged_output import TaggedOutput as TaggedOutput
 from .sdk.userstate import TimeDomain as TimeDomain
 from .sdk.watermark_estimators import WatermarkEstimatorProvider as WatermarkEstimatorProvider
 from .transforms import *  # noqa: F403 (everything that Beam has at its root; transforms/__init__.py lists it)

@@ -5,18 +5,18 @@ Putting pipelines together:
 pipeline.py            Pipeline: a graph of transforms under construction
 pvalue.py              PCollection, and what else stands between transforms
 ptransform.py          PTransform: a step, primitive or composed
-immediate.py           `[1, 2, 3] | transform`
+run_on_values.py       `[1, 2, 3] | transform`
 graph.py               the six primitives, and the graph as frozen data
 drawing/               the graph as a picture
 
 What users write:
 
 dofn.py                DoFn, and what its methods may ask for
-process_signature.py   which parameter of a user's function gets what
+dofn_signature.py      which parameter of a user's function gets what
 combine_fn.py          CombineFn: an aggregation computed in parts
-arithmetic_combine_fns.py  sum, min, max, count, any, all
+builtin_combiners.py   sum, min, max, count, any, all
 side_inputs.py         AsList, AsDict and the like
-tagged_output.py       TaggedOutput: a value for another output
+element_wrappers.py    WindowedValue, TaggedOutput, Retracted: wrappers of outputs
 typehints/             element types, checked when the pipeline is built
 row.py                 Row: a record with named fields
 coders/                values as bytes; keys as bytes that are always the same
@@ -24,7 +24,6 @@ shared.py              one object for all DoFns of a process
 
 Elements:
 
-windowed_value.py      one element, with all that the model knows of it
 bundle.py              many, as columns
 windowing_strategy.py  how a PCollection is windowed and triggered
 
@@ -33,7 +32,7 @@ What runners are given:
 sources/               bounded and unbounded sources, and splittable DoFns
 sink.py                where elements go to
 digest.py              values as a few letters that are always the same
-frames.py              DataFrames of Spark, as sources and as a sink
+spark_interfaces.py    DataFrames of Spark, as sources and as a sink
 watermark_estimators/  where a watermark comes from
 serialization.py       what users wrote, pickled
 options/               how it is to be run

@@ -136,7 +136,7 @@ class CombineFn(Generic[InT, AccT, OutT]):
             raise TypeError(f"got the class {fn.__name__}; did you forget to call it: {fn.__name__}()?")
         if not callable(fn):
             raise TypeError(f"expected a CombineFn or a callable, got {fn!r}")
-        from .arithmetic_combine_fns import BUILTIN_COMBINE_FNS
+        from .builtin_combiners import BUILTIN_COMBINE_FNS
 
         try:
             built_in = BUILTIN_COMBINE_FNS.get(fn)

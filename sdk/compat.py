@@ -43,7 +43,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "options.value_provider": ("sdk.options.value_provider",),
     "options.pipeline_options_context": ("sdk.options",),
     "pipeline": ("sdk.pipeline",),
-    "pvalue": ("sdk.pvalue", "sdk.side_inputs", "sdk.tagged_output", "sdk.row"),
+    "pvalue": ("sdk.pvalue", "sdk.side_inputs", "sdk.element_wrappers", "sdk.row"),
     "runners": ("sdk.runner", "runners"),
     "runners.direct": ("runners",),
     "runners.direct.direct_runner": ("runners",),
@@ -81,7 +81,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "utils.shared": ("sdk.shared",),
     "utils.sharded_key": ("sdk.coders",),
     "utils.timestamp": ("windowing",),
-    "utils.windowed_value": ("sdk.windowed_value", "triggers"),
+    "utils.windowed_value": ("sdk.element_wrappers", "triggers"),
 }
 
 # The same for names of penstock's own, which are formed like Beam's: `beam.io.csvio`.

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any
 
 from .coders.key_encoding import encode_key
+from .element_wrappers import unwrapped
 from .errors import InvalidKeyError
-from .windowed_value import unwrapped
 
 
 def digest_of(values: Iterable[Any]) -> str:

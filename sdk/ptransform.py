@@ -248,6 +248,6 @@ def _pipeline_of(value: Any) -> Any:
 
 def _run_on_values(values: Any, transform: PTransform) -> Any:
     """`[1, 2, 3] | transform`: run it in this process on the values, and give the results."""
-    from .immediate import run_on_values
+    from .run_on_values import run_on_values
 
     return run_on_values(values, transform)

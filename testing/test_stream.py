@@ -7,6 +7,7 @@ from typing import Any
 
 from ..sdk import graph
 from ..sdk.bundle import Bundle
+from ..sdk.element_wrappers import WindowedValue, unwrapped
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.scripted_source import (
@@ -18,7 +19,6 @@ from ..sdk.sources.scripted_source import (
     SignalArrives,
     WatermarkMoves,
 )
-from ..sdk.windowed_value import WindowedValue, unwrapped
 from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 from ..windowing import MAX_TIMESTAMP, TimestampedValue
 from ..windowing.duration import micros_of_span

@@ -11,11 +11,11 @@ from types import GenericAlias
 from typing import Any
 
 from ..sdk.dofn import DoFn, TimestampDoFn
+from ..sdk.element_wrappers import WindowedValue
 from ..sdk.errors import UnsupportedError
 from ..sdk.metrics import Metrics
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.windowed_value import WindowedValue
 from ..windowing import GLOBAL_WINDOW, BoundedWindow, GlobalWindows, Timestamp
 from ..windowing.duration import DurationTypes, seconds_of_span
 from .length_bucket import DEFAULT_BUCKET_BOUNDARIES, checked_boundaries

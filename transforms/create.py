@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..sdk import typehints
+from ..sdk.element_wrappers import unwrapped
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.bounded import ValuesSource
-from ..sdk.windowed_value import unwrapped
 from .read import Read
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from ..sdk import typehints
 from ..sdk.dofn import DoFn
+from ..sdk.element_wrappers import Retracted
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.retracted import Retracted
 from ..sdk.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
 from ..windowing.duration import DurationTypes, micros_of_span
 from .group_by_key import pair_types

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..sdk import typehints
-from ..sdk.arithmetic_combine_fns import CountCombineFn
+from ..sdk.builtin_combiners import CountCombineFn
 from ..sdk.dofn import ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection

@@ -10,18 +10,17 @@ from types import TracebackType
 from typing import Any
 
 from ..sdk import typehints
-from ..sdk.arithmetic_combine_fns import CountCombineFn
+from ..sdk.builtin_combiners import CountCombineFn
 from ..sdk.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, WrappingDoFn
+from ..sdk.dofn_signature import check_signature, user_function
+from ..sdk.element_wrappers import Retracted, TaggedOutput
 from ..sdk.error_text import repr_of, traceback_lines
 from ..sdk.errors import PipelineError, UnsupportedError
-from ..sdk.process_signature import check_signature, user_function
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
-from ..sdk.retracted import Retracted
 from ..sdk.side_inputs import AsSingleton
 from ..sdk.signatures import signature
 from ..sdk.sources.splittable import splittable_signature
-from ..sdk.tagged_output import TaggedOutput
 from .assign_windows import WindowInto
 from .combine import CombineGlobally
 from .flatten import Flatten

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..sdk import graph
 from ..sdk.dofn import DoFn
+from ..sdk.element_wrappers import TaggedOutput
 from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.tagged_output import TaggedOutput
 from ..triggers import DefaultTrigger
 from ..windowing import GlobalWindows
 from .pardo import ParDo

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..sdk import typehints
 from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn, label_of
-from ..sdk.process_signature import check_signature
+from ..sdk.dofn_signature import check_signature
 from ..sdk.pvalue import PCollection
 from .group_by_key import pair_types
 from .pardo import ParDo

@@ -15,8 +15,8 @@ from ..sdk.dofn import (
     MapDoFn,
     MapTupleDoFn,
 )
+from ..sdk.dofn_signature import check_signature, check_stateful
 from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
-from ..sdk.process_signature import check_signature, check_stateful
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized

@@ -9,10 +9,10 @@ from numbers import Integral
 from typing import Any
 
 from ..sdk.dofn import DoFn, DoFnParam, label_of
+from ..sdk.element_wrappers import TaggedOutput
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.signatures import signature
-from ..sdk.tagged_output import TaggedOutput
 from .pardo import ParDo
 
 

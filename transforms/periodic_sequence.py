@@ -9,12 +9,12 @@ from typing import Any
 
 from ..sdk import graph
 from ..sdk.digest import digest_of
+from ..sdk.element_wrappers import unwrapped
 from ..sdk.errors import UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.scheduled_source import ScheduledSource
-from ..sdk.windowed_value import unwrapped
 from ..windowing import FixedWindows
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_MICROS, MAX_TIMESTAMP, Timestamp

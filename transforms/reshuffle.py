@@ -7,10 +7,10 @@ from typing import Any
 
 from ..sdk import typehints
 from ..sdk.dofn import DoFn, ExpressionDoFn, TimestampDoFn
+from ..sdk.element_wrappers import WindowedValue
 from ..sdk.mixed_hash import pickled_hash, place
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.windowed_value import WindowedValue
 from ..triggers import AccumulationMode, AfterCount, Repeatedly
 from ..windowing import GlobalWindows, Timestamp
 from .assign_windows import WindowInto

@@ -7,9 +7,9 @@ from types import GenericAlias
 from typing import Any
 
 from ..sdk.dofn import DoFn
+from ..sdk.element_wrappers import WindowedValue
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
-from ..sdk.windowed_value import WindowedValue
 from ..windowing import BoundedWindow
 from .pardo import ParDo
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..sdk import graph
 from ..sdk.dofn import DoFn
+from ..sdk.element_wrappers import unwrapped
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.pvalue import PBegin, PCollection
 from ..sdk.remainder import Remainder
@@ -16,7 +17,6 @@ from ..sdk.side_inputs import AsSideInput
 from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.splittable import RestrictionTrackerView, SplittableSignature, splittable_signature
 from ..sdk.sources.splittable_source import SplittableSource
-from ..sdk.windowed_value import unwrapped
 from ..windowing.timestamp import Timestamp
 from .read import Read
 

@@ -11,6 +11,7 @@ from ..sdk import graph
 from ..sdk.bundle import Bundle
 from ..sdk.coders.coded_key import coded
 from ..sdk.digest import digest_of
+from ..sdk.element_wrappers import unwrapped
 from ..sdk.errors import PipelineError, UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
@@ -19,7 +20,6 @@ from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..sdk.watermark_estimators import ManualWatermarkEstimator
-from ..sdk.windowed_value import unwrapped
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_TIMESTAMP, MIN_MICROS, Timestamp
 from .poll_result import PollResult, Termination, never

@@ -10,11 +10,11 @@ from typing import Any
 from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.errors import PipelineError, SourceError, UnsupportedError
-from ...sdk.frames import Block, BoundedFrame, FrameSink, HasFrames, UnboundedFrame
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection, PDone
 from ...sdk.row import Row
 from ...sdk.serialization import dumps
+from ...sdk.spark_interfaces import Block, BoundedFrame, FrameSink, HasFrames, UnboundedFrame
 from ...sdk.windowing_strategy import DEFAULT_WINDOWING
 from ...transforms.write import Write
 from ...windowing import Duration

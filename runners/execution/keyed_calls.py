@@ -13,10 +13,10 @@ from typing import Any
 
 from ...sdk import graph
 from ...sdk.coders.coded_key import plain
-from ...sdk.process_signature import Argument
+from ...sdk.dofn_signature import Argument
+from ...sdk.element_wrappers import WindowedValue
 from ...sdk.userstate.state_spec import StateSpec
 from ...sdk.userstate.timer import RuntimeTimer
-from ...sdk.windowed_value import WindowedValue
 from ...windowing.timestamp import Timestamp
 from .keyed_state import KeyedState
 

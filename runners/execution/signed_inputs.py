@@ -23,7 +23,7 @@ Combiner = CombineFn[Any, Any, Any]
 class SignedInputs:
     """The inputs of one key and window, net of what was retracted.
 
-    >>> from penstock.sdk.arithmetic_combine_fns import SumCombineFn
+    >>> from penstock.sdk.builtin_combiners import SumCombineFn
     >>> inputs = SignedInputs()
     >>> inputs.add(SumCombineFn(), None, 5, None, 1), inputs.add(SumCombineFn(), None, 2, None, 1)
     (False, False)

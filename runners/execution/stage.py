@@ -9,10 +9,9 @@ from typing import Any
 from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
+from ...sdk.element_wrappers import TaggedOutput, WindowedValue
 from ...sdk.errors import PipelineError
 from ...sdk.metrics import at_step
-from ...sdk.tagged_output import TaggedOutput
-from ...sdk.windowed_value import WindowedValue
 from ...transforms.splittable_par_do import WorkToTheEnd
 from . import fusion
 from .cells import Cells

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ...sdk import graph
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.dofn import DoFn
+from ...sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, unwrapped
 from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ...sdk.metrics import STEPS_OF_LINES
 from ...sdk.remainder import Remainder
-from ...sdk.retracted import Retracted
-from ...sdk.tagged_output import TaggedOutput
-from ...sdk.windowed_value import SPECIAL_TYPES, unwrapped
 from ...windowing import TimestampedValue
 from .coded_keys import ENCODE
 from .key_check import not_a_pair, unhashable

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...sdk.dofn import ExpressionDoFn
-from ...sdk.process_signature import called_function
-from ...sdk.windowed_value import SPECIAL_TYPES, WindowedValue
+from ...sdk.dofn_signature import called_function
+from ...sdk.element_wrappers import SPECIAL_TYPES, WindowedValue
 from ...windowing import TimestampedValue, WindowFn, checked_windows
 from ...windowing.timestamp import Timestamp, micros_of
 from ...windowing.timestamp_combiner import TimestampCombiner, for_element

@@ -8,7 +8,7 @@ import attrs
 
 from ...sdk import graph
 from ...sdk.dofn import DoFn
-from ...sdk.process_signature import Argument, bind
+from ...sdk.dofn_signature import Argument, bind
 from ...windowing import GlobalWindows, WindowFn
 from ...windowing.timestamp_combiner import TimestampCombiner
 

@@ -22,14 +22,12 @@ from ...sdk import graph
 from ...sdk.bundle import Bundle, Windows
 from ...sdk.coders.coded_key import check_keys
 from ...sdk.coders.key_encoding import CodedKey
+from ...sdk.dofn_signature import bind_callback
+from ...sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, unwrapped
 from ...sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ...sdk.metrics import runs_step
-from ...sdk.process_signature import bind_callback
-from ...sdk.retracted import Retracted
-from ...sdk.tagged_output import TaggedOutput
 from ...sdk.userstate.stateful_dofn import signature_of
 from ...sdk.userstate.timer_spec import TimeDomain
-from ...sdk.windowed_value import SPECIAL_TYPES, unwrapped
 from ...triggers import PaneInfo
 from ...triggers.pane import PANE_INFO_UNKNOWN
 from ...windowing import BoundedWindow

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...sdk.frames import refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import FinishedResult, PipelineResult, PipelineSimulation, Runner
+from ...sdk.spark_interfaces import refuse_frames
 from ..execution.commit_errors import with_dead_letters
 from ..execution.fusion import fuse, is_final
 from ..execution.garbage import rarely_collected

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...sdk import graph
 from ...sdk.coders.key_encoding import KEY_GROUPS
-from ...sdk.frames import Block, BoundedFrame, FrameSink
 from ...sdk.serialization import dumps, local_modules_by_value
 from ...sdk.sources.bounded import BoundedSource
+from ...sdk.spark_interfaces import Block, BoundedFrame, FrameSink
 from ..execution.counters import Counts
 from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
 from ..execution.output import OutputRun

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...sdk.errors import UnsupportedError
-from ...sdk.frames import HasFrames, refuse_frames
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import FinishedResult, PipelineResult, Runner
+from ...sdk.spark_interfaces import HasFrames, refuse_frames
 from ..execution.commit_errors import with_dead_letters
 from ..execution.fusion import fuse, shrinks
 from ..execution.progress import progress_of

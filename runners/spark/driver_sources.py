@@ -9,10 +9,10 @@ import attrs
 
 from ...sdk import graph
 from ...sdk.errors import SourceError
-from ...sdk.frames import BoundedFrame, UnboundedFrame
 from ...sdk.redaction import logger_of
 from ...sdk.sources.scripted_source import Script
 from ...sdk.sources.unbounded import UnboundedSource
+from ...sdk.spark_interfaces import BoundedFrame, UnboundedFrame
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.fusion import Grouping, Plan, Source
 from ..execution.restored import shown_positions

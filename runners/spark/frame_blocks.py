@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...io.spark.arrow_rows import arrow_schema
-from ...sdk.frames import Block, BoundedFrame, UnboundedFrame
+from ...sdk.spark_interfaces import Block, BoundedFrame, UnboundedFrame
 from ..execution.user_code import guarded
 from .planned_batch import FrameRows
 from .shard_chain import Rows

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...sdk.errors import UnsupportedError
-from ...sdk.frames import UnboundedFrame, refuse_frames
 from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions
 from ...sdk.runner import PipelineResult, Runner, seconds_to_wait
 from ...sdk.sources.scripted_source import Script
 from ...sdk.sources.unbounded import UnboundedSource
+from ...sdk.spark_interfaces import UnboundedFrame, refuse_frames
 from ...windowing.duration import DurationTypes
 from ..execution.background_run import BackgroundRun
 from ..execution.fusion import fuse

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...sdk.bundle import Bundle
-from ...sdk.frames import Block
+from ...sdk.spark_interfaces import Block
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ import attrs
 
 from ...sdk import graph
 from ...sdk.errors import CheckpointMismatchError, RunnerError, SourceError
-from ...sdk.frames import UnboundedFrame
+from ...sdk.spark_interfaces import UnboundedFrame
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.disk import Disk
 from ..execution.fusion import Source

@@ -98,7 +98,7 @@ class ValuesSource(BoundedSource[T]):
 
 def bundle_of(elements: list[Any]) -> Bundle:
     """A bundle of plain values, `TimestampedValue`s and `WindowedValue`s."""
-    from ..windowed_value import SPECIAL_TYPES, unwrapped
+    from ..element_wrappers import SPECIAL_TYPES, unwrapped
 
     if SPECIAL_TYPES.isdisjoint(set(map(type, elements))):
         return Bundle(elements)

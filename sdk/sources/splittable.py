@@ -35,8 +35,8 @@ import attrs
 from ...windowing.duration import Duration, DurationTypes, is_span
 from ...windowing.timestamp import Timestamp
 from ..dofn import CallableDoFn, DoFn, DoFnParam, RestrictionParam, WatermarkEstimatorParam
+from ..dofn_signature import user_function
 from ..errors import PipelineError, UnsupportedError
-from ..process_signature import user_function
 from ..signatures import signature
 from ..watermark_estimators import WatermarkEstimator, WatermarkEstimatorProvider
 

@@ -18,10 +18,9 @@ from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..bundle import Bundle
 from ..digest import digest_of
 from ..dofn import DoFn
+from ..element_wrappers import TaggedOutput, unwrapped
 from ..errors import PipelineError
 from ..serialization import Serialized
-from ..tagged_output import TaggedOutput
-from ..windowed_value import unwrapped
 from .event_time_reader import EventTimeReader, EventTimes
 from .splittable import RestrictionTrackerView, splittable_signature
 from .unbounded import UnboundedReader, UnboundedSource, ended_early

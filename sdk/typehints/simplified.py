@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, ForwardRef, Literal, ParamSp
 
 import typing_extensions
 
-from ..windowed_value import SPECIAL_TYPES
+from ..element_wrappers import SPECIAL_TYPES
 
 NoneType = type(None)
 

@@ -11,6 +11,7 @@ from checks import check
 from recording import Recording, record
 
 import penstock as beam
+from penstock.sdk.element_wrappers import WindowedValue
 from penstock.sdk.errors import (
     InvalidKeyError,
     NotAPairError,
@@ -30,7 +31,6 @@ from penstock.sdk.userstate import (
     TimerSpec,
     on_timer,
 )
-from penstock.sdk.windowed_value import WindowedValue
 from penstock.testing import TestPipeline, TestStream, TestWindowedValue
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
 from penstock.windowing import (

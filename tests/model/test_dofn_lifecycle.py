@@ -12,9 +12,8 @@ import pytest
 from checks import check
 
 import penstock as beam
+from penstock.sdk.element_wrappers import TaggedOutput, WindowedValue
 from penstock.sdk.errors import PipelineError
-from penstock.sdk.tagged_output import TaggedOutput
-from penstock.sdk.windowed_value import WindowedValue
 from penstock.windowing import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 
 

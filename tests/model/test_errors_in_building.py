@@ -22,8 +22,8 @@ from penstock.sdk.errors import (
     TypeHintError,
     UnsupportedError,
 )
-from penstock.sdk.immediate import CollectingSink
 from penstock.sdk.options import PipelineOptions
+from penstock.sdk.run_on_values import CollectingSink
 from penstock.sdk.sources.bounded import BoundedSource
 from penstock.testing import TestPipeline
 from penstock.windowing import NonMergingWindowFn

@@ -10,8 +10,8 @@ import pytest
 from checks import check
 
 import penstock as beam
+from penstock.sdk.element_wrappers import WindowedValue
 from penstock.sdk.side_inputs import AsList, AsSingleton
-from penstock.sdk.windowed_value import WindowedValue
 from penstock.testing import TestWindowedValue
 from penstock.triggers import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 from penstock.windowing import (

@@ -40,9 +40,9 @@ from penstock.sdk.coders import (
     VarIntCoder,
     WindowedValueCoder,
 )
+from penstock.sdk.element_wrappers import WindowedValue
 from penstock.sdk.errors import InvalidKeyError, MissingExtraError, PipelineError, SerializationError
 from penstock.sdk.row import Row
-from penstock.sdk.windowed_value import WindowedValue
 from penstock.triggers.pane import PaneInfo, PaneInfoTiming
 from penstock.windowing import GLOBAL_WINDOW, GlobalWindow, IntervalWindow, Timestamp
 

@@ -23,9 +23,9 @@ from penstock.sdk.dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
+from penstock.sdk.element_wrappers import TaggedOutput
 from penstock.sdk.errors import TypeHintError
 from penstock.sdk.row import Row
-from penstock.sdk.tagged_output import TaggedOutput
 from penstock.sdk.typehints import (
     KV,
     declared_hints,

@@ -8,8 +8,8 @@ import pytest
 
 import penstock as beam
 from penstock.sdk import graph
+from penstock.sdk.element_wrappers import WindowedValue
 from penstock.sdk.errors import UnsupportedError
-from penstock.sdk.windowed_value import WindowedValue
 from penstock.testing import TestPipeline, TestStream, TestWindowedValue, assert_that, equal_to
 from penstock.transforms.reshuffle import _InTurn
 from penstock.triggers import PaneInfo, PaneInfoTiming

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...sdk.arithmetic_combine_fns import CountCombineFn
+from ...sdk.builtin_combiners import CountCombineFn
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ..combine import CombinePerKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...sdk.arithmetic_combine_fns import inexact_retraction, retracts_exactly
+from ...sdk.builtin_combiners import inexact_retraction, retracts_exactly
 from ...sdk.combine_fn import CombineFn, InlineFold
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 

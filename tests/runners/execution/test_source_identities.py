@@ -12,9 +12,9 @@ from typing import Any
 import penstock
 import penstock as beam
 from penstock.runners.execution.source_identities import changes_of_sources, identity_of
-from penstock.sdk.frames import BoundedFrame, UnboundedFrame
 from penstock.sdk.sources.bounded import BoundedSource, ValuesSource
 from penstock.sdk.sources.unbounded import UnboundedSource
+from penstock.sdk.spark_interfaces import BoundedFrame, UnboundedFrame
 
 # Spark keeps what a streaming DataFrame reads; a bounded one is read whole, at once; and these stand for others.
 EXCEPT = {"DataFrameSource", "DataFrameStream", "BoundedPartitions", "WholeSource"}

@@ -19,9 +19,9 @@ from penstock.runners.execution.fusion import Stage
 from penstock.runners.execution.side_input_views import SideInputViews
 from penstock.runners.execution.stage import StageExecutor
 from penstock.sdk.bundle import Bundle
+from penstock.sdk.element_wrappers import WindowedValue
 from penstock.sdk.errors import InvalidKeyError, NotAPairError, PipelineError, SideInputError, UserCodeError
 from penstock.sdk.side_inputs import AsDict, AsList, AsSingleton
-from penstock.sdk.windowed_value import WindowedValue
 from penstock.windowing import FixedWindows, Sessions, TimestampedValue, WindowFn
 
 A, B = window(0, 60), window(30, 90)

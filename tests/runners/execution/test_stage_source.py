@@ -19,8 +19,8 @@ from penstock.runners.execution.stage_operations import ParDoOperation, WindowOp
 from penstock.runners.execution.stage_source import ANY_SHAPE, Shape, generate
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.dofn import ExpressionDoFn, FilterDoFn, FlatMapDoFn, MapDoFn
-from penstock.sdk.process_signature import Argument
-from penstock.sdk.windowed_value import WindowedValue
+from penstock.sdk.dofn_signature import Argument
+from penstock.sdk.element_wrappers import WindowedValue
 from penstock.triggers import ONLY_PANE, PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 from penstock.windowing import (
     CalendarDays,

@@ -16,8 +16,8 @@ from stages import SECOND, GroupingAlone, Row, bundle, row, window
 import penstock as beam
 from penstock.runners.execution import garbage, window_operator
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
+from penstock.sdk.element_wrappers import WindowedValue
 from penstock.sdk.errors import PenstockError
-from penstock.sdk.windowed_value import WindowedValue
 from penstock.triggers import ONLY_PANE
 from penstock.windowing import (
     BoundedWindow,

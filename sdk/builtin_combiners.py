@@ -1,8 +1,7 @@
-"""The combiners that Python's built-in reductions stand for: sum, min, max, any, all; and count.
+"""Combiners for Python's built-in reductions: sum, min, max, any and all; and count.
 
-`CombinePerKey(sum)` is `CombinePerKey(SumCombineFn())`: unlike a callable, whose inputs are
-buffered, each of these folds an input into one value, by an expression that a fused stage
-pastes into its loop.
+`CombinePerKey(sum)` is `CombinePerKey(SumCombineFn())`. A plain callable needs its inputs buffered; each of these folds
+an input into one value, by an expression that a fused stage pastes into its loop.
 
 >>> MinCombineFn().apply([3, 1, 2])
 1

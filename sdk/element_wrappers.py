@@ -1,4 +1,4 @@
-"""WindowedValue: one element with everything that the model knows of it."""
+"""Wrappers that a user's function may put around an output: WindowedValue, TaggedOutput and Retracted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,54 @@ from ..windowing.timestamped_value import TimestampedValue
 from ..windowing.windows import BoundedWindow
 from .bundle import GLOBAL_WINDOWS, Windows
 from .remainder import Remainder
-from .retracted import Retracted
-from .tagged_output import TaggedOutput
+
+
+class TaggedOutput:
+    """A value on its way to the output with this tag.
+
+    The value may be a `TimestampedValue` or a `WindowedValue`.
+
+    >>> TaggedOutput("errors", 7)
+    TaggedOutput('errors', 7)
+    """
+
+    __slots__ = ("tag", "value")
+
+    def __init__(self, tag: str, value: Any) -> None:
+        if not isinstance(tag, str):
+            raise TypeError(f"TaggedOutput: the tag must be a str, got {tag!r}")
+        self.tag = tag
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"TaggedOutput({self.tag!r}, {self.value!r})"
+
+
+class Retracted:
+    """A value that a DoFn takes back: an output with sign -1.
+
+    A function that asks for `DoFn.SignParam` decides on the signs of its outputs: what it
+    yields has sign +1 unless it is wrapped in this.  A DoFn that takes outputs back though
+    nothing of its input is taken back says `retracts = True`.  The value may be a `TimestampedValue` or
+    a `WindowedValue`; around both may be a `TaggedOutput`.  (Dataflow Model, section 2.3.)
+
+    >>> Retracted(7)
+    Retracted(7)
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Retracted and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash((Retracted, self.value))
+
+    def __repr__(self) -> str:
+        return f"Retracted({self.value!r})"
 
 
 class WindowedValue:

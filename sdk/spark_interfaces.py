@@ -1,7 +1,7 @@
-"""What a DataFrame is to a runner: an input, or an output, that only Spark can read or make.
+"""Interfaces of DataFrames, as inputs and as outputs that only Spark can read and make.
 
-A frame is never split on the driver.  A runner asks for it (`frame`, with the session of the run), has
-Spark compute it, and reads what its tasks are then given: *blocks*, each so many rows as Arrow has them.
+A frame is never split on the driver. A runner calls `frame` with the session of the run, has Spark compute the frame,
+and reads *blocks* in Spark's tasks: rows in Arrow's format.
 """
 
 from __future__ import annotations
