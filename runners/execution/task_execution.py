@@ -311,7 +311,8 @@ class TaskExecution:
         """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
         if self._behind:
             self.pass_time()
-            return
+            if self._behind:
+                return
         if self._idle_inputs or self._idle:
             self._propagate_idleness()
         self._propagate_once()

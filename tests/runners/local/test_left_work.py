@@ -57,6 +57,21 @@ class OneElement(TimeSlice):
         """Nothing to clear."""
 
 
+class Switched(TimeSlice):
+    """A slice that is over when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=lambda: 0)
+        self.over = self
+        self.is_over = False
+
+    def __bool__(self) -> bool:
+        return self.is_over
+
+    def clear(self) -> None:
+        """Nothing to clear."""
+
+
 class ToTheEnd(RestrictionProvider):
     """The numbers up to an element."""
 
@@ -248,3 +263,20 @@ def test_senders_go_on_however_a_task_has_caught_up() -> None:
     receiver.tick()
     receiver.step()
     assert not channel.is_held
+
+
+def test_watermarks_follow_when_the_clock_alone_has_done_the_rest() -> None:
+    """The tick in which a step catches up moves the watermark behind it: perhaps no message comes any more."""
+    time_slice = Switched()
+    graph = graph_of(lambda p: in_windows(p) | beam.CombinePerKey(sum) | beam.Map(lambda pair: pair), 1)
+    hand = ByHand(graph, time_slice=time_slice)
+    hand.run(0)
+    receiver = hand[1, 0]
+    while any(channel.queue for channel in receiver.inputs.values()):
+        time_slice.is_over = not any(len(channel.queue) > 1 for channel in receiver.inputs.values())
+        receiver.step()
+    assert receiver.execution.is_behind
+    time_slice.is_over = False
+    receiver.execution.clock.advance(1)
+    receiver.tick()
+    assert (False, True) == (receiver.execution.is_behind, receiver.is_complete())
