@@ -16,13 +16,16 @@ It is done where it changes no result:
 - that puts out no late elements, of which nothing would be left.  Late ones are counted: each accumulator knows
   how many elements it stands for.
 
-What is in a bundle is folded, and sent at once: nothing is left here that a snapshot would have to hold.
+What is in a bundle is folded, and sent at once: nothing is left here that a snapshot would have to hold.  The fold has
+a slice of time of its own.  When that is over, the elements that it has not come to are sent as they are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import attrs
@@ -36,6 +39,8 @@ from .fold import Fold
 from .folded_bundle import FoldedBundle
 from .fusion import Grouping, Stage, Step, shrinks
 from .stage import StageExecutor
+from .time_slice import TimeSlice
+from .user_code import guarded
 
 # Smaller bundles go as they are.
 SMALLEST = 64
@@ -69,6 +74,13 @@ class _CountingFold(Fold):
 class PreAggregation:
     """One sender's folding for one grouping.
 
+    Args:
+      time_slice: the worker's; None if each bundle is folded to its end.
+
+    Attributes:
+      label: the grouping's full label.
+      left: the elements of the last bundle that the fold has not come to; None if it has come to all.
+
     >>> import penstock as beam
     >>> from penstock.runners.execution.fusion import fuse
     >>> p = beam.Pipeline()
@@ -78,24 +90,33 @@ class PreAggregation:
     [('a', (50, 50)), ('b', (100, 50))]
     """
 
-    def __init__(self, transform: graph.Transform) -> None:
+    def __init__(self, transform: graph.Transform, time_slice: TimeSlice | None = None) -> None:
+        self.label = transform.label
         self._fold = _CountingFold(transform)
+        fn = self._fold.combine_fn
+        self._compacts = fn is not None and type(fn).compact is not CombineFn.compact
         self._cells = Cells()
+        self._time_slice = time_slice
+        self._over = None if time_slice is None else time_slice.over
         stage = Stage((), transform.inputs[0], transform)
-        self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold, None)
+        self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold, None, self._over)
+        self.left: Bundle | None = None
         self._is_set_up = False
         self._resting = 0
 
     @staticmethod
-    def of(step: Step | None) -> PreAggregation | None:
+    def of(step: Step | None, time_slice: TimeSlice | None = None) -> PreAggregation | None:
         """One for the step that elements are sent to; None if that has to see them itself."""
-        return PreAggregation(step.transform) if isinstance(step, Grouping) and is_exact(step.transform) else None
+        if not isinstance(step, Grouping) or not is_exact(step.transform):
+            return None
+        return PreAggregation(step.transform, time_slice)
 
     def folded(self, bundle: Bundle) -> Bundle:
-        """A bundle's accumulators; or the bundle itself, where that is expected to be less work.
+        """Return a bundle's accumulators, but for what is `left`; or the bundle itself, where that is less work.
 
         Raises what the combiner raises, as errors of its step.
         """
+        self.left = None
         n = len(bundle)
         if n < SMALLEST:
             return bundle
@@ -106,14 +127,24 @@ class PreAggregation:
             self._is_set_up = True
             self._fold.setup()
         try:
-            self._executor.process(bundle)
-            folded = self._taken()
+            with self._slice():
+                self._executor.process(bundle)
+            with self._slice() if self._compacts else nullcontext():
+                folded = self._taken()
         finally:
             self._cells.by_window.clear()
-        if len(folded) > _WORTH * n:
+        done = n
+        if self._executor.left:
+            ((_, self.left),) = self._executor.left
+            self._executor.left = []
+            done -= len(self.left)
+        if len(folded) > _WORTH * done or done < n // 2:
             # What has been folded is sent so: user code has seen it.
             self._resting = _RESTS * n
         return folded
+
+    def _slice(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._time_slice is None else self._time_slice.renewed()
 
     def _taken(self) -> FoldedBundle:
         values: list[Any] = []
@@ -132,10 +163,14 @@ class PreAggregation:
 
     def _compacted(self, folded: Iterable[Any]) -> Iterable[Any]:
         fn = self._fold.combine_fn
-        assert fn is not None
-        if type(fn).compact is CombineFn.compact:
+        if fn is None or not self._compacts:
             return folded
-        return [(fn.compact(accumulator), count) for accumulator, count in folded]
+        return guarded(self.label, partial(self._compacted_in_time, fn.compact, folded))
+
+    def _compacted_in_time(self, compact: Callable[[Any], Any], folded: Iterable[Any]) -> list[Any]:
+        """Compact accumulators while the slice lasts; others are sent as they are."""
+        over = self._over
+        return [(accumulator if over else compact(accumulator), count) for accumulator, count in folded]
 
     def teardown(self) -> None:
         """Nothing more will come."""

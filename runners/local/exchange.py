@@ -17,6 +17,7 @@ from ...windowing.timestamp import MAX_MICROS
 from ..execution.execution_graph import Edge, EdgeKind
 from ..execution.partitioning import Partitioner
 from ..execution.pre_aggregation import PreAggregation
+from ..execution.time_slice import TimeSlice
 from .channel import Channel
 from .messages import Elements, Message, WatermarkMoved
 from .spilling_queue import SpillingQueue
@@ -31,19 +32,23 @@ class Exchange:
     Args:
       channels: one to each subtask of the edge's end; of a FORWARD edge the one with the same number.
       label: the step that made the elements, for errors.
+      time_slice: the worker's, for folding; None if each bundle is folded to its end.
 
     Attributes:
       gathers: whether elements may wait for more of them.
     """
 
-    def __init__(self, edge: Edge, channels: Sequence[Channel], label: str) -> None:
+    def __init__(
+        self, edge: Edge, channels: Sequence[Channel], label: str, time_slice: TimeSlice | None = None
+    ) -> None:
         self.edge = edge
         self.channels = channels
         self.gathers = False
         # Whether accumulators may travel in the place of elements.
         self._folds = True
         self._partitioner = Partitioner(len(channels), label)
-        self._pre_aggregation = PreAggregation.of(edge.step) if edge.kind is EdgeKind.SHUFFLE else None
+        is_shuffle = edge.kind is EdgeKind.SHUFFLE
+        self._pre_aggregation = PreAggregation.of(edge.step, time_slice) if is_shuffle else None
         self._watermark: int | None = None
         self._has_spoken = False
         # What waits for more, and how many elements that is.
@@ -93,10 +98,17 @@ class Exchange:
     def _parts(self, waiting: Sequence[Bundle]) -> Iterator[tuple[Channel, Bundle]]:
         """What each channel gets of elements that go through a shuffle together."""
         bundle = waiting[0] if len(waiting) == 1 else joined(waiting)
-        if self._pre_aggregation is not None and self._folds:
-            bundle = self._pre_aggregation.folded(bundle)
-        parts = [bundle] if len(self.channels) == 1 else self._partitioner.parts(bundle)
-        return ((channel, part) for channel, part in zip(self.channels, parts, strict=True) if len(part))
+        for sent in self._folded(bundle):
+            parts = [sent] if len(self.channels) == 1 else self._partitioner.parts(sent)
+            yield from ((channel, part) for channel, part in zip(self.channels, parts, strict=True) if len(part))
+
+    def _folded(self, bundle: Bundle) -> Sequence[Bundle]:
+        """Return what is sent in the place of a bundle: its accumulators, then what was not folded in time."""
+        if self._pre_aggregation is None or not self._folds:
+            return (bundle,)
+        folded = self._pre_aggregation.folded(bundle)
+        left, self._pre_aggregation.left = self._pre_aggregation.left, None
+        return (folded,) if left is None else (folded, left)
 
     def move(self, watermark: int | None) -> None:
         """Say how far the watermark is, if that is news; None when this subtask has nothing to say about it."""

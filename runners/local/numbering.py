@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from ...sdk.bundle import Bundle
 from ..execution.execution_graph import Edge, EdgeKind
+from ..execution.time_slice import TimeSlice
 from .channel import Channel, ChannelId
 from .exchange import FRAME, Exchange
 from .messages import Barrier, BarrierKind, Elements, Message, Origin, Resumed
@@ -76,8 +77,15 @@ class NumberedExchange(Exchange):
     doesn't come before all receivers that have stayed know again what they knew.
     """
 
-    def __init__(self, edge: Edge, channels: Sequence[Channel], label: str, numbering: Numbering) -> None:
-        super().__init__(edge, channels, label)
+    def __init__(
+        self,
+        edge: Edge,
+        channels: Sequence[Channel],
+        label: str,
+        numbering: Numbering,
+        time_slice: TimeSlice | None = None,
+    ) -> None:
+        super().__init__(edge, channels, label, time_slice)
         assert edge.kind is not EdgeKind.BACK
         self._numbering = numbering
         self._folds = False

@@ -253,6 +253,9 @@ class SimulatedSlice(TimeSlice):
         super().__init__(clock=world.clock)
         self.over = _Whim(world.slices)
 
+    def end(self) -> None:
+        """Do nothing: chance ends it."""
+
 
 class _Whim:
     """True with some probability, each time it is looked at."""

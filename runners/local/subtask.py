@@ -113,7 +113,7 @@ class Subtask:
         self._repetitions = Repetitions(drops_repetitions) if numbered else None
         self._generation = 0
         self.inputs = inputs_of(self.execution, id.index, n, channels)
-        self.exchanges = exchanges_of(self.execution, id.index, n, channels, self._numbering)
+        self.exchanges = exchanges_of(self.execution, id.index, n, channels, self._numbering, time_slice)
         self._edges = {edge.id: edge for edge in self.task.inputs}
         self._snapshots = SubtaskSnapshots(
             self.execution, id, n, self.injectors, self.scripts, tally, transaction, self._numbering

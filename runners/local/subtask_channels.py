@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..execution.execution_graph import Edge, EdgeKind
 from ..execution.task_execution import TaskExecution
+from ..execution.time_slice import TimeSlice
 from .channel import Channel, ChannelId
 from .exchange import Exchange
 from .numbering import NumberedExchange, Numbering
@@ -33,19 +34,28 @@ def inputs_of(execution: TaskExecution, index: int, parallelism: int, channels: 
 
 
 def exchanges_of(
-    execution: TaskExecution, index: int, parallelism: int, channels: Channels, numbering: Numbering | None
+    execution: TaskExecution,
+    index: int,
+    parallelism: int,
+    channels: Channels,
+    numbering: Numbering | None,
+    time_slice: TimeSlice | None,
 ) -> list[Exchange]:
     """What sends into the channels that begin at a subtask: an exchange for each edge, fed by the task's steps.
 
     Args:
       numbering: gives numbers to what is sent; None if it has none.
+      time_slice: the worker's; None if everything is done at once.
     """
     exchanges: list[Exchange] = []
     for edge in execution.task.outputs:
         own = [channels(ChannelId(edge.id, index, target)) for target in _others(edge, index, parallelism)]
         producer = execution.plan.graph.pcollections[edge.pcollection].producer
         label = edge.step.transform.label if edge.kind is EdgeKind.SHUFFLE else producer  # type: ignore[union-attr]
-        exchange = Exchange(edge, own, label) if numbering is None else NumberedExchange(edge, own, label, numbering)
+        if numbering is None:
+            exchange = Exchange(edge, own, label, time_slice)
+        else:
+            exchange = NumberedExchange(edge, own, label, numbering, time_slice)
         exchanges.append(exchange)
         execution.dataflow.attach(edge.pcollection, exchange.send)
     return exchanges

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import drawn_slices
 import pytest
+from drawn_slices import AfterLooks, Looks
 from hypothesis import given
 from hypothesis import strategies as st
 from recording import Recording
@@ -18,6 +21,8 @@ from penstock.runners.execution.folded_bundle import FoldedBundle
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.pre_aggregation import PreAggregation
 from penstock.runners.execution.shuffle_blocks import decode_bundle, encode_bundle
+from penstock.runners.execution.stuck_calls import step_of
+from penstock.runners.execution.time_slice import TimeSlice
 from penstock.runners.execution.triggered_windows import TriggeredWindows
 from penstock.runners.local.messages import Barrier, BarrierKind, Elements
 from penstock.sdk.bundle import Bundle
@@ -115,6 +120,94 @@ def test_a_few_elements_go_as_they_are() -> None:
     assert bundle is before.folded(bundle)
 
 
+def before_sums(combine: Any, looks: int) -> PreAggregation:
+    """A folding whose slice is over behind so many looks."""
+    step = grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), combine)
+    before = PreAggregation.of(step, AfterLooks(looks))
+    assert before is not None
+    return before
+
+
+def test_a_fold_is_left_between_two_elements_when_its_slice_is_over() -> None:
+    """The rest is sent as it is, in its order."""
+    before = before_sums(sum, 80)
+    found = before.folded(Bundle([(n % 2, n) for n in range(100)]))
+    left = before.left
+    assert left is not None
+    done = 100 - len(left)
+    assert 0 < done < 100
+    assert [(n % 2, n) for n in range(done, 100)] == left.values
+    assert [(k, (sum(range(k, done, 2)), len(range(k, done, 2)))) for k in (0, 1)] == found.values
+    assert None is before_sums(sum, 200).left
+
+
+def test_folding_rests_when_it_is_slow() -> None:
+    """Of the next bundles nothing is folded, until it is tried again."""
+    before = before_sums(sum, 10)
+    found = []
+    for _ in range(33):
+        found.append(type(before.folded(Bundle([(0, 1)] * 100))))
+        found.append(type(before.left))
+    assert [FoldedBundle, Bundle, *[Bundle, type(None)] * 30, FoldedBundle, Bundle, Bundle, type(None)] == found
+
+
+class Compacting(beam.CombineFn):
+    """Counts, in accumulators that say whether they are compact."""
+
+    def create_accumulator(self) -> tuple[int, bool]:
+        return 0, False
+
+    def add_input(self, accumulator: tuple[int, bool], element: Any) -> tuple[int, bool]:
+        return accumulator[0] + 1, False
+
+    def merge_accumulators(self, accumulators: Any) -> tuple[int, bool]:
+        return sum(n for n, _ in accumulators), False
+
+    def compact(self, accumulator: tuple[int, bool]) -> tuple[int, bool]:
+        if accumulator[0] > 50:
+            raise LookupError("in compact")
+        return accumulator[0], True
+
+    def extract_output(self, accumulator: tuple[int, bool]) -> int:
+        return accumulator[0]
+
+
+def test_accumulators_are_sent_as_they_are_when_the_slice_of_compact_is_over() -> None:
+    """It is optional for each; the fold before it has a slice of its own."""
+    two = (beam.window.IntervalWindow(0, 10), beam.window.IntervalWindow(5, 15))
+    folded = before_sums(Compacting(), 150).folded(Bundle([(n, n) for n in range(100)], 0, two))
+    assert [True] * 150 + [False] * 50 == [is_compact for _, ((_, is_compact), _) in folded.values]
+
+
+def test_an_error_of_compact_is_one_of_its_step() -> None:
+    """It was raised without the transform's name."""
+    before = before_sums(Compacting(), 1000)
+    with pytest.raises(LookupError) as raised:
+        before.folded(Bundle([("a", 1)] * 100))
+    assert "CombinePerKey(Compacting)" == raised.value.transform  # type: ignore[attr-defined]
+
+
+class Looking(Compacting):
+    """Notes which step a thread would be found in."""
+
+    def add_input(self, accumulator: tuple[int, bool], element: Any) -> tuple[int, bool]:
+        # The test's own module, where a global one would be pickled by value.
+        import drawn_slices
+
+        drawn_slices.STEPS.add(step_of(sys._getframe()))
+        return super().add_input(accumulator, element)
+
+
+def test_a_call_in_a_fold_is_watched_and_has_its_steps_label() -> None:
+    """Also between two steps of the subtask, where a checkpoint's time-out named no call."""
+    time_slice = TimeSlice()
+    before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), Looking()), time_slice)
+    assert before is not None
+    drawn_slices.STEPS.clear()
+    before.folded(Bundle([(n, n) for n in range(100)]))
+    assert ({"CombinePerKey(Looking)"}, 2, None) == (drawn_slices.STEPS, time_slice.steps, time_slice.began)
+
+
 def test_accumulators_travel_as_what_they_are() -> None:
     """Through a pipe, and in halves."""
     bundle = FoldedBundle([("a", (5, 2)), ("b", ((1, 2), 3))], [1, 2])
@@ -167,6 +260,7 @@ TRIGGERS = st.sampled_from(
     combine=st.sampled_from([sum, max, beam.combiners.MeanCombineFn(), beam.combiners.ToListCombineFn(), Longest()]),
     lateness=st.sampled_from([0, 7]),
     combiner=st.sampled_from([TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST]),
+    every=st.sampled_from([None, 2, 5]),
 )
 def test_panes_and_what_is_dropped_are_the_same_with_and_without(
     events: list[Any],
@@ -176,17 +270,21 @@ def test_panes_and_what_is_dropped_are_the_same_with_and_without(
     combine: Any,
     lateness: int,
     combiner: TimestampCombiner,
+    every: int | None,
 ) -> None:
-    """Element by element or as accumulators, with clocks that move in between."""
+    """Element by element or as accumulators, wherever a fold is left, with clocks that move in between."""
     windowing = into(window_fn, trigger, mode, allowed_lateness=lateness, timestamp_combiner=combiner)
     step = grouping_of(windowing, combine)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pre_aggregation, "SMALLEST", 1)
         patched.setattr(pre_aggregation, "_WORTH", 1e9)
-        before = PreAggregation.of(step)
+        patched.setattr(pre_aggregation, "_RESTS", 0)
+        before = PreAggregation.of(step, None if every is None else Looks(every))
         assert before is not None
         found = []
-        for folds in (False, True):
+        # What is asked once for each bundle is asked for both parts of one that was left.
+        cuts: list[int] = []
+        for folds in (True, False):
             fold = Fold(step.transform)
             windows = TriggeredWindows(fold)
             panes: list[Any] = []
@@ -198,8 +296,13 @@ def test_panes_and_what_is_dropped_are_the_same_with_and_without(
                     bundle = bundle_of(event, window_fn)
                     if folds:
                         windows.merge(before.folded(bundle))
+                        cuts.append(len(bundle) - len(before.left or ()))
+                        if before.left is not None:
+                            windows.process(before.left)
                     else:
-                        windows.process(bundle)
+                        cut = cuts.pop(0)
+                        for part in (bundle.part(0, cut), bundle.part(cut, len(bundle))):
+                            windows.process(part)
                 taken = windows.taken()
                 rows = [] if taken is None else list(taken.rows())
                 panes.append((sorted(map(repr, rows)), windows.output_watermark()))
@@ -255,7 +358,7 @@ def test_a_job_gives_the_same_results_and_metrics_with_and_without(
     monkeypatch.setattr(PreAggregation, "folded", watched)
     with_folding = ran(Variant(parallelism))
     assert sum(after for _, after in sizes) * 10 < sum(before for before, _ in sizes)
-    monkeypatch.setattr(PreAggregation, "of", lambda step: None)
+    monkeypatch.setattr(PreAggregation, "of", lambda step, time_slice: None)
     without = ran(Variant(parallelism))
     assert without == with_folding
     assert 6000 == with_folding[1]["lists", "seen"]

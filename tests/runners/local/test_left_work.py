@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
+from drawn_slices import Looks
 from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
@@ -20,22 +20,6 @@ from penstock.sdk.userstate import BagStateSpec, TimeDomain, TimerSpec, on_timer
 from penstock.windowing import FixedWindows, TimestampedValue
 
 NUMBERS = range(40)
-
-
-class Looks(TimeSlice):
-    """A slice that is over at some of the looks at it, as a seed has it: at one of so many."""
-
-    def __init__(self, every: int) -> None:
-        super().__init__(clock=lambda: 0)
-        self.over = self
-        self._every = every
-        self._random = Random(every)
-
-    def __bool__(self) -> bool:
-        return self._random.randrange(self._every) == 0
-
-    def clear(self) -> None:
-        """A step begins: nothing changes."""
 
 
 class OneElement(TimeSlice):
