@@ -99,7 +99,8 @@ class SubtaskWatermarks:
         if execution.is_behind:
             # What was left must not become late.
             execution.propagate()
-            return
+            if execution.is_behind:
+                return
         for injector in self._sources.injectors if asks else ():
             micros = injector.watermark(now)
             execution.rest(injector.output, micros is None)

@@ -250,10 +250,17 @@ def test_senders_go_on_however_a_task_has_caught_up() -> None:
 
 
 def test_watermarks_follow_when_the_clock_alone_has_done_the_rest() -> None:
-    """The tick in which a step catches up moves the watermark behind it: perhaps no message comes any more."""
+    """The tick in which a step catches up moves the watermark behind it, and tells the tasks further on.
+
+    Perhaps no message comes any more.
+    """
     time_slice = Switched()
-    graph = graph_of(lambda p: in_windows(p) | beam.CombinePerKey(sum) | beam.Map(lambda pair: pair), 1)
-    hand = ByHand(graph, time_slice=time_slice)
+
+    def build(p: Any) -> None:
+        sums = in_windows(p) | beam.CombinePerKey(sum)
+        _ = sums | beam.Reshuffle() | "Further" >> beam.CombinePerKey(sum) | beam.Map(lambda pair: pair)
+
+    hand = ByHand(graph_of(build, 1), time_slice=time_slice)
     hand.run(0)
     receiver = hand[1, 0]
     while any(channel.queue for channel in receiver.inputs.values()):
@@ -264,3 +271,7 @@ def test_watermarks_follow_when_the_clock_alone_has_done_the_rest() -> None:
     receiver.execution.clock.advance(1)
     receiver.tick()
     assert (False, True) == (receiver.execution.is_behind, receiver.is_complete())
+    later = [subtask for id, subtask in hand.subtasks.items() if id.task > 1]
+    while any(subtask.step() for subtask in later):
+        pass
+    assert [True] * len(later) == [subtask.is_complete() for subtask in later]
