@@ -18,6 +18,7 @@ from numbers import Rational
 from operator import add
 from typing import Any, Final
 
+from ..stored import restores
 from .combine_fn import CombineFn, InlineFold
 from .errors import PenstockError
 
@@ -125,14 +126,19 @@ class _Nothing:
         return True
 
     # There is one, also after a journey to another process.
-    def __reduce__(self) -> str:
-        return "NOTHING"
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_nothing, ())
 
     def __repr__(self) -> str:
         return "NOTHING"
 
 
 NOTHING: Final = _Nothing()
+
+
+@restores("nothing", 1)
+def _nothing() -> _Nothing:
+    return NOTHING
 
 
 class _ExtremeCombineFn(CombineFn[Any, Any, Any]):

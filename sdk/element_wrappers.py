@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..stored import restores, stored_as
 from ..triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ..windowing.timestamp import MIN_MICROS, Timestamp
 from ..windowing.timestamped_value import TimestampedValue
@@ -13,6 +14,7 @@ from .bundle import GLOBAL_WINDOWS, Windows
 from .remainder import Remainder
 
 
+@stored_as("tagged-output", 1, lambda output: (output.tag, output.value))
 class TaggedOutput:
     """A value on its way to the output with this tag.
 
@@ -34,6 +36,7 @@ class TaggedOutput:
         return f"TaggedOutput({self.tag!r}, {self.value!r})"
 
 
+@stored_as("retracted", 1, lambda retracted: (retracted.value,))
 class Retracted:
     """A value that a DoFn takes back: an output with sign -1.
 
@@ -109,7 +112,12 @@ class WindowedValue:
         return f"WindowedValue({self.value!r}, {self.timestamp}, {list(self.windows)!r}, {self.pane_info!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (WindowedValue, (self.value, self.timestamp, self.windows, self.pane_info))
+        return (_windowed, (self.value, self.timestamp, self.windows, self.pane_info))
+
+
+@restores("windowed-value", 1)
+def _windowed(value: Any, timestamp: Timestamp, windows: Windows, pane_info: PaneInfo) -> WindowedValue:
+    return WindowedValue(value, timestamp, windows, pane_info)
 
 
 # What a user function may return instead of a plain value.

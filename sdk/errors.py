@@ -97,6 +97,10 @@ class SnapshotError(PenstockError):
     """A checkpoint can't be written, or isn't there.  What was committed before stays as it was."""
 
 
+class UnknownFormatError(SnapshotError):
+    """A file has a record, or a value of a type of the library's, in a version that can't be read."""
+
+
 class CorruptSnapshotError(SnapshotError):
     """A file of a checkpoint is not what was written.
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import attrs
 
+from ..stored import stored_as
 
+
+@stored_as("remainder", 1)
 @attrs.frozen
 class Remainder:
     """The last output of a function that has left its work on an element: it is called with this again.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..stored import restores
+
 
 class Row:
     """Named values, in the order in which they are given.
@@ -57,8 +59,9 @@ class Row:
         return f"Row({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_row, (type(self), self.as_dict()))
+        return (_row, (self.as_dict(),) if type(self) is Row else (self.as_dict(), type(self)))
 
 
-def _row(cls: type[Row], fields: dict[str, Any]) -> Row:
+@restores("row", 1)
+def _row(fields: dict[str, Any], cls: type[Row] = Row) -> Row:
     return cls(**fields)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..stored import stored_as
 from .bundle import Bundle
 from .errors import UnsupportedError
 from .graph import Graph, ParDo, Read
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..windowing.timestamp import Timestamp
 
 
+@stored_as("frame-block", 1)
 class Block(NamedTuple):
     """Rows of a frame.
 

@@ -15,6 +15,7 @@ from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.row import Row
+from ..stored import restores
 from .combine import CombinePerKey
 from .combiners.tuple_combine import TupleCombineFn
 from .group_by_key import GroupByKey
@@ -173,6 +174,7 @@ def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
     return cls
 
 
+@restores("group-by-key", 1)
 def _unpickled(name: str, fields: tuple[str, ...], values: Iterable[Any]) -> Any:
     return named_tuple(name, fields)(*values)
 

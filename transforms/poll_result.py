@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from ..stored import stored_as
 from ..windowing import TimestampedValue
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import Timestamp
@@ -14,6 +15,7 @@ from ..windowing.timestamp import Timestamp
 T = TypeVar("T")
 
 
+@stored_as("poll-result", 1)
 @attrs.frozen
 class PollResult(Generic[T]):
     """What a function that is watched found.

@@ -20,12 +20,14 @@ from ..sdk.sources.bounded import ValuesSource
 from ..sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ..sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ..sdk.watermark_estimators import ManualWatermarkEstimator
+from ..stored import stored_as
 from ..windowing.duration import micros_of_span
 from ..windowing.timestamp import MAX_TIMESTAMP, MIN_MICROS, Timestamp
 from .poll_result import PollResult, Termination, never
 from .read import Read
 
 
+@stored_as("watched-growth", 1)
 @attrs.frozen
 class _Growth:
     """Where a reader stands: what it has found and not given yet, and all that it has found."""

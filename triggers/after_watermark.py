@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..stored import stored_as
 from .composite import check_trigger, earliest
 from .data_loss import DataLossReason
 from .lifetime import FINISHED, Lifetime, begun
@@ -19,6 +20,7 @@ from .repeatedly import Repeatedly
 from .trigger import Trigger, TriggerContext
 
 
+@stored_as("trigger-phase", 1)
 class Phase(NamedTuple):
     """Before or after the firing on time, and the state of the trigger that goes with it."""
 

@@ -38,6 +38,7 @@ from typing import Any
 
 import attrs
 
+from ..stored import stored_as
 from ..windowing.timestamp import Timestamp
 from .after_count import AfterCount
 from .data_loss import DataLossReason
@@ -64,6 +65,7 @@ class PaneSoFar:
     end_of_window: Timestamp
 
 
+@stored_as("trigger-seen", 1)
 @attrs.frozen
 class Seen:
     """The state of a data-driven trigger: how much has come, and what the user's methods keep."""

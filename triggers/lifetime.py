@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final
 
+from ..stored import stored_as
 from .trigger import Trigger, TriggerContext
 
 
+@stored_as("trigger-finished", 1)
 class Finished(Enum):
     """The state of a trigger that has finished and keeps nothing else."""
 

@@ -6,7 +6,10 @@ from enum import IntEnum
 
 import attrs
 
+from ..stored import stored_as
 
+
+@stored_as("pane-timing", 1)
 class PaneInfoTiming(IntEnum):
     """Where a pane stands relative to the watermark passing the end of its window."""
 
@@ -31,6 +34,7 @@ class PaneInfoTiming(IntEnum):
         return cls(value).name
 
 
+@stored_as("pane-info", 1)
 @attrs.frozen
 class PaneInfo:
     """Which result of its window an element belongs to.

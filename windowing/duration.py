@@ -6,6 +6,7 @@ from datetime import timedelta
 from numbers import Real
 from typing import Any, TypeAlias, Union
 
+from ..stored import restores
 from .microseconds import (
     MICROS_PER_SECOND,
     Microseconds,
@@ -88,7 +89,12 @@ class Duration(Microseconds):
         return NotImplemented if not is_span(other) else Duration.of_micros(self.micros % Duration.of(other).micros)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Duration.of_micros, (self.micros,))
+        return (_duration, (self.micros,))
+
+
+@restores("duration", 1)
+def _duration(micros: int) -> Duration:
+    return Duration.of_micros(micros)
 
 
 def is_span(other: object) -> bool:

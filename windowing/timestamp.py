@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, Union, overload
 
+from ..stored import restores
 from .duration import Duration, DurationTypes, is_span
 from .microseconds import (
     MICROS_PER_SECOND,
@@ -182,7 +183,12 @@ class Timestamp(Microseconds):
         return Duration.of_micros(self.micros % Duration.of(other).micros)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Timestamp.of_micros, (self.micros,))
+        return (_timestamp, (self.micros,))
+
+
+@restores("timestamp", 1)
+def _timestamp(micros: int) -> Timestamp:
+    return Timestamp.of_micros(micros)
 
 
 def in_range(micros: int) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from enum import Enum
 
+from ..stored import stored_as
 from .timestamp import Timestamp
 from .window_fn import WindowFn
 from .windows import BoundedWindow
 
 
+@stored_as("timestamp-combiner", 1)
 class TimestampCombiner(Enum):
     """Which timestamp a pane gets, and with it how far it holds back the watermark downstream.
 

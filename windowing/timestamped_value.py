@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..stored import restores
 from .microseconds import MICROS_PER_SECOND, micros_of_seconds
 from .timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes, in_range
 
@@ -51,4 +52,11 @@ class TimestampedValue:
         return f"{type(self).__name__}({self.value!r}, {self.timestamp!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if type(self) is TimestampedValue:
+            return (_timestamped, (self.value, self.timestamp))
         return (type(self), (self.value, self.timestamp))
+
+
+@restores("timestamped-value", 1)
+def _timestamped(value: Any, timestamp: Timestamp) -> TimestampedValue:
+    return TimestampedValue(value, timestamp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..stored import restores
 from .timestamp import MAX_MICROS, MIN_TIMESTAMP, Timestamp, TimestampTypes, in_range, micros_of
 
 # Beam's: a day before the end of time, so that a window's end can be passed.
@@ -140,6 +141,7 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
         return (_interval, (self[0], self[1], type(self)), getattr(self, "__dict__", None))
 
 
+@restores("interval-window", 1)
 def _interval(start: int, end: int, kind: type[IntervalWindow] = IntervalWindow) -> IntervalWindow:
     return kind.of_micros(start, end)
 
@@ -186,7 +188,12 @@ class GlobalWindow(BoundedWindow):
         return "GlobalWindow"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (GlobalWindow, ())
+        return (_global_window, ())
+
+
+@restores("global-window", 1)
+def _global_window() -> GlobalWindow:
+    return GLOBAL_WINDOW
 
 
 GLOBAL_WINDOW = GlobalWindow()

@@ -16,6 +16,7 @@ from ...sdk.errors import SinkError
 from .filesystem import FileSystem, join_path, split_path
 
 _PLAN = "plan.json"
+_VERSION = 1
 
 
 @attrs.frozen
@@ -31,7 +32,7 @@ def write_plan(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None
     """Make the plan durable in the staging directory: all of it, or nothing."""
     path = join_path(directory, _PLAN)
     with fs.create(path + ".tmp") as file:
-        file.write(json.dumps({"version": 1, "renamings": [attrs.astuple(entry) for entry in plan]}).encode())
+        file.write(json.dumps({"version": _VERSION, "renamings": [attrs.astuple(entry) for entry in plan]}).encode())
     fs.sync(path + ".tmp")
     fs.rename(path + ".tmp", path)
     fs.sync_directory(directory)
@@ -43,7 +44,13 @@ def read_plan(fs: FileSystem, directory: str) -> list[Renaming] | None:
     if not fs.exists(path):
         return None
     with fs.open(path) as file:
-        return [Renaming(*entry) for entry in json.load(file)["renamings"]]
+        plan = json.load(file)
+    if plan["version"] != _VERSION:
+        raise SinkError(
+            f"{path}: found a plan of version {plan['version']}, expected version {_VERSION}. Another version of "
+            "penstock decided this transaction: commit it with that version"
+        )
+    return [Renaming(*entry) for entry in plan["renamings"]]
 
 
 def carry_out(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None:

@@ -22,6 +22,7 @@ import attrs
 
 from ...sdk.errors import SourceError
 from ...sdk.redaction import redacted_cause
+from ...stored import stored_as
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -32,6 +33,7 @@ _PROTOCOL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(?=://|::)")
 _MAGIC = re.compile(r"[*?\[]")
 
 
+@stored_as("file-metadata", 1)
 @attrs.frozen
 class FileMetadata:
     """What matching a pattern tells of a file.

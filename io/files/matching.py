@@ -16,6 +16,7 @@ from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
+from ...stored import stored_as
 from ...transforms.assign_windows import WindowInto
 from ...transforms.create import Create
 from ...transforms.pardo import ParDo
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 
+@stored_as("readable-file", 1)
 @attrs.frozen
 class ReadableFile:
     """A file that a worker can read.

@@ -30,6 +30,7 @@ from ...sdk.coders.coder import shortened
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sink import Sink, SinkWriter
+from ...stored import stored_as
 from ..dead_letters import Rejected, tell
 from .commit_plan import Renaming, carry_out, read_plan, write_plan
 from .compression import CompressionTypes, open_for_writing
@@ -404,6 +405,7 @@ class FileSink(Sink[Any]):
             raise SinkError(f"{self.transform}: {self.file_path_prefix!r} {what}: {found}") from redacted_cause(error)
 
 
+@stored_as("staged-file", 1)
 @attrs.frozen
 class StagedFile:
     """A finished file in the staging directory.

@@ -21,6 +21,7 @@ from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sources.bounded import BoundedSource
+from ...stored import stored_as
 from ...transforms.pardo import ParDo
 from ...transforms.read import Read
 from ...transforms.reshuffle import Reshuffle
@@ -50,6 +51,7 @@ _ENOUGH = BUNDLE_SIZE // 4
 _BUNDLE_BYTES = 1024 * 1024
 
 
+@stored_as("file-range", 1)
 @attrs.frozen
 class FileRange:
     """The records of a file that start between two bytes of it.

@@ -16,6 +16,7 @@ from ...sdk.redaction import redacted_cause
 from ...sdk.sources.event_time_reader import EventTimeReader, EventTimes
 from ...sdk.sources.unbounded import UnboundedSource
 from ...sdk.watermark_estimators import EstimatorTypes, MonotonicWatermarkEstimator
+from ...stored import stored_as
 from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp
 from .server import address_of, check_url, package
@@ -27,6 +28,7 @@ Offset = tuple[str, int | None]
 _BEGINNING = "0-0"
 
 
+@stored_as("redis-stream-entry", 1)
 @attrs.frozen
 class RedisStreamEntry:
     """One entry.

@@ -10,9 +10,11 @@ import attrs
 from ...sdk.bundle import Bundle
 from ...sdk.sources.bounded import BoundedSource, ValuesSource
 from ...sdk.sources.unbounded import UnboundedReader, UnboundedSource
+from ...stored import stored_as
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 
 
+@stored_as("split-partition", 1)
 @attrs.frozen
 class SplitPartition:
     """One split of a bounded source.

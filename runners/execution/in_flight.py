@@ -16,8 +16,9 @@ from .execution_graph import Edge, EdgeKind, inputs_of, label_of
 from .fusion import Back, Plan
 from .partitioning import Partitioner
 from .shuffle_blocks import decode_bundle, encode_bundle
+from .snapshot_chunks import BY_KEY, ON_ITS_WAY, TO_ALL, Chunk
 from .task_execution import TaskExecution
-from .task_snapshot import BY_KEY, ON_ITS_WAY, TO_ALL, Chunk, Restored, name_of
+from .task_snapshot import Restored, name_of
 from .unpickling import cant_be_read
 
 

@@ -25,8 +25,12 @@ import attrs
 from ...sdk.errors import CorruptSnapshotError, SnapshotError
 from .disk import Disk
 from .manifest import Generation
+from .records import unknown_format
 
-_MAGIC = b"PENSTOCKLOGLIST\x01"
+# Behind the name the version.
+_NAME = b"PENSTOCKLOGLIST"
+VERSION = 1
+_MAGIC = _NAME + bytes([VERSION])
 _SIZE = 64
 _ENTRY = struct.Struct(">32sIQQI")
 _CRC = struct.Struct(">I")
@@ -82,6 +86,9 @@ class LogListing:
             return None
         start = (number + 1) * _SIZE
         entry = content[start : start + _SIZE]
+        version = content[len(_NAME) : len(_MAGIC)]
+        if content.startswith(_NAME) and version not in (b"", _MAGIC[-1:]):
+            raise unknown_format(self.path, "file", "list of logs", version[0], {"list of logs": [VERSION]})
         if not content.startswith(_MAGIC) or len(entry) < _SIZE:
             raise CorruptSnapshotError(self.path, f"{len(content)} bytes", f"a list with entry {number}")
         if not any(entry):

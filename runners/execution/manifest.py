@@ -28,8 +28,8 @@ T = TypeVar("T")
 # Strings, so that the later owner's is the greater one.
 Generation: TypeAlias = str
 
-# 2: keys belong to other key groups than in 1.
-VERSION = 2
+# 2: keys belong to other key groups than in 1.  3: records have tags and versions of their own.
+VERSION = 3
 
 
 class CheckpointKind(Enum):

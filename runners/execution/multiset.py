@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ...stored import restores
 from .equal_values import are_equal, find_alike
 
 
@@ -12,11 +13,16 @@ class _NotANumber:
     """Stands for every float that isn't a number: no two of them are equal, yet one takes back another."""
 
     # There is one, also after a journey to another process.
-    def __reduce__(self) -> str:
-        return "_NAN"
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_not_a_number, ())
 
 
 _NAN = _NotANumber()
+
+
+@restores("not-a-number", 1)
+def _not_a_number() -> _NotANumber:
+    return _NAN
 
 
 class Multiset:
@@ -75,6 +81,9 @@ class Multiset:
         for value, count in [*other._counts.items(), *other._unhashable]:
             self.add(value, count)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_multiset, (self._counts, self._unhashable))
+
     def __iter__(self) -> Iterator[Any]:
         for value, count in [*self._counts.items(), *self._unhashable]:
             for _ in range(count):
@@ -86,3 +95,10 @@ class Multiset:
 
     def __bool__(self) -> bool:
         return bool(self._counts or self._unhashable)
+
+
+@restores("multiset", 1)
+def _multiset(counts: dict[Any, int], unhashable: list[tuple[Any, int]]) -> Multiset:
+    restored = Multiset()
+    restored._counts, restored._unhashable = counts, unhashable
+    return restored

@@ -18,8 +18,8 @@ from .parked_entries import ParkedEntries, ParkingDatabase
 from .parked_state import ParkedState
 from .parked_windows import ParkedWindows
 from .partitioning import owner
+from .snapshot_chunks import STATE, WINDOWS, Chunk
 from .task_execution import TaskExecution
-from .task_snapshot import STATE, WINDOWS, Chunk
 
 # What is left in memory when something was parked.
 _LEFT = 0.8

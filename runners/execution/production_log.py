@@ -49,8 +49,12 @@ from .disk import UNFINISHED, Disk
 from .generations import claim, newest_claim
 from .log_listing import Listed, ListedLog
 from .manifest import Generation
+from .records import unknown_format
 
-MAGIC = b"PENSTOCKLOG\x03"
+# Behind the name the version; 4: records have tags and versions of their own.
+_NAME = b"PENSTOCKLOG"
+VERSION = 4
+MAGIC = _NAME + bytes([VERSION])
 
 # Behind that, how often its owner has begun the file, and the checksum of both.
 _BEGUN = struct.Struct(">QI")
@@ -237,6 +241,9 @@ def read_records(path: str, content: bytes) -> list[bytes]:
 
     Raises `CorruptSnapshotError` if a record that isn't the last one is damaged.
     """
+    version = content[len(_NAME) : len(MAGIC)]
+    if content.startswith(_NAME) and version not in (b"", MAGIC[-1:]):
+        raise unknown_format(path, "file", "production log", version[0], {"production log": [VERSION]})
     if not content.startswith(MAGIC):
         raise CorruptSnapshotError(path, f"{content[: len(MAGIC)]!r} at its beginning", f"{MAGIC!r}")
     if _begun(content) is None:

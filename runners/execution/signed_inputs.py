@@ -14,6 +14,7 @@ from copy import deepcopy
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn
+from ...stored import restores
 from ...windowing import BoundedWindow
 from .multiset import Multiset
 
@@ -40,6 +41,9 @@ class SignedInputs:
         self.others: Multiset | None = None
         # What the timestamp combiner chooses from, if it is to choose.
         self.stamps: Multiset | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_signed_inputs, (self.accumulator, self.count, self.others, self.stamps))
 
     def add(self, fn: Combiner | None, window: BoundedWindow | None, value: Any, stamp: int | None, sign: int) -> bool:
         """Take in an input, or take it back; whether nothing is left of those that came with `window`."""
@@ -91,6 +95,9 @@ class SignedWindows:
     def __init__(self) -> None:
         self.by_window: dict[BoundedWindow, SignedInputs] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_signed_windows, (self.by_window,))
+
     def add(self, fn: Combiner | None, window: BoundedWindow, value: Any, stamp: int | None, sign: int) -> bool:
         """Take in an input, or take it back; whether nothing is left of those that came with `window`."""
         inputs = self.by_window.get(window)
@@ -135,3 +142,17 @@ class SignedWindows:
         for part in parts:
             whole.by_window |= part.by_window
         return whole
+
+
+@restores("signed-inputs", 1)
+def _signed_inputs(accumulator: Any, count: int, others: Multiset | None, stamps: Multiset | None) -> SignedInputs:
+    restored = SignedInputs()
+    restored.accumulator, restored.count, restored.others, restored.stamps = accumulator, count, others, stamps
+    return restored
+
+
+@restores("signed-windows", 1)
+def _signed_windows(by_window: dict[BoundedWindow, SignedInputs]) -> SignedWindows:
+    restored = SignedWindows()
+    restored.by_window = by_window
+    return restored

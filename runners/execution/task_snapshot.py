@@ -8,19 +8,12 @@ what has changed.  Of all else the newest counts.
 
 from __future__ import annotations
 
-import io
-import pickle
-import pickletools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
-
-import attrs
+from typing import Any, cast
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
-from ...sdk.errors import SnapshotError
-from ...sdk.serialization import dumps
 from . import state_shapes, window_snapshots
 from .execution_graph import label_of
 from .folded_bundle import FoldedBundle
@@ -29,50 +22,33 @@ from .key_types import KeyType, KeyTypes, types_of
 from .output_memory import MemoryChanges, OutputMemory
 from .partitioning import owner
 from .side_input_contents import SideInputContents
+from .snapshot_chunks import (
+    BY_KEY,
+    CHAINED,
+    CLOCKS,
+    FOLDED,
+    KEPT,
+    LEFT,
+    MEMORY,
+    NEWS,
+    ON_ITS_WAY,
+    POSITIONS,
+    SCRIPT,
+    STATE,
+    TIMERS,
+    TO_ALL,
+    VIEW,
+    WINDOWS,
+    WITHIN,
+    Chunk,
+)
 from .source_identities import Identities
 from .state_shapes import Mismatch
 from .task_execution import TaskExecution
-from .unpickling import UnreadableChunk, cant_be_read
 from .window_snapshots import WindowColumns
 
-# Kinds of chunks that are chained.
-WINDOWS, STATE, TIMERS, MEMORY, VIEW = "windows", "state", "set timers", "outputs", "side input"
-CHAINED = frozenset({WINDOWS, STATE, TIMERS, MEMORY, VIEW})
-# Of these, those that are kept by key.
+# Of the kinds that are chained, those that are kept by key.
 _BY_KEY = frozenset({WINDOWS, STATE, TIMERS})
-# Kinds of which the newest counts.
-CLOCKS, KEPT, LEFT, WITHIN, FOLDED, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS, SCRIPT = (
-    "clocks",
-    "kept",
-    "left",
-    "left within",
-    "left accumulators",
-    "on its way",
-    "by key on its way",
-    "to all on their way",
-    "news",
-    "positions",
-    "script",
-)
-# Kinds that were written whole each time, when nothing but windows and state was chained; and element by element.
-_FORMER = frozenset({"timers", "memory", "view", "in flight", "to all"})
-
-# About how many bytes of chunks are one record of a snapshot file.
-_RECORD = 1 << 20
-
-
-class Chunk(NamedTuple):
-    """A part of a snapshot, as data that can be pickled.
-
-    Attributes:
-      label: the step's; of a VIEW the side input's producer's.
-      group: the key group, of what is kept by key.
-    """
-
-    label: str
-    kind: str
-    group: int | None
-    data: Any
 
 
 def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
@@ -207,97 +183,6 @@ def name_of(plan: Plan, pcollection: int) -> str:
     return node.producer if node.tag is None else f"{node.producer}[{node.tag}]"
 
 
-def labels_of(chunks: Iterable[Chunk]) -> tuple[str, ...]:
-    """The steps that something is kept of."""
-    return tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
-
-
-def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
-    """Chunks as the records of a snapshot file: each one or more pickles."""
-    gathered: list[bytes] = []
-    size = 0
-    for chunk in chunks:
-        data = _pickled(tuple(chunk))
-        gathered.append(data)
-        size += len(data)
-        if size >= _RECORD:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    yield b"".join(gathered)
-
-
-@attrs.frozen
-class Origin:
-    """The snapshot that chunks are read from, and what of it is dropped.
-
-    Attributes:
-      where: the checkpoint, for errors.
-      labels: those of the pipeline's transforms; chunks of others are dropped. None to keep all.
-      dropped: state that isn't as its step keeps it now, and is dropped.
-    """
-
-    where: str
-    labels: frozenset[str] | None = None
-    dropped: frozenset[tuple[str, str]] = frozenset()
-
-    @classmethod
-    def of(cls, where: str, plan: Plan | None, dropped: Iterable[Mismatch] = ()) -> Origin:
-        """Return how a pipeline reads a snapshot."""
-        labels = None if plan is None else frozenset(transform.label for transform in plan.graph.transforms)
-        return cls(where, labels, frozenset((each.label, each.name) for each in dropped))
-
-
-_A_SNAPSHOT = Origin("the snapshot")
-
-
-def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterator[Chunk]:
-    """Yield the chunks that `records_of` made records of.
-
-    Raises `CheckpointMismatchError` for one that has a class in it that can't be had, unless it is dropped.
-    """
-    for record in records:
-        file = io.BytesIO(record)
-        while (start := file.tell()) < len(record):
-            try:
-                chunk = Chunk(*pickle.load(file))
-            except Exception as error:  # whatever a class raises, or importing it
-                chunk = _what_is_left(record[start:], origin, error)
-                file.seek(start + _length_of(record[start:]))
-            yield chunk
-
-
-def _length_of(data: bytes) -> int:
-    """The length of the pickle that data begins with, whose last opcode is a byte."""
-    return max(place or 0 for _opcode, _argument, place in pickletools.genops(data)) + 1
-
-
-def _what_is_left(data: bytes, origin: Origin, error: Exception) -> Chunk:
-    """A chunk without the state that is dropped; raises `CheckpointMismatchError` if it needs what can't be read."""
-    found = UnreadableChunk(data)
-    if found.label is None or found.kind is None:
-        raise cant_be_read("The state of a step", origin.where, found.classes, error) from error
-    label, kind = found.label, found.kind
-    if origin.labels is not None and label.partition("[")[0] not in origin.labels:
-        return Chunk(label, kind, found.group, [])
-    readable, unreadable = found.records()
-    prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER
-    named = kind in (STATE, TIMERS)
-    names = dict.fromkeys(f"{prefix}{record[2]}" for record in unreadable) if named else {state_shapes.WINDOWS: None}
-    if unreadable and kind in (WINDOWS, STATE, TIMERS) and all((label, name) in origin.dropped for name in names):
-        return Chunk(label, kind, found.group, readable)
-    shown = [f"{what} {name!r}" for what, _space, name in (name.partition(" ") for name in names)]
-    what = " and ".join(shown) if named and shown else kind
-    raise cant_be_read(f"{label}: its {what}", origin.where, found.classes, error) from error
-
-
-def _pickled(data: Any) -> bytes:
-    try:
-        return pickle.dumps(data, protocol=5)
-    except Exception:
-        # Of a class or function that has no name to import it by.
-        return dumps(data, data[0], advice="What is kept in a snapshot has to be data.")
-
-
 def _keys_of(kind: str, records: Any) -> list[Any]:
     """The keys of what is kept by key."""
     if isinstance(records, WindowColumns):
@@ -354,11 +239,6 @@ class Restored:
                 if is_mine and (kind == VIEW or (kind == TO_ALL and is_newest)):
                     # Each subtask had all of it: together with what was on its way to that one.
                     is_mine = self._views.setdefault(label, self._parts) == self._parts
-                if kind.partition(" from ")[0] in _FORMER:
-                    raise SnapshotError(
-                        f"{label}: its {kind} in the snapshot is as an earlier version of penstock wrote it, which "
-                        "can't be read any more. Go on with that version, or begin anew with another --checkpoint_dir"
-                    )
                 if is_mine and kind == MEMORY:
                     # The numbers in it are the part's own.
                     self._memories.setdefault(label, {}).setdefault(self._parts, []).extend(data)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...sdk.error_text import text_of
 from ...sdk.errors import CheckpointMismatchError
+from .column_codec import Loads
 
 # A class by its module and name.
 ClassName = tuple[str, str]
@@ -21,30 +22,30 @@ ClassName = tuple[str, str]
 _DEEPEST = 8
 
 
-class UnreadableChunk:
-    """The parts of a chunk that can be had all the same.
+class UnreadableData:
+    """The data of a chunk as far as it can be read, with stand-ins for instances of some classes.
+
+    Args:
+      decode: decodes the data with a function that reads pickles.
 
     Attributes:
-      label, kind, group, data: as a chunk's, with stand-ins in the data; None if nothing of it can be had.
+      data: the data; None if nothing of it can be read.
       classes: those that can't be read, by their full names.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, decode: Callable[[Loads], Any]) -> None:
         self.classes: list[str] = []
-        self.label: str | None = None
-        self.kind: str | None = None
-        self.group: int | None = None
         self.data: Any = None
-        for stood_in, found in _attempts(data):
+        for stood_in, found in _attempts(decode):
             self.classes = [".".join(name) for name in stood_in]
-            self.label, self.kind, self.group, self.data = found
+            self.data = found
             return
 
     def records(self) -> tuple[list[Any], list[Any]]:
-        """Return the records of a list that can be read, and those that have stand-ins in them."""
+        """Return the records that can be read, and those that have stand-ins in them."""
         readable: list[Any] = []
         unreadable: list[Any] = []
-        for record in self.data if isinstance(self.data, list) else ():
+        for record in self.data or ():
             (unreadable if _has_stand_in(record) else readable).append(record)
         return readable, unreadable
 
@@ -66,7 +67,7 @@ def cant_be_read(what: str, where: str, classes: list[str], error: BaseException
     )
 
 
-def _attempts(data: bytes) -> Iterator[tuple[list[ClassName], tuple[Any, ...]]]:
+def _attempts(decode: Callable[[Loads], Any]) -> Iterator[tuple[list[ClassName], Any]]:
     """What can be read with stand-ins for classes: for those that are missing, for one more each, for all."""
     missing: dict[ClassName, None] = {}
     users: dict[ClassName, None] = {}
@@ -81,16 +82,24 @@ def _attempts(data: bytes) -> Iterator[tuple[list[ClassName], tuple[Any, ...]]]:
     choices: list[Callable[[ClassName, bool], bool]] = [seen]
     while choices:
         choose = choices.pop(0)
-        reader = _WithStandIns(io.BytesIO(data), choose)
+        stood_in: dict[ClassName, None] = {}
+
+        def loads(
+            data: Any,
+            choose: Callable[[ClassName, bool], bool] = choose,
+            stood_in: dict[ClassName, None] = stood_in,
+        ) -> Any:
+            return _WithStandIns(io.BytesIO(data), choose, stood_in).load()
+
         try:
-            found = tuple(reader.load())
+            found = decode(loads)
         except Exception:  # whatever a class raises that isn't stood in for
             if choose is seen:
                 for one in users:
                     choices.append(lambda name, is_missing, one=one: is_missing or name == one)  # type: ignore[misc]
                 choices.append(lambda name, is_missing: is_missing or _is_users(name[0]))
             continue
-        yield list(reader.stood_in), found
+        yield list(stood_in), found
 
 
 def _is_users(module: str) -> bool:
@@ -124,10 +133,12 @@ class _StandIn:
 
 
 class _WithStandIns(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, stands_in: Callable[[ClassName, bool], bool]) -> None:
+    def __init__(
+        self, file: io.BytesIO, stands_in: Callable[[ClassName, bool], bool], stood_in: dict[ClassName, None]
+    ) -> None:
         super().__init__(file)
         self._stands_in = stands_in
-        self.stood_in: dict[ClassName, None] = {}
+        self.stood_in = stood_in
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         found = None

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..execution.execution_graph import Edge, EdgeKind
 from ..execution.in_flight import on_the_way
+from ..execution.snapshot_chunks import NEWS, Chunk, records_of
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import NEWS, Chunk, records_of
 from .alignment import Alignment
 from .channel import Channel, ChannelId
 from .loop_log import LoopLog

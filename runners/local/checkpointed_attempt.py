@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from .requests import Answer, Listener, Wish
 from .snapshot_parts import PROCESSING_TIME, SINKS, part_name
 from .start import Start
 from .subtask_reports import SubtaskId
-from .transactions import Staged
+from .transactions import Staged, encode_staged
 
 if TYPE_CHECKING:
     from .job import Job
@@ -258,7 +257,7 @@ class CheckpointedAttempt(Attempt):
         job = self._job
         references = [report.part for report in parts.values() if report.part is not None]
         if any(staged.values()):
-            references.append(store.write_part(epoch, SINKS, [pickle.dumps(staged, protocol=5)]))
+            references.append(store.write_part(epoch, SINKS, [encode_staged(staged)]))
         n = job._graph.parallelism
         described = {
             part_name(id, n): {"subtask": id.index, "of": n, "labels": list(report.labels)}

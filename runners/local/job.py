@@ -7,7 +7,6 @@ section 4.4).
 
 from __future__ import annotations
 
-import pickle
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection
@@ -32,6 +31,7 @@ from ..execution.restored import restored_line
 from ..execution.snapshot_store import SnapshotStore, fresh_token
 from ..execution.source_identities import ADVICE, changes_of_sources, described, identities_of, sources_of
 from ..execution.state_shapes import mismatches, shapes_of
+from ..execution.stored_checkpoints import path_of
 from .attempt import Attempt
 from .checkpointed_attempt import CheckpointedAttempt
 from .coordinator import CheckpointSettings
@@ -40,7 +40,7 @@ from .regional_attempt import RegionalAttempt
 from .requests import Answer, Inbox, Listener, Wish
 from .restarts import Restarts
 from .snapshot_parts import PROCESSING_TIME, SINKS
-from .transactions import Staged, Transactions
+from .transactions import Staged, Transactions, decode_staged
 from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of
 
@@ -449,7 +449,7 @@ class Job:
         for part in checkpoint.parts:
             if part.name == SINKS:
                 ((_, records),) = self._store.read_part(part)
-                return pickle.loads(b"".join(records))  # type: ignore[no-any-return]
+                return decode_staged(b"".join(records), path_of(self._store.directory, part.files[-1]))
         return {}
 
     def _look_before_taking_over(self, store: SnapshotStore) -> None:

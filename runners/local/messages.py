@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from ...sdk.bundle import Bundle
+from ..execution.column_codec import Loads, decode_column, encode_column
 from ..execution.folded_bundle import FoldedBundle
+from ..execution.records import RecordType, decode_record
+from ..execution.snapshot_chunks import NEWS, Body, register_body
 
 # The label of a source, and one of its partitions.
 Origin: TypeAlias = tuple[str, Any]
@@ -95,5 +99,36 @@ class Barrier(NamedTuple):
     is_whole: bool = True
     epoch: int = 0
 
+
+# Messages that are stored: in snapshots, and in logs of productions.
+News: TypeAlias = WatermarkMoved | PercentileMoved | ClockMoved | SignalCame
+
+_NEWS: Mapping[type[News], RecordType[News]] = {
+    WatermarkMoved: RecordType("watermark", 1, {1: WatermarkMoved}),
+    PercentileMoved: RecordType("percentile watermark", 1, {1: PercentileMoved}),
+    ClockMoved: RecordType("clock", 1, {1: ClockMoved}),
+    SignalCame: RecordType("signal", 1, {1: SignalCame}),
+}
+
+
+def encode_news(message: News) -> bytes:
+    """Return a message as bytes."""
+    return _NEWS[type(message)].encode(*message)
+
+
+def decode_news(data: bytes, where: str = "a channel") -> News:
+    """Return the message that `encode_news` was given."""
+    return decode_record(data, where, *_NEWS.values())
+
+
+def _encode_all(messages: Iterable[News]) -> bytes:
+    return encode_column(list(map(encode_news, messages)))
+
+
+def _decode_all(body: memoryview, loads: Loads) -> list[News]:
+    return [decode_news(data, "the snapshot") for data in decode_column(body, loads)]
+
+
+register_body(NEWS, Body(1, _encode_all, {1: _decode_all}))
 
 Message: TypeAlias = Elements | Encoded | Resumed | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier

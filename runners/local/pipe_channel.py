@@ -18,10 +18,11 @@ from typing import Any
 
 from ..execution.shuffle_blocks import decode_bundle, encode_bundle
 from .channel import Channel, ChannelId
-from .messages import Barrier, Elements, Encoded, Message
+from .messages import Barrier, Elements, Encoded, Message, News, decode_news, encode_news
 
 _HEADER = struct.Struct(">IB")
-_ELEMENTS, _OTHER, _NUMBERED = 1, 2, 3
+# Logs of productions have the first and the last.
+_ELEMENTS, _OTHER, _NUMBERED, _NEWS = 1, 2, 3, 4
 
 # Before numbered elements: the number of the first, and the length of their origin, which comes then.
 _NUMBER = struct.Struct(">QH")
@@ -159,7 +160,10 @@ class ReceivingEnd(Channel):
 def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:
     """A message as what goes through a pipe: kinds and payloads, from each of which comes a message."""
     if not isinstance(message, Elements):
-        yield _OTHER, pickle.dumps(message, protocol=5)
+        if isinstance(message, News):
+            yield _NEWS, encode_news(message)
+        else:
+            yield _OTHER, pickle.dumps(message, protocol=5)
     elif message.origin is None:
         for block in encode_bundle(message.bundle):
             yield _ELEMENTS, block
@@ -183,6 +187,8 @@ def message_of(kind: int, payload: bytes) -> Any:
         return pickle.loads(payload)
     if kind == _ELEMENTS:
         return Elements(decode_bundle(payload))
+    if kind == _NEWS:
+        return decode_news(payload)
     first, length = _NUMBER.unpack_from(payload)
     start = _NUMBER.size + length
     return Elements(decode_bundle(payload[start:]), pickle.loads(payload[_NUMBER.size : start]), first)

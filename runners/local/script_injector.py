@@ -15,8 +15,9 @@ from ...sdk.sources.scripted_source import (
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
 from ..execution.fusion import Plan, Source
+from ..execution.snapshot_chunks import SCRIPT
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import SCRIPT, Restored
+from ..execution.task_snapshot import Restored
 from .messages import ClockMoved, Message, PercentileMoved, SignalCame
 
 

@@ -8,9 +8,11 @@ from typing import Any
 from ...sdk.errors import SnapshotError
 from ..execution.fusion import Plan
 from ..execution.manifest import Checkpoint, PartReference
+from ..execution.snapshot_chunks import Chunk, Origin, chunks_of, labels_of, records_of
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.state_shapes import mismatches, shapes_of
-from ..execution.task_snapshot import Chunk, Origin, Restored, chunks_of, labels_of, records_of
+from ..execution.stored_checkpoints import path_of
+from ..execution.task_snapshot import Restored
 from .commands import Acknowledged, Declined, Report
 from .forked_snapshots import ForkedSnapshots
 from .subtask_reports import Snapshot, SubtaskId
@@ -201,6 +203,8 @@ def restored_from(
     for part in checkpoint.parts:
         written = checkpoint.metadata["parts"].get(part.name)
         if written is not None:
-            chain = [list(chunks_of(records, origin)) for _, records in store.read_part(part)]
+            paths = [path_of(store.directory, file) for file in part.files]
+            files = zip(paths, store.read_part(part), strict=True)
+            chain = [list(chunks_of(records, origin.of_file(path))) for path, (_, records) in files]
             restored.add(chain, written["subtask"], written["of"])
     return restored

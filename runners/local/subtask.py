@@ -17,8 +17,9 @@ from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task
 from ..execution.in_flight import restored_on, restored_within
+from ..execution.snapshot_chunks import NEWS, Chunk
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import NEWS, Chunk, Restored, forget_changes
+from ..execution.task_snapshot import Restored, forget_changes
 from ..execution.time_slice import TimeSlice
 from .barriers import Barriers
 from .channel import Channel, ChannelId

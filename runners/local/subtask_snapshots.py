@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..execution.restored import shown_positions
+from ..execution.snapshot_chunks import POSITIONS, SCRIPT, Chunk, labels_of, records_of
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import POSITIONS, SCRIPT, Chunk, labels_of, records_of, snapshot, weight
+from ..execution.task_snapshot import snapshot, weight
 from .injector import Injector
 from .messages import Barrier
 from .numbering import NUMBERS, ORIGIN, Numbering, Numbers

@@ -22,16 +22,54 @@ from ..execution.commit_errors import by_transaction, precommit
 from ..execution.disk import Disk
 from ..execution.fusion import Output, Plan
 from ..execution.manifest import sealed, unsealed
+from ..execution.records import RecordType, pickled, unpickled
 from ..execution.user_code import guarded
 
 # By sink label, pairs of a transaction and a token.
 Staged = Mapping[str, Sequence[tuple[str, Any]]]
+
+# What to do about a token that can't be pickled.
+STAGED_IS_DATA = "What a sink's writer stages has to be data."
 
 # What the names of open transactions are kept in, among the checkpoints; and what is in it.
 OPEN = "transactions"
 _FORMAT = "penstock open transactions"
 
 _logger = logger_of(__name__)
+
+
+def staged_as_data(staged: Staged) -> list[Any]:
+    """Return what was staged as fields of a record: by label, transactions and pickled tokens."""
+    return [
+        (label, [(transaction, pickled(token, label, STAGED_IS_DATA)) for transaction, token in own])
+        for label, own in staged.items()
+    ]
+
+
+def staged_of(data: list[Any], where: str) -> Staged:
+    """Return what `staged_as_data` was given.
+
+    Args:
+      where: the file, for errors.
+    """
+    return {
+        label: [(transaction, unpickled(token, f"{label}: what it has staged", where)) for transaction, token in own]
+        for label, own in data
+    }
+
+
+# The record of a checkpoint's part that tells what sinks have staged.
+_STAGED: RecordType[list[Any]] = RecordType("staged", 1, {1: lambda staged: staged})
+
+
+def encode_staged(staged: Staged) -> bytes:
+    """Return what was staged as a record."""
+    return _STAGED.encode(staged_as_data(staged))
+
+
+def decode_staged(data: bytes, where: str) -> Staged:
+    """Return what `encode_staged` was given; raises what `unpickled` and `decode_record` do."""
+    return staged_of(_STAGED.decode(data, where), where)
 
 
 class Transactions:

@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import cloudpickle
 
-from ...sdk.errors import SnapshotError
 from ...windowing.timestamp import MIN_MICROS
 from ..execution.execution_graph import ExecutionGraph, label_of
 from ..execution.manifest import Checkpoint, PartReference
+from ..execution.records import RecordType, unpickled
 from ..execution.snapshot_store import SnapshotStore
-from ..execution.unpickling import cant_be_read
+from ..execution.stored_checkpoints import path_of
 from .parcels import TaskId, TaskResult
 from .planned_batch import PlannedBatch
 from .shard import StatePart, part_name
@@ -94,24 +94,68 @@ class Committed:
 
     def write(self, store: SnapshotStore) -> PartReference:
         """Write it into its checkpoint, which has begun."""
-        return store.write_part(self.number, DRIVER, [cloudpickle.dumps(self, protocol=5)])
+        record = _COMMITTED.encode(
+            self.number,
+            self.now,
+            self.transaction,
+            [(label, list(tokens)) for label, tokens in self.staged.items()],
+            cloudpickle.dumps(self.positions, protocol=5),
+            list(self.watermarks.items()),
+            self.next_time,
+            sorted(self.next_event_times),
+            self.is_last,
+            self.is_complete,
+            dict(self.newest),
+            self.levels,
+        )
+        return store.write_part(self.number, DRIVER, [record])
 
     @staticmethod
     def read(store: SnapshotStore, checkpoint: Checkpoint) -> Committed:
-        """What `write` has written.  Raises `SnapshotError` for what was written in another way, formerly."""
-        ((_, records),) = store.read_part(checkpoint.part(DRIVER))
-        data = b"".join(records)
-        try:
-            committed: Committed = cloudpickle.loads(data)
-        except Exception as error:  # whatever a class raises, or importing it
-            where = f"batch {checkpoint.epoch} in {store.directory}"
-            raise cant_be_read("The position of a source, or the staged output of a sink", where, [], error) from error
-        if "outputs" not in committed.positions:
-            raise SnapshotError(
-                f"{store.directory}: batch {checkpoint.epoch} is as an earlier version of penstock wrote it, which "
-                "can't be read any more. Go on with that version, or begin anew with another --checkpoint_dir"
-            )
-        return committed
+        """Return what `write` has written.
+
+        Raises `UnknownFormatError` for a record of another version, and `CheckpointMismatchError` if the class of a
+        position can't be had.
+        """
+        part = checkpoint.part(DRIVER)
+        ((_, records),) = store.read_part(part)
+        fields = _COMMITTED.decode(b"".join(records), path_of(store.directory, part.files[-1]))
+        where = f"batch {checkpoint.epoch} in {store.directory}"
+        return _committed_of(where, *fields)
+
+
+def _committed_of(
+    where: str,
+    number: int,
+    now: int,
+    transaction: str,
+    staged: list[Any],
+    positions: bytes,
+    watermarks: list[Any],
+    next_time: int | None,
+    next_event_times: list[int],
+    is_last: bool,
+    is_complete: bool,
+    newest: dict[str, int],
+    levels: list[list[str]],
+) -> Committed:
+    return Committed(
+        number,
+        now,
+        transaction,
+        dict(staged),
+        unpickled(positions, "The position of a source", where),
+        dict(watermarks),
+        next_time,
+        frozenset(next_event_times),
+        is_last,
+        is_complete,
+        newest,
+        levels,
+    )
+
+
+_COMMITTED: RecordType[tuple[Any, ...]] = RecordType("committed batch", 1, {1: lambda *fields: fields})
 
 
 def state_of(results: Iterable[TaskResult], shards: int) -> dict[TaskId, Sequence[StatePart]]:

@@ -6,13 +6,16 @@ input and the same clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
 from ...sdk.bundle import Bundle
+from ...sdk.serialization import dumps
 from ...sdk.spark_interfaces import Block
+from ..execution.records import RecordType, unpickled
+from ..execution.shuffle_blocks import decode_bundle, encode_bundle
 
 
 @attrs.frozen
@@ -81,6 +84,33 @@ class PlannedBatch:
     is_last: bool = False
     frames: Mapping[str, int | None] = attrs.field(factory=dict)
 
+    def record(self) -> bytes:
+        """Return the batch as a record.  Raises `SerializationError` for a split or a position that isn't data."""
+        return _PLANNED.encode(
+            self.number,
+            self.now,
+            self.transaction,
+            [data for reading in self.readings for data in _reading_as_data(reading)],
+            list(self.watermarks.items()),
+            list(self.percentiles.items()),
+            self.signals,
+            dumps(self.positions, "the batch"),
+            self.is_last,
+            dict(self.frames),
+        )
+
+    @staticmethod
+    def of_record(record: bytes, where: str) -> PlannedBatch:
+        """Return the batch of a record.
+
+        Args:
+          where: the file, for errors.
+
+        Raises `UnknownFormatError` for a record of another version, and `CheckpointMismatchError` if the class of a
+        split or a position can't be had.
+        """
+        return _planned_of(where, *_PLANNED.decode(record, where))
+
     def of_shard(self, shard: int, shards: int) -> tuple[Reading, ...]:
         """What one of so many shards reads: of a script all, in order, where it is alone; else every so manieth.
 
@@ -91,3 +121,53 @@ class PlannedBatch:
         scripted = [reading for reading in self.readings if isinstance(reading, Arriving)]
         others = [reading for reading in self.readings if not isinstance(reading, Arriving)]
         return (*(scripted if shard == 0 else ()), *others[shard::shards])
+
+
+def _reading_as_data(reading: Reading) -> Iterator[tuple[Any, ...]]:
+    if isinstance(reading, Arriving):
+        for block in encode_bundle(reading.bundle):
+            yield "arriving", reading.label, reading.pcollection, block
+    elif isinstance(reading, WholeSplit):
+        yield "split", reading.label, dumps(reading.split, reading.label)
+    else:
+        assert isinstance(reading, OffsetRange), reading
+        offsets = (reading.partition, reading.start, reading.end)
+        yield "range", reading.label, dumps(offsets, reading.label)
+
+
+def _reading_of(where: str, kind: str, label: str, *data: Any) -> Reading:
+    if kind == "arriving":
+        pcollection, block = data
+        return Arriving(label, pcollection, decode_bundle(block))
+    value = unpickled(data[0], f"{label}: a split", where)
+    return WholeSplit(label, value) if kind == "split" else OffsetRange(label, *value)
+
+
+def _planned_of(
+    where: str,
+    number: int,
+    now: int,
+    transaction: str,
+    readings: list[Any],
+    watermarks: list[Any],
+    percentiles: list[Any],
+    signals: list[str],
+    positions: bytes,
+    is_last: bool,
+    frames: dict[str, int | None],
+) -> PlannedBatch:
+    return PlannedBatch(
+        number,
+        now,
+        transaction,
+        tuple(_reading_of(where, *reading) for reading in readings),
+        dict(watermarks),
+        dict(percentiles),
+        tuple(signals),
+        unpickled(positions, "The position of a source", where),
+        is_last,
+        frames,
+    )
+
+
+_PLANNED: RecordType[tuple[Any, ...]] = RecordType("planned batch", 1, {1: lambda *fields: fields})

@@ -31,9 +31,12 @@ from ..execution.fusion import Grouping, Keyed, Source
 from ..execution.manifest import PartReference
 from ..execution.parking import Parking
 from ..execution.shuffle_blocks import decode_bundle
+from ..execution.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
+from ..execution.snapshot_files import FileReference
 from ..execution.snapshot_store import SnapshotStore
+from ..execution.stored_checkpoints import path_of
 from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import CLOCKS, Chunk, Origin, Restored, chunks_of, records_of, snapshot
+from ..execution.task_snapshot import Restored, snapshot
 from ..execution.user_code import guarded
 from .commit_points import Reached, go_on
 from .parcels import Buffer, Outbox, Parcel, TaskId, TaskResult, TaskSeconds, address
@@ -150,17 +153,19 @@ class Shard:
         is_anothers = not all(self.program.store.has_written(p.part) for p in parts)
         restored = Restored(self.id.shard, self.program.shards, compares_keys=is_anothers)
         for part, shard, of in ((p.part, p.shard, p.of) for p in parts):
-            files = [self._chunks_of(records, restored) for _, records in self.program.store.read_part(part)]
+            records = (of_file for _, of_file in self.program.store.read_part(part))
+            files = [self._chunks_of(own, file, restored) for own, file in zip(records, part.files, strict=True)]
             restored.add(files, shard, of)
         restored.into(self.execution)
         restored.watch_keys(self.execution)
         self.was_loaded = bool(parts)
         self._loading = time.perf_counter() - began
 
-    def _chunks_of(self, records: Iterable[bytes], restored: Restored) -> Iterable[Chunk]:
+    def _chunks_of(self, records: Iterable[bytes], file: FileReference, restored: Restored) -> Iterable[Chunk]:
         program = self.program
         plan = program.execution_graph.plan
-        chunks = chunks_of(records, Origin.of(f"the checkpoint in {program.store.directory}", plan))
+        origin = Origin.of(f"the checkpoint in {program.store.directory}", plan)
+        chunks = chunks_of(records, origin.of_file(path_of(program.store.directory, file)))
         if self._parking is None:
             return chunks
         return self._parking.taking(restored.noting_keys(chunks), self.id.shard, program.shards)

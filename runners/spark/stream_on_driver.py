@@ -24,6 +24,7 @@ import attrs
 from ...sdk import graph
 from ...sdk.errors import CheckpointMismatchError, RunnerError, SourceError
 from ...sdk.spark_interfaces import UnboundedFrame
+from ...stored import stored_as
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ..execution.disk import Disk
 from ..execution.fusion import Source
@@ -63,6 +64,7 @@ class StreamSettings:
     allow_changed: bool = False
 
 
+@stored_as("frame-stream-position", 1)
 @attrs.define
 class _Position:
     """Where it stands: the number of Spark's batch that was taken last, the clocks, and what the query reads."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 import base64
 
 import attrs
-import cloudpickle
 
 from ...sdk.errors import SnapshotError, UntrustedSnapshotError
-from ...sdk.serialization import dumps, local_modules_by_value
+from ...sdk.serialization import local_modules_by_value
 from ..execution.manifest import sealed, unsealed
 from ..execution.snapshot_store import SnapshotStore, fresh_token
 from .planned_batch import PlannedBatch
@@ -40,7 +39,7 @@ class WriteAhead:
     def write(self, batch: PlannedBatch) -> None:
         """Write a batch down.  Raises `SnapshotError` where the disk fails."""
         with local_modules_by_value():
-            data = base64.b64encode(dumps(batch, "the batch")).decode()
+            data = base64.b64encode(batch.record()).decode()
         try:
             self._store.disk.write_atomically(self._path, sealed("penstock plan", _Written(self.name, data)))
         except OSError as error:
@@ -58,5 +57,4 @@ class WriteAhead:
         if not self._store.allow_untrusted and (why := disk.why_untrusted(self._path)):
             raise UntrustedSnapshotError(f"{self._path} isn't read, because {why}")
         written = unsealed(self._path, disk.read(self._path), "penstock plan", _Written)
-        batch: PlannedBatch = cloudpickle.loads(base64.b64decode(written.batch))
-        return batch
+        return PlannedBatch.of_record(base64.b64decode(written.batch), self._path)

@@ -7,10 +7,12 @@ from typing import Any
 
 import attrs
 
+from ...stored import stored_as
 from ..errors import missing_extra
 from .coder import Coder, wrong_type
 
 
+@stored_as("avro-record", 1)
 @attrs.frozen
 class AvroRecord:
     """A record to be encoded with a schema: the dictionary, list or value that fits it.

@@ -27,6 +27,7 @@ from zlib import crc32
 
 import attr
 
+from ...stored import restores
 from ...windowing.microseconds import MICROS_PER_SECOND, Microseconds
 from ...windowing.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from ..errors import InvalidKeyError
@@ -64,7 +65,12 @@ class CodedKey:
         return repr(self.key)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (CodedKey, (self.encoded, self.key))
+        return (_coded_key, (self.encoded, self.key))
+
+
+@restores("coded-key", 1)
+def _coded_key(encoded: bytes, key: Any) -> CodedKey:
+    return CodedKey(encoded, key)
 
 
 def key_hash(key: Any) -> int:

@@ -6,10 +6,12 @@ from typing import Any
 
 import attrs
 
+from ...stored import stored_as
 from .coder import Coder, wrong_type
 from .primitive import BytesCoder
 
 
+@stored_as("sharded-key", 1)
 @attrs.frozen
 class ShardedKey:
     """A part of a key: the key and the id of its shard, as bytes.

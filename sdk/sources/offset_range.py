@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import attrs
 
+from ..stored import stored_as
 from .splittable import RestrictionProgress, RestrictionTracker
 
 
+@stored_as("offset-range", 1)
 @attrs.frozen
 class OffsetRange:
     """From `start` up to, and without, `stop`.

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from ...stored import stored_as
 from ...windowing import TimestampedValue
 from ...windowing.duration import Duration
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
@@ -29,6 +30,7 @@ from .unbounded import UnboundedReader, UnboundedSource, ended_early
 Offset = tuple[Any, Any, int]
 
 
+@stored_as("initial-restriction", 1)
 @attrs.frozen
 class InitialRestriction:
     """A part of an element's work.  It is known by its numbers."""

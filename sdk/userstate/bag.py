@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ...stored import restores
 from .state_spec import AccumulatingRuntimeState, StateSpec
 
 # Beyond this many chunks they are made one.
@@ -70,7 +71,12 @@ class Chunks:
         return f"Chunks({list(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Chunks, (list(self),))
+        return (_chunks, (list(self),))
+
+
+@restores("bag-state", 1)
+def _chunks(values: list[Any]) -> Chunks:
+    return Chunks(values)
 
 
 class BagRuntimeState(AccumulatingRuntimeState):

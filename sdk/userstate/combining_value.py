@@ -11,11 +11,13 @@ from __future__ import annotations
 from copy import copy, deepcopy
 from typing import Any
 
+from ...stored import stored_as
 from ..coders.coder import Coder
 from ..combine_fn import CombineFn
 from .state_spec import AccumulatingRuntimeState, StateSpec
 
 
+@stored_as("accumulator-state", 1, lambda accumulator: (accumulator.value,))
 class Accumulator:
     """An accumulator, which a combiner may change in place."""
 

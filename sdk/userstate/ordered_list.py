@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Any
 
+from ...stored import restores
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes
 from .state_spec import AccumulatingRuntimeState, StateSpec
 
@@ -51,6 +52,16 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"Timeline({list(zip(self.times, self.values, strict=True))!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_timeline, (self.times, self.values))
+
+
+@restores("ordered-list-state", 1)
+def _timeline(times: list[int], values: list[Any]) -> Timeline:
+    restored = Timeline()
+    restored.times, restored.values = times, values
+    return restored
 
 
 class OrderedListRuntimeState(AccumulatingRuntimeState):

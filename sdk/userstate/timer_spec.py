@@ -22,9 +22,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from ...stored import stored_as
+
 M = TypeVar("M", bound=Callable[..., Any])
 
 
+@stored_as("time-domain", 1)
 class TimeDomain(StrEnum):
     """What a timer's time is measured by."""
 

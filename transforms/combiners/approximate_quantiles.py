@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from ...sdk.combine_fn import CombineFn
+from ...stored import restores
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 from .quantile_sketches import KllSketch, QuantileSketch, VarOptSketch
 
@@ -146,7 +147,12 @@ class Ranked:
         return bool(self.rank < other.rank)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ranked, (self.rank, self.value)
+        return _ranked, (self.rank, self.value)
+
+
+@restores("ranked", 1)
+def _ranked(rank: Any, value: Any) -> Ranked:
+    return Ranked(rank, value)
 
 
 class ApproximateQuantiles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ...stored import restores
 from .apache_datasketches import datasketches
 
 
@@ -53,4 +54,9 @@ class DistinctSketch:
         return round(float(self._whole().get_estimate()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DistinctSketch, (self._lg_k, self._whole().serialize())
+        return _sketch, (self._lg_k, self._whole().serialize())
+
+
+@restores("distinct-sketch", 1)
+def _sketch(lg_k: int, merged: bytes) -> DistinctSketch:
+    return DistinctSketch(lg_k, merged)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Protocol
 
+from ...stored import restores
 from .apache_datasketches import datasketches
 
 
@@ -92,7 +93,12 @@ class KllSketch:
             below = reached
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KllSketch, (self._k, self._sketch.serialize(_serde()))
+        return _kll, (self._k, self._sketch.serialize(_serde()))
+
+
+@restores("kll-sketch", 1)
+def _kll(k: int, serialized: bytes) -> KllSketch:
+    return KllSketch(k, serialized)
 
 
 class VarOptSketch:
@@ -146,7 +152,12 @@ class VarOptSketch:
         return iter(self._sketch)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return VarOptSketch, (self._k, self._sketch.serialize(_serde()), self._extremes)
+        return _var_opt, (self._k, self._sketch.serialize(_serde()), self._extremes)
+
+
+@restores("varopt-sketch", 1)
+def _var_opt(k: int, serialized: bytes, extremes: tuple[Any, Any] | None) -> VarOptSketch:
+    return VarOptSketch(k, serialized, extremes)
 
 
 @cache

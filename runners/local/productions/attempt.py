@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from ..subtask import SubtaskId
 from ..workers import WorkerDied
 from .delivery import weak_tasks
 from .producer import Produced, Recovered
-from .production import StagedToken, back
+from .production import StagedToken, back, encode_ended
 from .slot import Allot, ProductionStart
 
 if TYPE_CHECKING:
@@ -298,7 +297,7 @@ class ProductionAttempt(Attempt):
         ):
             job._transactions.precommit(staged)
         try:
-            disk.write_atomically(job._ended_path, pickle.dumps((state, staged), protocol=5))
+            disk.write_atomically(job._ended_path, encode_ended(state, staged))
         except OSError as error:
             raise SnapshotError(f"{job._ended_path} can't be written: {error}") from error
         job._end(state, staged)

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import attrs
-import msgspec
 
 from ....sdk.errors import SnapshotError
 from ...execution.commit_errors import DEAD_LETTERS, explain
@@ -25,6 +25,7 @@ from ...execution.disk import Disk
 from ...execution.fusion import Plan
 from ...execution.log_listing import ListedLog, LogListing
 from ...execution.production_log import ProductionLog
+from ...execution.records import RecordType
 from ...execution.user_code import guarded
 from ..transactions import Staged, Transactions
 from .layout import Layout
@@ -69,7 +70,7 @@ class FencedTransactions(Transactions):
         assert self._disk is not None
         self._log = _log_of(self._disk, self._directory)
         for record in self._log.take_over(token)[-1:]:
-            noted = msgspec.json.decode(record, type=_Noted)
+            noted = _NOTED.decode(record, self._log.directory)
             self._open, self.layout, self._knows_open = noted.open, noted.layout, True
         self._begin_log()
 
@@ -133,7 +134,8 @@ class FencedTransactions(Transactions):
         self._log.begin([self._record()])
 
     def _record(self) -> bytes:
-        return msgspec.json.encode(_Noted(self._open, self.layout))
+        layout = None if self.layout is None else self.layout.as_data()
+        return _NOTED.encode(self._open, layout)
 
 
 @attrs.frozen
@@ -142,6 +144,13 @@ class _Noted:
 
     open: list[str]
     layout: Layout | None
+
+
+def _noted_of(open: list[str], layout: list[Any] | None) -> _Noted:
+    return _Noted(open, None if layout is None else Layout.of_data(*layout))
+
+
+_NOTED = RecordType("job", 1, {1: _noted_of})
 
 
 def listing_of(disk: Disk, directory: str) -> LogListing:
@@ -156,8 +165,9 @@ def _log_of(disk: Disk, directory: str) -> ProductionLog:
 
 
 def _noted(disk: Disk, directory: str) -> _Noted:
-    records = _log_of(disk, directory).read()
-    return msgspec.json.decode(records[-1], type=_Noted) if records else _Noted([], None)
+    log = _log_of(disk, directory)
+    records = log.read()
+    return _NOTED.decode(records[-1], log.directory) if records else _Noted([], None)
 
 
 def open_transactions(disk: Disk, directory: str) -> list[str]:

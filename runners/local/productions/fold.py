@@ -21,7 +21,7 @@ from ...execution.in_flight import by_key_group
 from ...execution.partitioning import owner
 from ...execution.production_log import ProductionLog
 from ...execution.seen_ids import SeenIds
-from ...execution.task_snapshot import NEWS, Chunk, records_of
+from ...execution.snapshot_chunks import NEWS, Chunk, records_of
 from ..channel import ChannelId
 from ..messages import ClockMoved, Elements, Message, SignalCame
 from ..pipe_channel import message_of

@@ -11,7 +11,6 @@ acknowledged is done again.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -47,6 +46,7 @@ from .fenced_transactions import JOB, FencedTransactions, listing_of, noted_layo
 from .fold import Folded, fold
 from .layout import SAVEPOINTS, Layout, begin_layout, remove_layout, staged_of, write_savepoint
 from .producer import GroupCommit
+from .production import decode_ended
 from .slot import log_directory
 
 _logger = logger_of(__name__)
@@ -355,7 +355,7 @@ class ProductionJob(Job):
         disk = self._productions.disk
         if not disk.exists(self._ended_path):
             return False
-        state, staged = pickle.loads(disk.read(self._ended_path))
+        state, staged = decode_ended(disk.read(self._ended_path), self._ended_path)
         self._end(state, staged)
         return True
 

@@ -8,7 +8,6 @@ which writes into a log of its own that nobody reads, can't take it back.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -22,12 +21,12 @@ from ...execution.fusion import Plan
 from ...execution.log_listing import LogListing
 from ...execution.manifest import CheckpointKind
 from ...execution.production_log import ProductionLog, remove_logs
+from ...execution.snapshot_chunks import labels_of, records_of
 from ...execution.snapshot_store import SnapshotStore
 from ...execution.source_identities import Identities, identities_of
 from ...execution.state_shapes import Shapes, shapes_of
-from ...execution.task_snapshot import labels_of, records_of
 from ..snapshot_parts import SINKS, part_name
-from ..transactions import Staged
+from ..transactions import Staged, encode_staged
 from ..workers import ids_of
 from .fold import Folded
 from .slot import listed_log, log_directory
@@ -60,6 +59,21 @@ class Layout:
         tasks = tuple(task.label for task in execution_graph.tasks)
         plan = execution_graph.plan
         return Layout(number, execution_graph.parallelism, tasks, identities_of(plan), shapes_of(plan))
+
+    def as_data(self) -> list[Any]:
+        """Return the layout as fields of a record."""
+        return [self.number, self.parallelism, self.tasks, self.sources, self.state]
+
+    @staticmethod
+    def of_data(
+        number: int,
+        parallelism: int,
+        tasks: list[str],
+        sources: dict[str, dict[str, Any]],
+        state: dict[str, dict[str, str]],
+    ) -> Layout:
+        """Return the layout that `as_data` was called of."""
+        return Layout(number, parallelism, tuple(tasks), sources, state)
 
     def graph(self, plan: Plan, directory: str) -> ExecutionGraph:
         """The tasks and subtasks whose logs these are; `CheckpointMismatchError` if the pipeline has others."""
@@ -152,7 +166,7 @@ def write_savepoint(
         metadata: dict[str, Any] = {"parts": described, "sources": sources, "state": state}
         if transaction is not None:
             metadata["transaction"] = transaction
-            references.append(store.write_part(epoch, SINKS, [pickle.dumps(dict(staged_of(folded)), protocol=5)]))
+            references.append(store.write_part(epoch, SINKS, [encode_staged(staged_of(folded))]))
         store.commit(epoch, references, metadata, CheckpointKind.SAVEPOINT)
     except SnapshotError:
         if store.is_open(epoch):

@@ -7,15 +7,18 @@ byte, even if the code that made them would make others now (MillWheel, section 
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from ...execution.records import RecordType, decode_record, pickled, unpickled
 from ...execution.seen_ids import KeptIds
-from ...execution.unpickling import cant_be_read
 from ..channel import ChannelId
 from ..subtask import Heard
-from ..tally import Tally
+from ..tally import Tally, tally_as_data, tally_of
+from ..transactions import STAGED_IS_DATA, Staged, staged_as_data, staged_of
+
+# What a log is called in errors, where its path isn't known.
+A_LOG = "the log of its productions"
 
 # Of a chunk of which the newest counts: its label, its kind and its key group.
 ChunkKey: TypeAlias = tuple[str, str, int | None]
@@ -86,7 +89,18 @@ class Production(NamedTuple):
 
     def record(self) -> bytes:
         """As bytes."""
-        return pickle.dumps(tuple(self), protocol=5)
+        return _PRODUCTION.encode(
+            self.is_whole,
+            self.chunks,
+            self.gone,
+            _heard_as_data(self.heard),
+            [(id, *kept) for id, kept in self.seen.items()],
+            list(self.outputs.items()),
+            list(self.acknowledged.items()),
+            _staged_as_data(self.staged),
+            self.committed,
+            tally_as_data(self.tally),
+        )
 
 
 class Inherited(NamedTuple):
@@ -103,21 +117,94 @@ class Inherited(NamedTuple):
 
     def record(self) -> bytes:
         """As bytes."""
-        return pickle.dumps((_INHERITED, *self), protocol=5)
+        return _INHERITED.encode(self.parts, _staged_as_data(self.staged), tally_as_data(self.tally))
 
 
-def production_of(record: bytes) -> Production | Inherited:
-    """What a record is of."""
-    try:
-        first, *rest = pickle.loads(record)
-    except Exception as error:  # whatever a class raises, or importing it
-        what = "The staged output of a sink, or the position of a source"
-        raise cant_be_read(what, "the log of its productions", [], error) from error
-    return Inherited(*rest) if first == _INHERITED else Production(first, *rest)
+def production_of(record: bytes, where: str = A_LOG) -> Production | Inherited:
+    """Return what a record says.
+
+    Args:
+      where: the log, for errors.
+
+    Raises `UnknownFormatError` for a record of another version.
+    """
+    return decode_record(record, where, _PRODUCTION, _INHERITED)
 
 
-# Begins a record, where a production says whether it is whole.
-_INHERITED = "inherited"
+def _heard_as_data(heard: Heard) -> tuple[Any, ...]:
+    watermarks, percentiles, signals, clock = heard
+    return list(watermarks.items()), [(share, list(own.items())) for share, own in percentiles.items()], signals, clock
+
+
+def _heard_of(watermarks: list[Any], percentiles: list[Any], signals: int, clock: int) -> Heard:
+    return Heard(
+        {ChannelId(*id): micros for id, micros in watermarks},
+        {share: {_heard_from(id): micros for id, micros in own} for share, own in percentiles},
+        signals,
+        clock,
+    )
+
+
+def _heard_from(id: Any) -> Any:
+    """Return what a percentile watermark is of: a source, by its label, or a channel."""
+    return id if type(id) is str else ChannelId(*id)
+
+
+def _staged_as_data(staged: tuple[StagedToken, ...]) -> list[tuple[str, str, bytes]]:
+    return [(label, transaction, pickled(token, label, STAGED_IS_DATA)) for label, transaction, token in staged]
+
+
+def _staged_of(staged: list[Any]) -> tuple[StagedToken, ...]:
+    what = "The staged output of a sink"
+    return tuple((label, transaction, unpickled(token, what, A_LOG)) for label, transaction, token in staged)
+
+
+def _production_of_fields(
+    is_whole: bool,
+    chunks: bytes,
+    gone: list[Any],
+    heard: list[Any],
+    seen: list[Any],
+    outputs: list[Any],
+    acknowledged: list[Any],
+    staged: list[Any],
+    committed: list[str],
+    tally: list[Any],
+) -> Production:
+    return Production(
+        is_whole,
+        chunks,
+        tuple(map(tuple, gone)),
+        _heard_of(*heard),
+        {ChannelId(*id): KeptIds(collected, tuple(ids)) for id, collected, ids in seen},
+        {ChannelId(*id): tuple(Sent(*sent) for sent in own) for id, own in outputs},
+        {ChannelId(*id): number for id, number in acknowledged},
+        _staged_of(staged),
+        tuple(committed),
+        tally_of(tally),
+    )
+
+
+def _inherited_of_fields(parts: list[Any], staged: list[Any], tally: list[Any]) -> Inherited:
+    return Inherited(tuple(map(tuple, parts)), _staged_of(staged), tally_of(tally))
+
+
+_PRODUCTION: RecordType[Production | Inherited] = RecordType("production", 1, {1: _production_of_fields})
+_INHERITED: RecordType[Production | Inherited] = RecordType("inherited", 1, {1: _inherited_of_fields})
+
+# The file of a job that has done everything: its state, and what is to be published.
+_ENDED: RecordType[tuple[str, list[Any]]] = RecordType("ended", 1, {1: lambda state, staged: (state, staged)})
+
+
+def encode_ended(state: str, staged: Staged) -> bytes:
+    """Return the state that a job has ended in, and what is to be published, as a record."""
+    return _ENDED.encode(state, staged_as_data(staged))
+
+
+def decode_ended(data: bytes, where: str) -> tuple[str, Staged]:
+    """Return what `encode_ended` was given; `where` is the file, for errors."""
+    state, staged = _ENDED.decode(data, where)
+    return state, staged_of(staged, where)
 
 
 def back(id: ChannelId) -> ChannelId:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...execution.seen_ids import KeptIds, SeenIds
-from ...execution.task_snapshot import CHAINED, Chunk, Origin, Restored, chunks_of
+from ...execution.snapshot_chunks import CHAINED, Chunk, Origin, chunks_of
+from ...execution.task_snapshot import Restored
 from ..channel import ChannelId
 from ..subtask import Heard
 from ..tally import Tally

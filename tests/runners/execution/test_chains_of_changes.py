@@ -19,21 +19,18 @@ from penstock.runners.execution.fusion import Stage, fuse
 from penstock.runners.execution.output_memory import OutputMemory
 from penstock.runners.execution.partitioning import owner
 from penstock.runners.execution.side_input_contents import SideInputContents
-from penstock.runners.execution.task_execution import TaskExecution
-from penstock.runners.execution.task_snapshot import (
+from penstock.runners.execution.snapshot_chunks import (
     CLOCKS,
     MEMORY,
     TIMERS,
     VIEW,
     Chunk,
-    Restored,
     chunks_of,
-    forget_changes,
     labels_of,
     records_of,
-    snapshot,
-    weight,
 )
+from penstock.runners.execution.task_execution import TaskExecution
+from penstock.runners.execution.task_snapshot import Restored, forget_changes, snapshot, weight
 from penstock.runners.execution.timers import EVENT_TIME, PROCESSING_TIME
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import key_group

@@ -16,14 +16,14 @@ from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.in_flight import by_key_group, on_the_way, restored_on
 from penstock.runners.execution.partitioning import Partitioner
 from penstock.runners.execution.shuffle_blocks import encode_bundle
+from penstock.runners.execution.snapshot_chunks import Chunk
 from penstock.runners.execution.task_execution import TaskExecution
-from penstock.runners.execution.task_snapshot import Chunk, Restored
+from penstock.runners.execution.task_snapshot import Restored
 from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.messages import Elements, Encoded
 from penstock.runners.local.overtaking import Overtaking
 from penstock.runners.local.pipe_channel import arrived, payloads_of
 from penstock.sdk.bundle import Bundle
-from penstock.sdk.errors import SnapshotError
 from penstock.sdk.metrics import MetricsContainer
 
 PAIRS = [(f"key{n % 40}", n) for n in range(200)]
@@ -98,11 +98,3 @@ def test_what_came_through_a_pipe_is_written_as_it_came() -> None:
     assert written.block is payload
     assert isinstance(taken, Elements)
     assert (PAIRS, 5) == (taken.bundle.values, taken.bundle.timestamps)
-
-
-@pytest.mark.parametrize("kind", ["in flight from Create", "to all"])
-def test_what_an_earlier_version_wrote_element_by_element_is_refused(kind: str) -> None:
-    """Rather than left out."""
-    row = (("a", 1), 0, (), None, 1)
-    with pytest.raises(SnapshotError, match="Sum: its .* as an earlier version of penstock wrote it"):
-        Restored(0, 1).add([[Chunk("Sum", kind, 7, [row])]], 0, 1)

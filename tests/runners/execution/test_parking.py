@@ -14,8 +14,9 @@ from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.parking import Parking
+from penstock.runners.execution.snapshot_chunks import chunks_of, records_of
 from penstock.runners.execution.task_execution import TaskExecution
-from penstock.runners.execution.task_snapshot import Restored, chunks_of, records_of, snapshot
+from penstock.runners.execution.task_snapshot import Restored, snapshot
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import BagStateSpec

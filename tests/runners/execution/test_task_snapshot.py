@@ -10,7 +10,7 @@ from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
-from penstock.runners.execution.task_snapshot import (
+from penstock.runners.execution.snapshot_chunks import (
     KEPT,
     MEMORY,
     STATE,
@@ -18,19 +18,20 @@ from penstock.runners.execution.task_snapshot import (
     VIEW,
     WINDOWS,
     Chunk,
-    Restored,
     chunks_of,
     records_of,
 )
+from penstock.runners.execution.task_snapshot import Restored
+from penstock.runners.execution.window_snapshots import WindowRecord
 from penstock.runners.local.messages import Barrier
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
-from penstock.sdk.errors import SerializationError, SnapshotError
+from penstock.sdk.errors import SerializationError
 from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer
 
 
 def test_chunks_are_records_and_chunks_again() -> None:
     """Large ones too, which are several records."""
-    chunks = [Chunk("Sum", WINDOWS, group, [("k", "x" * 300_000)]) for group in range(9)]
+    chunks = [Chunk("Sum", WINDOWS, group, [WindowRecord("k", None, (("x" * 300_000,),))]) for group in range(9)]
     records = list(records_of(chunks))
     assert len(records) > 1
     assert chunks == list(chunks_of(records))
@@ -40,7 +41,7 @@ def test_chunks_are_records_and_chunks_again() -> None:
 def test_what_can_not_be_pickled_is_told_with_its_step() -> None:
     """Before anything is written."""
     with pytest.raises(SerializationError) as raised:
-        list(records_of([Chunk("Sum", WINDOWS, 0, [(i for i in range(3))])]))
+        list(records_of([Chunk("Sum", WINDOWS, 0, [WindowRecord("k", None, ((i for i in range(3)),))])]))
     assert "Sum" in str(raised.value)
 
 
@@ -68,13 +69,6 @@ def test_of_a_chain_what_may_be_large_is_all_of_it_and_the_rest_the_newest(kind:
     changes = [Chunk("Step", kind, 1, ["new"]), Chunk("Step", KEPT, 1, ["new"])]
     restored.add([whole, changes], 0, 1)
     assert (["old", "new"], [["new"]]) == (restored.chained("Step", kind), restored.newest("Step", KEPT))
-
-
-@pytest.mark.parametrize("kind", ["timers", "memory", "view"])
-def test_what_used_to_be_whole_in_every_snapshot_is_refused(kind: str) -> None:
-    """Read as changes it would bring back what is long gone."""
-    with pytest.raises(SnapshotError, match=f"Step: its {kind} in the snapshot is as an earlier version of penstock"):
-        Restored(0, 1).add([[Chunk("Step", kind, None, [])]], 0, 1)
 
 
 def test_what_waits_without_a_key_goes_on_once_and_what_may_be_retracted_is_known_to_all() -> None:

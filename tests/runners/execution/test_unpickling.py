@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import pathlib
+import pickle
+import struct
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.task_snapshot import (
+from penstock.runners.execution import state_shapes
+from penstock.runners.execution.keyed_state import ChangeKind
+from penstock.runners.execution.snapshot_chunks import (
     KEPT,
     POSITIONS,
     STATE,
@@ -24,9 +29,11 @@ from penstock.runners.execution.task_snapshot import (
     chunks_of,
     records_of,
 )
-from penstock.runners.execution.unpickling import UnreadableChunk
-from penstock.sdk.errors import CheckpointMismatchError
+from penstock.runners.execution.source_identities import PartitionPosition
+from penstock.runners.execution.window_snapshots import WINDOWS_AT, WindowColumns, WindowRecord
+from penstock.sdk.errors import CheckpointMismatchError, CorruptSnapshotError, UnknownFormatError
 from penstock.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
+from penstock.windowing import GlobalWindow, IntervalWindow
 
 
 class Before:
@@ -75,11 +82,11 @@ IDS = ["gone", "slots", "strict"]
 @pytest.mark.parametrize(
     ("kind", "record", "what"),
     [
-        (STATE, lambda value: ("window", "key", "acc", 0, [value]), "state 'acc'"),
+        (STATE, lambda value: ("window", "key", "acc", ChangeKind.PUT, [value]), "state 'acc'"),
         (TIMERS, lambda value: ("window", value, "due", 5), "timer 'due'"),
-        (WINDOWS, lambda value: ("key", None, ((value,),)), "windows"),
+        (WINDOWS, lambda value: WindowRecord("key", None, ((value,),)), "windows"),
         (KEPT, lambda value: (value, 0), "kept"),
-        (POSITIONS, lambda value: [{"partition": value}], "positions"),
+        (POSITIONS, lambda value: PartitionPosition({"partition": value}, 0, 0, False), "positions"),
     ],
 )
 def test_the_error_names_step_state_class_and_checkpoint(
@@ -100,7 +107,7 @@ def test_the_error_names_step_state_class_and_checkpoint(
 @pytest.mark.parametrize("how", CHANGES, ids=IDS)
 def test_what_is_dropped_needs_no_class(module: Any, how: Any) -> None:
     """All of a step that is no more; of one that keeps other state the rest is had, and so are all other chunks."""
-    rows = [("w", "k", "acc", 0, module.Acc(1)), ("w", "k", "fine", 0, [1])]
+    rows = [("w", "k", "acc", ChangeKind.PUT, module.Acc(1)), ("w", "k", "fine", ChangeKind.PUT, [1])]
     chunks = [Chunk("Gone", STATE, 7, rows), Chunk("Keep", STATE, 7, rows), Chunk("Keep", KEPT, 7, [(5,)])]
     records = list(records_of(chunks))
     change(module, how)
@@ -109,9 +116,46 @@ def test_what_is_dropped_needs_no_class(module: Any, how: Any) -> None:
     assert expected == list(chunks_of(records, origin))
 
 
-def test_what_is_no_chunk_at_all_has_no_label() -> None:
-    """Nothing of it can be had."""
-    assert UnreadableChunk(b"no pickle").label is None
+def test_windows_that_are_dropped_need_no_class(module: Any) -> None:
+    """In columns, as those that don't merge are kept: the others of the grouping are had."""
+    row = [None] * 19
+    row[WINDOWS_AT] = (GlobalWindow(),)
+    columns = WindowColumns(["gone", "kept"], [(*row[:7], module.Acc(1), *row[8:]), (*row[:7], 5, *row[8:])])
+    records = list(records_of([Chunk("Sum", WINDOWS, 7, columns)]))
+    change(module, None)
+    origin = Origin("checkpoint 8 in kept", frozenset({"Sum"}), frozenset({("Sum", state_shapes.WINDOWS)}))
+    (chunk,) = chunks_of(records, origin)
+    assert ["kept"] == [record.key for record in chunk.data]
+
+
+def test_what_is_no_chunk_at_all_is_a_corrupt_file() -> None:
+    """Its checksum holds, so another program wrote it like that."""
+    with pytest.raises(CorruptSnapshotError, match=r"kept/files/a\.full: found b'no chunk' \.\.\., expected a chunk"):
+        list(chunks_of([b"no chunk"], Origin("checkpoint 8").of_file("kept/files/a.full")))
+
+
+def test_a_chunk_of_another_version_is_refused_by_name() -> None:
+    """With the file, what was found there, and what is known."""
+    header = msgspec.msgpack.encode(("clocks", 2, "clocks", "Sum", None))
+    record = struct.pack(">IQ", len(header), 0) + header
+    with pytest.raises(UnknownFormatError) as error:
+        list(chunks_of([record], Origin("checkpoint 8").of_file("kept/files/a.full")))
+    assert str(error.value).startswith(
+        "kept/files/a.full: found the chunk 'clocks', version 2; expected version 1 of it. Another version of penstock"
+    )
+
+
+def test_a_stored_type_of_another_version_is_refused_by_name() -> None:
+    """It is a value that a user, or a step, has put there."""
+    data = pickle.dumps(IntervalWindow(0, 1)).replace(b"interval-window/1", b"interval-window/7")
+    body = msgspec.msgpack.encode([1, b"p" + data])
+    header = msgspec.msgpack.encode(("kept", 1, "kept", "Sum", None))
+    record = struct.pack(">IQ", len(header), len(body)) + header + body
+    with pytest.raises(UnknownFormatError) as error:
+        list(chunks_of([record], Origin("checkpoint 8").of_file("kept/files/a.full")))
+    assert str(error.value).startswith(
+        "kept/files/a.full: found the stored type 'interval-window', version 7; expected version 1 of it. Another"
+    )
 
 
 class Keep(beam.DoFn):

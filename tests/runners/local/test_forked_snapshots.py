@@ -15,8 +15,8 @@ import penstock as beam
 from penstock.runners.execution.disk import disk_of
 from penstock.runners.execution.execution_graph import whole
 from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.snapshot_chunks import STATE, WINDOWS
 from penstock.runners.execution.snapshot_store import SnapshotStore
-from penstock.runners.execution.task_snapshot import STATE, WINDOWS
 from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Acknowledged, Declined, Inject
 from penstock.runners.local.forked_snapshots import LARGE, ForkedSnapshots

@@ -13,9 +13,10 @@ from penstock.runners.execution.fusion import Plan, fuse
 from penstock.runners.execution.in_flight import restored_within
 from penstock.runners.execution.shuffle_blocks import encode_bundle
 from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.execution.snapshot_chunks import BY_KEY, TO_ALL, VIEW, Chunk
 from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.runners.execution.task_execution import TaskExecution
-from penstock.runners.execution.task_snapshot import BY_KEY, TO_ALL, VIEW, Chunk, Restored
+from penstock.runners.execution.task_snapshot import Restored
 from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Acknowledged, Inject
 from penstock.runners.local.messages import Barrier

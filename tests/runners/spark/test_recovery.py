@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from recording import Recording
 
@@ -13,12 +14,12 @@ import penstock as beam
 from penstock.runners.execution.disk import disk_of
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.snapshot_store import SnapshotStore
-from penstock.runners.spark.committed_batch import Committed
+from penstock.runners.spark.committed_batch import DRIVER, Committed
 from penstock.runners.spark.driver_sources import DriverSources
 from penstock.runners.spark.recovery import Recovery
 from penstock.runners.spark.stream_on_driver import StreamSettings
 from penstock.runners.spark.unbounded_on_driver import Admission
-from penstock.sdk.errors import CheckpointMismatchError, SnapshotError
+from penstock.sdk.errors import CheckpointMismatchError, UnknownFormatError
 
 
 @pytest.fixture
@@ -65,11 +66,14 @@ def test_what_was_staged_for_a_sink_that_is_gone_is_not_forgotten(store: Snapsho
     assert 1 == newest(recovery(store))
 
 
-def test_what_an_earlier_version_has_written_is_refused(store: SnapshotStore) -> None:
-    """Its watermarks were by numbers that mean something else in another pipeline."""
-    commit(store, 1, {"sources": {}})
+def test_a_batch_of_another_version_is_refused_by_name(store: SnapshotStore) -> None:
+    """The error names the file, the record, and the versions."""
+    store.begin(1)
+    written = store.write_part(1, DRIVER, [msgspec.msgpack.encode(["committed batch", 2])])
+    store.commit(1, [written], {"parts": {}})
 
-    with pytest.raises(SnapshotError, match="batch 1 is as an earlier version of penstock wrote it"):
+    message = r"\.full: found the record 'committed batch', version 2; expected version 1 of it\. Another version"
+    with pytest.raises(UnknownFormatError, match=message):
         recovery(store).newest()
 
 

@@ -1,0 +1,144 @@
+"""Types that are stored under a tag of their own and a version, instead of the module and the name of a class.
+
+A checkpoint outlives the layout of this package: a class may get another module, another name or other fields between
+the run that writes a checkpoint and the run that restores it.  So the pickle of a registered type names this module
+and a tag with a version, such as `interval-window/1`, followed by the fields of that version.  The name of this module
+and the tags are part of the format of checkpoints (docs/checkpoint_format.md).  They never change.
+
+>>> import pickle, pickletools
+>>> from penstock.windowing import IntervalWindow
+>>> opcodes = pickletools.genops(pickle.dumps(IntervalWindow(0, 1)))
+>>> [argument for _, argument, _ in opcodes if isinstance(argument, str)]
+['penstock.stored', 'interval-window/1']
+
+A type is registered beside its class.  When its fields change, the class is registered with the next version, and a
+function for the version before it makes the new class of the old fields:
+
+>>> import attrs
+>>> @stored_as("doctest-range", 2)
+... @attrs.frozen
+... class Range:
+...     start: int
+...     stop: int
+...     step: int
+>>> @restores("doctest-range", 1)
+... def _range(start, stop):
+...     return Range(start, stop, 1)
+>>> pickle.loads(pickle.dumps(Range(1, 2, 3)))
+Range(start=1, stop=2, step=3)
+
+A version that is registered nowhere is refused by name:
+
+>>> getattr(__import__("penstock.stored").stored, "doctest-range/3")
+Traceback (most recent call last):
+penstock.stored.UnknownTypeError: the stored type 'doctest-range', version 3; known: versions 1 and 2
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable
+from enum import Enum
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import attrs
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+# By tag, the versions that can be read.
+_versions: dict[str, list[int]] = {}
+
+
+class UnknownTypeError(LookupError):
+    """A stored value has a tag, or a version of it, that this version of the package can't read.
+
+    Attributes:
+      tag, version: as found.
+      known: the versions of the tag that can be read; none of an unknown tag.
+    """
+
+    def __init__(self, tag: str, version: str) -> None:
+        self.tag = tag
+        self.version = version
+        self.known = tuple(sorted(_versions.get(tag, ())))
+        known = f"{'version' if len(self.known) == 1 else 'versions'} {' and '.join(map(str, self.known))}"
+        super().__init__(f"the stored type {tag!r}, version {version}; known: {known if self.known else 'no such tag'}")
+
+
+def restores(tag: str, version: int) -> Callable[[F], F]:
+    """Register a function that makes a value of the fields stored under a tag and a version.
+
+    The function itself is pickled as the tag, so that a `__reduce__` can return it.
+    """
+
+    def register(function: F) -> F:
+        name = f"{tag}/{version}"
+        if name in globals() or "." in name:
+            raise ValueError(f"expected a tag and a version that aren't registered, without a period, got {name!r}")
+        function.__module__, function.__qualname__ = __name__, name
+        globals()[name] = function
+        _versions.setdefault(tag, []).append(version)
+        return function
+
+    return register
+
+
+def stored_as(
+    tag: str,
+    version: int,
+    fields: Callable[[Any], tuple[Any, ...]] | None = None,
+    restore: Callable[..., Any] | None = None,
+) -> Callable[[type[T]], type[T]]:
+    """Register a class whose instances are pickled as a tag, a version and their fields.
+
+    Instances of subclasses aren't: a subclass has a tag of its own, or is pickled by its module and name.
+
+    Args:
+      fields: gives the fields of an instance; by default those of an attrs class or a named tuple, or an
+        enumeration's value.
+      restore: makes an instance of these fields; the class by default.
+    """
+
+    def register(kind: type[T]) -> type[T]:
+        make = restore or kind
+        fields_of = fields or _fields_of(kind)
+
+        def restored(*stored: Any) -> Any:
+            return make(*stored)
+
+        restores(tag, version)(restored)
+
+        def reduced(instance: Any) -> tuple[Any, ...]:
+            return restored, fields_of(instance)
+
+        copyreg.pickle(kind, reduced)
+        return kind
+
+    return register
+
+
+def stored_constant(tag: str, version: int, constant: Any) -> None:
+    """Register the only instance of its class."""
+    stored_as(tag, version, lambda instance: (), lambda: constant)(type(constant))
+
+
+def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what gives the fields of an instance, for which the class can be called."""
+    if issubclass(kind, Enum):
+        return lambda instance: (instance.value,)
+    if issubclass(kind, tuple):
+        return tuple
+    names = [field.name for field in attrs.fields(kind) if field.init]
+    if len(names) == 1:
+        (name,) = names
+        return lambda instance: (getattr(instance, name),)
+    return attrgetter(*names)
+
+
+def __getattr__(name: str) -> Any:
+    tag, slash, version = name.rpartition("/")
+    if slash:
+        raise UnknownTypeError(tag, version)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
