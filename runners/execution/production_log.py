@@ -241,9 +241,8 @@ def read_records(path: str, content: bytes) -> list[bytes]:
 
     Raises `CorruptSnapshotError` if a record that isn't the last one is damaged.
     """
-    version = content[len(_NAME) : len(MAGIC)]
-    if content.startswith(_NAME) and version not in (b"", MAGIC[-1:]):
-        raise unknown_format(path, "file", "production log", version[0], {"production log": [VERSION]})
+    if content.startswith(_NAME) and not content.startswith(MAGIC) and _begun(content) is not None:
+        raise unknown_format(path, "file", "production log", content[len(_NAME)], {"production log": [VERSION]})
     if not content.startswith(MAGIC):
         raise CorruptSnapshotError(path, f"{content[: len(MAGIC)]!r} at its beginning", f"{MAGIC!r}")
     if _begun(content) is None:
@@ -265,15 +264,19 @@ def read_records(path: str, content: bytes) -> list[bytes]:
 
 
 def _head(begun: int) -> bytes:
-    return MAGIC + _BEGUN.pack(begun, crc32(begun.to_bytes(8, "big")))
+    return MAGIC + _BEGUN.pack(begun, _head_crc(MAGIC, begun))
+
+
+def _head_crc(magic: bytes, begun: int) -> int:
+    return crc32(magic + begun.to_bytes(8, "big"))
 
 
 def _begun(content: bytes) -> int | None:
-    """Return how often a file's owner has begun it; None if it has no such head."""
-    if not content.startswith(MAGIC) or len(content) < HEAD:
+    """Return how often a file's owner has begun it; None if it has no such head, of whatever version."""
+    if not content.startswith(_NAME) or len(content) < HEAD:
         return None
     begun, crc = _BEGUN.unpack_from(content, len(MAGIC))
-    return begun if crc == crc32(begun.to_bytes(8, "big")) else None
+    return begun if crc == _head_crc(content[: len(MAGIC)], begun) else None
 
 
 def _check_against(path: str, content: bytes, listed: Listed) -> None:

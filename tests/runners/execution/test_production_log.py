@@ -9,14 +9,21 @@ import pathlib
 import signal
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from penstock.runners.execution.disk import Disk, LocalDisk, disk_of
 from penstock.runners.execution.log_listing import ListedLog, LogListing
-from penstock.runners.execution.production_log import HEAD, ProductionLog
+from penstock.runners.execution.production_log import HEAD, ProductionLog, read_records
 from penstock.runners.execution.simulated_disk import SimulatedCrash, SimulatedDisk
-from penstock.sdk.errors import CorruptSnapshotError, SnapshotError, StaleWriterError, UnsupportedError
+from penstock.sdk.errors import (
+    CorruptSnapshotError,
+    SnapshotError,
+    StaleWriterError,
+    UnknownFormatError,
+    UnsupportedError,
+)
 
 
 def owned(disk: Disk, token: str = "aa", directory: str = "dir") -> ProductionLog:
@@ -367,3 +374,14 @@ def test_a_process_that_was_stopped_finds_its_append_refused_when_it_goes_on(tmp
     zombie.join()
     successor.append(b"the next")
     assert [b"in time", b"the next"] == content_of(LocalDisk(), directory)
+
+
+def test_a_log_of_another_version_is_refused_by_name() -> None:
+    """The checksum of its head holds, so another version wrote it."""
+    head = b"PENSTOCKLOG\x05" + (1).to_bytes(8, "big")
+    content = head + crc32(head).to_bytes(4, "big")
+    with pytest.raises(UnknownFormatError) as error:
+        read_records("kept/productions-00000001-aa", content)
+    assert str(error.value).startswith(
+        "kept/productions-00000001-aa: found the file 'production log', version 5; expected version 4 of it. Another"
+    )
