@@ -8,18 +8,12 @@ tuples into lists and NumPy's scalars into floats; so only exact types count.)
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
-from itertools import repeat
-from operator import is_
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from ...sdk.serialization import dumps
 from ...windowing import IntervalWindow
-
-# Reads a pickle.
-Loads: TypeAlias = Callable[[Any], Any]
 
 _EXACT = (str, int, float, bytes, bool, type(None))
 _encoder = msgspec.msgpack.Encoder()
@@ -66,36 +60,14 @@ def _pickled(values: list[Any]) -> bytes:
         return dumps(values, advice="Elements that are shuffled have to be data: make a list of a generator, for one.")
 
 
-def decode_column(data: bytes | memoryview, loads: Loads = pickle.loads) -> list[Any]:
-    """The column that `encode_column` made these bytes of.
-
-    Args:
-      loads: reads the pickles in it.
-    """
+def decode_column(data: bytes | memoryview) -> list[Any]:
+    """The column that `encode_column` made these bytes of."""
     view = memoryview(data)
     kind, rest = bytes(view[:1]), view[1:]
     if kind == _MSGSPEC:
         return _decode(rest)  # type: ignore[no-any-return]
     if kind == _TUPLES:
-        return list(zip(*(decode_column(column, loads) for column in _decode(rest)), strict=True))
+        return list(zip(*map(decode_column, _decode(rest)), strict=True))
     if kind == _INTERVALS:
-        return list(map(IntervalWindow.of_micros, *(decode_column(column, loads) for column in _decode(rest))))
-    return loads(rest)  # type: ignore[no-any-return]
-
-
-def encode_columns(columns: Sequence[Sequence[Any]]) -> bytes:
-    """Columns of one length as bytes; a column that is the same object throughout is one entry.
-
-    >>> decode_columns(encode_columns([[1, 2], ["a", "a"]]))
-    [[1, 2], ['a', 'a']]
-    """
-    count = len(columns[0]) if columns else 0
-    shared = [column[:1] if count > 1 and all(map(is_, column, repeat(column[0]))) else column for column in columns]
-    return _encoder.encode([count, *(encode_column(list(column)) for column in shared)])
-
-
-def decode_columns(data: bytes | memoryview, loads: Loads = pickle.loads) -> list[list[Any]]:
-    """Return the columns that `encode_columns` made these bytes of."""
-    count, *encoded = _decode(data)
-    columns = [decode_column(column, loads) for column in encoded]
-    return [column * count if len(column) == 1 else column for column in columns]
+        return list(map(IntervalWindow.of_micros, *map(decode_column, _decode(rest))))
+    return pickle.loads(rest)  # type: ignore[no-any-return]

@@ -30,12 +30,14 @@ from ...sdk.userstate.bag import Chunks
 from ...sdk.userstate.combining_value import Accumulator
 from ...sdk.userstate.ordered_list import Timeline
 from ...sdk.userstate.store import Cell, Container
+from ...stored import stored_as
 from .column_codec import encode_column
 from .user_code import shortened
 
 C = TypeVar("C", bound=Container)
 
 
+@stored_as("state-change", 1)
 class ChangeKind(Enum):
     """What happened to a cell."""
 

@@ -19,10 +19,12 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from ...sdk.errors import PenstockError
+from ...stored import stored_as
 from .equal_values import find_alike
 from .user_code import shortened
 
 
+@stored_as("side-input-change", 1)
 class ViewChangeKind(Enum):
     """What happened to a window of a side input."""
 

@@ -2,8 +2,9 @@
 
 A chunk belongs to a step, by its label, and maybe to a key group; so another pipeline, or other subtasks, can
 find what is theirs.  In a file each chunk has a header and a body.  The header is a MessagePack array: the tag of the
-chunk's kind, the version of its body, the kind, the label and the key group.  The body is columns of plain data
-(`column_codec`).  Only columns of values that users put there may be pickled.  The format is described in
+chunk's kind, the version of its body, the kind, the label and the key group.  The body is the pickle of plain data
+and values: of lists, tuples, numbers and the like, of what users put there, and of types that `stored` knows by tags.
+No class of ours is named in it (docs/decisions/019-records-by-tags.md).  The format is described in
 docs/checkpoint_format.md.
 
 >>> chunk = Chunk("Sum", CLOCKS, None, (5, 7))
@@ -16,22 +17,18 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import attrgetter
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import attrs
 import msgspec
 
-from ...sdk.errors import CorruptSnapshotError, SerializationError
-from ...sdk.serialization import dumps
+from ...sdk.errors import CorruptSnapshotError
 from ...stored import UnknownTypeError
 from . import state_shapes
-from .column_codec import Loads, decode_column, decode_columns, encode_column, encode_columns
 from .fusion import Plan
-from .keyed_state import ChangeKind
 from .output_memory import MemoryChanges
-from .records import unknown_format, unknown_type
-from .side_input_contents import ViewChangeKind
+from .records import pickled, unknown_format, unknown_type
 from .source_identities import PartitionPosition
 from .state_shapes import Mismatch
 from .unpickling import UnreadableData, cant_be_read
@@ -58,8 +55,8 @@ CLOCKS, KEPT, LEFT, WITHIN, FOLDED, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS,
 # About how many bytes of chunks are one record of a snapshot file.
 _RECORD = 1 << 20
 
-# In front of a chunk: the lengths of its header and its body.
-_LENGTHS = struct.Struct(">IQ")
+# In front of a header, and of a body: its length.
+_HEADER, _BODY = struct.Struct(">I"), struct.Struct(">Q")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[str, int, str, str, int | None]).decode
@@ -84,16 +81,17 @@ class Chunk(NamedTuple):
 
 @attrs.frozen
 class Body:
-    """How the data of a kind of chunks becomes bytes.
+    """How the data of a kind of chunks becomes plain data: numbers, strings, lists and the like of them, and values.
 
     Attributes:
-      version: the version that `encode` writes.
-      readers: for each version that can be read, what makes the data of the bytes.
+      version: the version that `plain` makes.
+      plain: makes plain data of the data.
+      readers: for each version that can be read, what makes the data of plain data.
     """
 
     version: int
-    encode: Callable[[Any], bytes]
-    readers: Mapping[int, Callable[[memoryview, Loads], Any]]
+    plain: Callable[[Any], Any]
+    readers: Mapping[int, Callable[[Any], Any]]
 
 
 _bodies: dict[str, Body] = {}
@@ -105,84 +103,44 @@ def register_body(tag: str, body: Body) -> None:
     _bodies[tag] = body
 
 
-def _encode_value(data: Any) -> bytes:
-    return encode_column([data])
-
-
-def _decode_value(body: memoryview, loads: Loads) -> Any:
-    (data,) = decode_column(body, loads)
+def _as_it_is(data: Any) -> Any:
     return data
 
 
-def _encode_rows(rows: Iterable[Any]) -> bytes:
-    return encode_columns(list(zip(*rows, strict=True)))
+# Of data that is plain.
+PLAIN = Body(1, _as_it_is, {1: _as_it_is})
 
 
-def _decode_rows(body: memoryview, loads: Loads) -> list[Any]:
-    return list(zip(*decode_columns(body, loads), strict=True))
+def _plain_windows(records: Any) -> Any:
+    """Return columns as a tuple, and other records as a list of tuples."""
+    return records.columns() if type(records) is WindowColumns else list(map(tuple, records))
 
 
-ONE_VALUE = Body(1, _encode_value, {1: _decode_value})
-_ROWS = Body(1, _encode_rows, {1: _decode_rows})
-_BLOCKS = Body(1, encode_column, {1: decode_column})
-
-_code_of = attrgetter("_value_")
+def _windows_of(plain: Any) -> Any:
+    return WindowColumns.of_columns(*plain) if type(plain) is tuple else [WindowRecord(*row) for row in plain]
 
 
-def _with_codes(codes: Mapping[str, Any], place: int) -> Body:
-    """Return the body of rows that have an entry of an enumeration at a place."""
-
-    def encode(rows: list[Any]) -> bytes:
-        columns: list[Any] = list(zip(*rows, strict=True))
-        if columns:
-            columns[place] = list(map(_code_of, columns[place]))
-        return encode_columns(columns)
-
-    def decode(body: memoryview, loads: Loads) -> list[Any]:
-        columns: list[Any] = decode_columns(body, loads)
-        if columns:
-            columns[place] = list(map(codes.__getitem__, columns[place]))
-        return list(zip(*columns, strict=True))
-
-    return Body(1, encode, {1: decode})
+def _plain_memory(memories: list[tuple[int, MemoryChanges]]) -> list[tuple[Any, ...]]:
+    return [(place, *outputs) for place, outputs in memories]
 
 
-def _encode_windows(records: Any) -> bytes:
-    if type(records) is WindowColumns:
-        return b"c" + records.encode()
-    return b"r" + _encode_rows(map(tuple, records))
+def _memory_of(rows: list[tuple[Any, ...]]) -> list[tuple[int, MemoryChanges]]:
+    return [(place, MemoryChanges(*outputs)) for place, *outputs in rows]
 
 
-def _decode_windows(body: memoryview, loads: Loads) -> Any:
-    if body[0] == ord("c"):
-        return WindowColumns.decode(body[1:], loads)
-    return [WindowRecord(*row) for row in _decode_rows(body[1:], loads)]
+def _plain_positions(positions: list[PartitionPosition]) -> list[tuple[Any, ...]]:
+    return list(map(tuple, positions))
 
 
-def _encode_memory(memories: list[tuple[int, MemoryChanges]]) -> bytes:
-    return _encode_rows((place, *outputs) for place, outputs in memories)
+def _positions_of(rows: list[tuple[Any, ...]]) -> list[PartitionPosition]:
+    return [PartitionPosition(*row) for row in rows]
 
 
-def _decode_memory(body: memoryview, loads: Loads) -> list[tuple[int, MemoryChanges]]:
-    return [(place, MemoryChanges(*outputs)) for place, *outputs in _decode_rows(body, loads)]
-
-
-def _decode_positions(body: memoryview, loads: Loads) -> list[PartitionPosition]:
-    return [PartitionPosition(*row) for row in _decode_rows(body, loads)]
-
-
-register_body(WINDOWS, Body(1, _encode_windows, {1: _decode_windows}))
-register_body(STATE, _with_codes({kind.value: kind for kind in ChangeKind}, 3))
-register_body(TIMERS, _ROWS)
-register_body(VIEW, _with_codes({kind.value: kind for kind in ViewChangeKind}, 1))
-register_body(MEMORY, Body(1, _encode_memory, {1: _decode_memory}))
-register_body(POSITIONS, Body(1, _encode_rows, {1: _decode_positions}))
-for _kind in (KEPT, LEFT, FOLDED):
-    register_body(_kind, _ROWS)
-for _kind in (ON_ITS_WAY, BY_KEY, TO_ALL):
-    register_body(_kind, _BLOCKS)
-for _kind in (CLOCKS, WITHIN, SCRIPT):
-    register_body(_kind, ONE_VALUE)
+register_body(WINDOWS, Body(1, _plain_windows, {1: _windows_of}))
+register_body(MEMORY, Body(1, _plain_memory, {1: _memory_of}))
+register_body(POSITIONS, Body(1, _plain_positions, {1: _positions_of}))
+for _kind in (STATE, TIMERS, VIEW, KEPT, LEFT, FOLDED, WITHIN, CLOCKS, SCRIPT, ON_ITS_WAY, BY_KEY, TO_ALL):
+    register_body(_kind, PLAIN)
 
 
 # --- Records
@@ -193,21 +151,23 @@ def labels_of(chunks: Iterable[Chunk]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
 
 
+@lru_cache(maxsize=1 << 14)
+def _header_of(kind: str, label: str, group: int | None) -> tuple[bytes, Callable[[Any], Any]]:
+    """Return the header of a chunk behind its length, and what makes plain data of the chunk's data."""
+    tag = kind.partition(" from ")[0]
+    body = _bodies[tag]
+    header = _encode((tag, body.version, kind, label, group))
+    return _HEADER.pack(len(header)) + header, body.plain
+
+
 def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
     """Chunks as the records of a snapshot file, each of one chunk or more."""
     gathered: list[bytes] = []
     size = 0
     for label, kind, group, data in chunks:
-        tag = kind.partition(" from ")[0]
-        codec = _bodies[tag]
-        try:
-            body = codec.encode(data)
-        except SerializationError:
-            # The error names the step.
-            dumps((data,), label, advice="What is kept in a snapshot has to be data.")
-            raise
-        header = _encode((tag, codec.version, kind, label, group))
-        gathered += (_LENGTHS.pack(len(header), len(body)), header, body)
+        header, plain = _header_of(kind, label, group)
+        body = pickled(plain(data), label, "What is kept in a snapshot has to be data.")
+        gathered += (header, _BODY.pack(len(body)), body)
         size += len(header) + len(body)
         if size >= _RECORD:
             yield b"".join(gathered)
@@ -255,19 +215,21 @@ def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterato
         view, start = memoryview(record), 0
         while start < len(view):
             try:
-                header_length, length = _LENGTHS.unpack_from(view, start)
-                start += _LENGTHS.size
-                tag, version, kind, label, group = _decode(view[start : start + header_length])
+                (length,) = _HEADER.unpack_from(view, start)
+                start += _HEADER.size
+                tag, version, kind, label, group = _decode(view[start : start + length])
+                start += length
+                (length,) = _BODY.unpack_from(view, start)
+                start += _BODY.size
             except (struct.error, msgspec.DecodeError):
                 raise CorruptSnapshotError(origin.file or origin.where, f"{record[:16]!r} ...", "a chunk") from None
-            start += header_length
             body = view[start : start + length]
             start += length
-            codec = _bodies.get(tag)
-            if codec is None or version not in codec.readers:
+            known_body = _bodies.get(tag)
+            if known_body is None or version not in known_body.readers:
                 known = {tag: sorted(body.readers) for tag, body in sorted(_bodies.items())}
                 raise unknown_format(origin.file or origin.where, "chunk", tag, version, known)
-            yield _chunk_of(label, kind, group, body, codec.readers[version], origin)
+            yield _chunk_of(label, kind, group, body, known_body.readers[version], origin)
 
 
 def _chunk_of(
@@ -275,17 +237,17 @@ def _chunk_of(
     kind: str,
     group: int | None,
     body: memoryview,
-    decode: Callable[[memoryview, Loads], Any],
+    data_of: Callable[[Any], Any],
     origin: Origin,
 ) -> Chunk:
     try:
-        return Chunk(label, kind, group, decode(body, pickle.loads))
+        return Chunk(label, kind, group, data_of(pickle.loads(body)))
     except Exception as error:  # whatever a class raises, or importing it
         if origin.labels is not None and label.partition("[")[0] not in origin.labels:
             return Chunk(label, kind, group, [])
         if isinstance(error, UnknownTypeError):
             raise unknown_type(origin.file or origin.where, error) from error
-        found = UnreadableData(lambda loads: decode(body, loads))
+        found = UnreadableData(lambda loads: data_of(loads(body)))
         return Chunk(label, kind, group, _readable_of(label, kind, found, origin, error))
 
 

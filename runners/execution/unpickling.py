@@ -10,11 +10,13 @@ import io
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...sdk.error_text import text_of
 from ...sdk.errors import CheckpointMismatchError
-from .column_codec import Loads
+
+# Reads a pickle.
+Loads: TypeAlias = Callable[[Any], Any]
 
 # A class by its module and name.
 ClassName = tuple[str, str]

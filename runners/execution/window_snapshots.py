@@ -10,23 +10,16 @@ columns, of which one that is the same for all is a single entry: that takes a t
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-import msgspec
-
 from ...sdk.coders.key_encoding import key_groups
 from ...windowing import BoundedWindow
-from .column_codec import Loads, decode_column, encode_column
 from .trigger_decisions import Decision
 from .window_state import WindowState
 from .window_table import WindowTable
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 # The slots of a window's state that are plain data as they are.
 _PLAIN = (
@@ -83,19 +76,14 @@ class WindowColumns:
             column[:1] if is_uniform(column) else column for is_uniform, column in zip(_UNIFORM, columns, strict=True)
         ]
 
-    def encode(self) -> bytes:
-        """Return the keys and the columns as bytes."""
-        return _encode([encode_column(self._keys), *(encode_column(list(column)) for column in self._columns)])
+    def columns(self) -> tuple[Any, ...]:
+        """Return the keys and the columns, as plain data."""
+        return (self._keys, *self._columns)
 
     @staticmethod
-    def decode(data: bytes | memoryview, loads: Loads = pickle.loads) -> WindowColumns:
-        """Return the columns that `encode` was called of.
-
-        Args:
-          loads: reads the pickles in it.
-        """
+    def of_columns(keys: list[Any], *columns: Sequence[Any]) -> WindowColumns:
+        """Return the records that `columns` was called of."""
         made = WindowColumns.__new__(WindowColumns)
-        keys, *columns = (decode_column(column, loads) for column in _decode(data))
         made._count, made._keys, made._columns = len(keys), keys, list(columns)
         return made
 

@@ -7,7 +7,6 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from ...sdk.bundle import Bundle
-from ..execution.column_codec import Loads, decode_column, encode_column
 from ..execution.folded_bundle import FoldedBundle
 from ..execution.records import RecordType, decode_record
 from ..execution.snapshot_chunks import NEWS, Body, register_body
@@ -121,14 +120,14 @@ def decode_news(data: bytes, where: str = "a channel") -> News:
     return decode_record(data, where, *_NEWS.values())
 
 
-def _encode_all(messages: Iterable[News]) -> bytes:
-    return encode_column(list(map(encode_news, messages)))
+def _plain_news(messages: Iterable[News]) -> list[bytes]:
+    return list(map(encode_news, messages))
 
 
-def _decode_all(body: memoryview, loads: Loads) -> list[News]:
-    return [decode_news(data, "the snapshot") for data in decode_column(body, loads)]
+def _news_of(records: Iterable[bytes]) -> list[News]:
+    return [decode_news(record, "the snapshot") for record in records]
 
 
-register_body(NEWS, Body(1, _encode_all, {1: _decode_all}))
+register_body(NEWS, Body(1, _plain_news, {1: _news_of}))
 
 Message: TypeAlias = Elements | Encoded | Resumed | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier

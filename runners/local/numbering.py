@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from ...sdk.bundle import Bundle
 from ..execution.execution_graph import Edge, EdgeKind
-from ..execution.snapshot_chunks import ONE_VALUE, register_body
+from ..execution.snapshot_chunks import PLAIN, register_body
 from ..execution.time_slice import TimeSlice
 from .channel import Channel, ChannelId
 from .exchange import FRAME, Exchange
@@ -19,8 +19,8 @@ from .messages import Barrier, BarrierKind, Elements, Message, Origin, Resumed
 
 # The kinds of a snapshot's chunks that numbers are kept in, and the partition of what a step has left.
 NUMBERS, ORIGIN = "numbers", "origin"
-register_body(NUMBERS, ONE_VALUE)
-register_body(ORIGIN, ONE_VALUE)
+register_body(NUMBERS, PLAIN)
+register_body(ORIGIN, PLAIN)
 
 # Of one source: by edge and subtask at its end, by partition, how many elements were sent.
 Numbers: TypeAlias = dict[tuple[int, int], dict[Any, int]]

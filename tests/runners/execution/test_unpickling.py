@@ -137,7 +137,7 @@ def test_what_is_no_chunk_at_all_is_a_corrupt_file() -> None:
 def test_a_chunk_of_another_version_is_refused_by_name() -> None:
     """With the file, what was found there, and what is known."""
     header = msgspec.msgpack.encode(("clocks", 2, "clocks", "Sum", None))
-    record = struct.pack(">IQ", len(header), 0) + header
+    record = struct.pack(">I", len(header)) + header + struct.pack(">Q", 0)
     with pytest.raises(UnknownFormatError) as error:
         list(chunks_of([record], Origin("checkpoint 8").of_file("kept/files/a.full")))
     assert str(error.value).startswith(
@@ -148,9 +148,8 @@ def test_a_chunk_of_another_version_is_refused_by_name() -> None:
 def test_a_stored_type_of_another_version_is_refused_by_name() -> None:
     """It is a value that a user, or a step, has put there."""
     data = pickle.dumps(IntervalWindow(0, 1)).replace(b"interval-window/1", b"interval-window/7")
-    body = msgspec.msgpack.encode([1, b"p" + data])
     header = msgspec.msgpack.encode(("kept", 1, "kept", "Sum", None))
-    record = struct.pack(">IQ", len(header), len(body)) + header + body
+    record = struct.pack(">I", len(header)) + header + struct.pack(">Q", len(data)) + data
     with pytest.raises(UnknownFormatError) as error:
         list(chunks_of([record], Origin("checkpoint 8").of_file("kept/files/a.full")))
     assert str(error.value).startswith(
