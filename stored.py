@@ -39,6 +39,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable
 from enum import Enum
+from importlib import import_module
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -47,8 +48,30 @@ import attrs
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Where the types are that `import penstock` doesn't import: by tag the module, which is imported when the tag is read.
+_LATER = {
+    "file-metadata": "io.filesystem",
+    "file-range": "io.file_source",
+    "frame-block": "sdk.frames",
+    "frame-stream-position": "runners.spark.stream_on_driver",
+    "multiset": "runners.execution.multiset",
+    "not-a-number": "runners.execution.multiset",
+    "offset-range": "sdk.offset_range",
+    "readable-file": "io.match_files",
+    "redis-stream-entry": "io.redis_source",
+    "side-input-change": "runners.execution.side_input_contents",
+    "signed-inputs": "runners.execution.signed_inputs",
+    "signed-windows": "runners.execution.signed_inputs",
+    "split-partition": "runners.execution.bounded_reader",
+    "staged-file": "io.file_sink_writer",
+    "state-change": "runners.execution.keyed_state",
+}
+
 # By tag, the versions that can be read.
 _versions: dict[str, list[int]] = {}
+
+# By class, its tag.
+_tags: dict[type[Any], str] = {}
 
 
 class UnknownTypeError(LookupError):
@@ -67,10 +90,13 @@ class UnknownTypeError(LookupError):
         super().__init__(f"the stored type {tag!r}, version {version}; known: {known if self.known else 'no such tag'}")
 
 
-def restores(tag: str, version: int) -> Callable[[F], F]:
+def restores(tag: str, version: int, kind: type[Any] | None = None) -> Callable[[F], F]:
     """Register a function that makes a value of the fields stored under a tag and a version.
 
     The function itself is pickled as the tag, so that a `__reduce__` can return it.
+
+    Args:
+      kind: the class of the values, if the tag is to be its `name_of`.
     """
 
     def register(function: F) -> F:
@@ -80,6 +106,8 @@ def restores(tag: str, version: int) -> Callable[[F], F]:
         function.__module__, function.__qualname__ = __name__, name
         globals()[name] = function
         _versions.setdefault(tag, []).append(version)
+        if kind is not None:
+            _tags[kind] = tag
         return function
 
     return register
@@ -108,7 +136,7 @@ def stored_as(
         def restored(*stored: Any) -> Any:
             return make(*stored)
 
-        restores(tag, version)(restored)
+        restores(tag, version, kind)(restored)
 
         def reduced(instance: Any) -> tuple[Any, ...]:
             return restored, fields_of(instance)
@@ -122,6 +150,24 @@ def stored_as(
 def stored_constant(tag: str, version: int, constant: Any) -> None:
     """Register the only instance of its class."""
     stored_as(tag, version, lambda instance: (), lambda: constant)(type(constant))
+
+
+def name_of(kind: type[Any]) -> str:
+    """Return a name of a class that stays the same when a class of ours is moved: its tag, if it has one.
+
+    >>> from penstock.io.filesystem import FileMetadata
+    >>> name_of(FileMetadata), name_of(int)
+    ('penstock.stored:file-metadata', 'builtins:int')
+    """
+    tag = _tags.get(kind)
+    return f"{kind.__module__}:{kind.__qualname__}" if tag is None else f"{__name__}:{tag}"
+
+
+def tags() -> dict[str, tuple[int, ...]]:
+    """Return all tags, with the versions of each that can be read."""
+    for module in _LATER.values():
+        import_module(f"{__package__}.{module}")
+    return {tag: tuple(sorted(versions)) for tag, versions in _versions.items()}
 
 
 def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
@@ -140,5 +186,9 @@ def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
 def __getattr__(name: str) -> Any:
     tag, slash, version = name.rpartition("/")
     if slash:
+        if tag in _LATER:
+            import_module(f"{__package__}.{_LATER[tag]}")
+            if name in globals():
+                return globals()[name]
         raise UnknownTypeError(tag, version)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

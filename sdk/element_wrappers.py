@@ -115,7 +115,7 @@ class WindowedValue:
         return (_windowed, (self.value, self.timestamp, self.windows, self.pane_info))
 
 
-@restores("windowed-value", 1)
+@restores("windowed-value", 1, WindowedValue)
 def _windowed(value: Any, timestamp: Timestamp, windows: Windows, pane_info: PaneInfo) -> WindowedValue:
     return WindowedValue(value, timestamp, windows, pane_info)
 

@@ -62,6 +62,6 @@ class Row:
         return (_row, (self.as_dict(),) if type(self) is Row else (self.as_dict(), type(self)))
 
 
-@restores("row", 1)
+@restores("row", 1, Row)
 def _row(fields: dict[str, Any], cls: type[Row] = Row) -> Row:
     return cls(**fields)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ..stored import stored_as
 
+
+@stored_as("accumulation-mode", 1)
 class AccumulationMode(IntEnum):
     """How a window's panes relate to each other.
 

@@ -57,6 +57,6 @@ class TimestampedValue:
         return (type(self), (self.value, self.timestamp))
 
 
-@restores("timestamped-value", 1)
+@restores("timestamped-value", 1, TimestampedValue)
 def _timestamped(value: Any, timestamp: Timestamp) -> TimestampedValue:
     return TimestampedValue(value, timestamp)

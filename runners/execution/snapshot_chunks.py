@@ -103,6 +103,11 @@ def register_body(tag: str, body: Body) -> None:
     _bodies[tag] = body
 
 
+def bodies() -> Mapping[str, Body]:
+    """Return the bodies of all kinds of chunks, by tag."""
+    return _bodies
+
+
 def _as_it_is(data: Any) -> Any:
     return data
 

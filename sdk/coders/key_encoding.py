@@ -27,7 +27,7 @@ from zlib import crc32
 
 import attr
 
-from ...stored import restores
+from ...stored import name_of, restores
 from ...windowing.microseconds import MICROS_PER_SECOND, Microseconds
 from ...windowing.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from ..errors import InvalidKeyError
@@ -270,7 +270,7 @@ def _enum(key: Enum) -> bytes:
 
 
 def _name(kind: type) -> bytes:
-    return _block(f"{kind.__module__}:{kind.__qualname__}".encode())
+    return _block(name_of(kind).encode())
 
 
 _EXACT: dict[type, Encoder] = {

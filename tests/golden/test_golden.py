@@ -1,0 +1,89 @@
+"""Checkpoints that earlier versions wrote are restored, and results are exact."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import pickle
+import re
+import tarfile
+from typing import Any
+
+import pytest
+from golden.pipelines import GOLDEN, Golden, results
+from golden.values import CHUNKS, VALUES
+from golden.write import FILES, path_of
+
+from penstock import stored
+from penstock.runners.execution.snapshot_chunks import bodies, chunks_of
+
+
+def unpacked(golden: Golden, directory: pathlib.Path) -> list[Any]:
+    """Unpack a checkpoint, for this user alone; the results that are expected."""
+    with tarfile.open(path_of(golden)) as archive:
+        archive.extractall(directory, filter="data")
+    for path in (directory, *directory.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    found: list[Any] = json.loads((directory / "expected.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("golden", "parallelism"),
+    [
+        pytest.param(golden, parallelism, id=f"{golden.name}-{parallelism}")
+        for golden in GOLDEN
+        for parallelism in golden.parallelisms
+    ],
+)
+def test_a_checkpoint_of_an_earlier_version_is_resumed(
+    golden: Golden, parallelism: int, tmp_path: pathlib.Path
+) -> None:
+    """By as many subtasks as wrote it, by one, and by more."""
+    expected = unpacked(golden, tmp_path)
+    assert expected != results(tmp_path)
+    golden.run(tmp_path, parallelism)
+    assert expected == results(tmp_path)
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.name)
+def test_no_file_names_a_module_of_the_package(golden: Golden, tmp_path: pathlib.Path) -> None:
+    """But for `penstock.stored`, so that every class of the package can be moved."""
+    golden.interrupt(tmp_path)
+    for path in tmp_path.joinpath("kept").rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            if path.name == "planned":
+                content += base64.b64decode(json.loads(content.splitlines()[1])["batch"])
+            assert [] == re.findall(rb"penstock\.(?!stored\b)[\w.]+", content), path.name
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_a_value_of_an_earlier_version_is_read(name: str) -> None:
+    """Of each stored type one; as its fields, since not all of them can be compared."""
+    kept = json.loads((FILES / "values.json").read_text())
+    restored = pickle.loads(base64.b64decode(kept[name]))
+    assert type(VALUES[name]) is type(restored)
+    assert pickle.dumps(VALUES[name]) == pickle.dumps(restored)
+
+
+def test_every_stored_type_has_a_golden_value() -> None:
+    """In each version that can be read."""
+    kept = json.loads((FILES / "values.json").read_text())
+    names = {f"{tag}/{version}" for tag, versions in stored.tags().items() for version in versions}
+    assert {name for name in names if not name.startswith("doctest-")} == set(kept)
+
+
+@pytest.mark.parametrize("name", sorted(CHUNKS))
+def test_a_chunk_of_an_earlier_version_is_read(name: str) -> None:
+    """Of each kind one."""
+    kept = json.loads((FILES / "chunks.json").read_text())
+    (chunk,) = chunks_of([base64.b64decode(kept[name])])
+    assert repr(CHUNKS[name]) == repr(chunk)
+
+
+def test_every_kind_of_chunks_has_a_golden_one() -> None:
+    """In each version that can be read."""
+    kept = json.loads((FILES / "chunks.json").read_text())
+    assert {f"{tag}/{version}" for tag, body in bodies().items() for version in body.readers} == set(kept)

@@ -1,0 +1,191 @@
+"""A value of each stored type, by tag and version, and a chunk of each kind.
+
+`write.py` adds the bytes of those that aren't in `files/values.json` and `files/chunks.json` yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import penstock as beam
+from penstock.io.file_sink_writer import StagedFile
+from penstock.io.file_source import FileRange
+from penstock.io.filesystem import FileMetadata
+from penstock.io.match_files import ReadableFile
+from penstock.io.redis_source import RedisStreamEntry
+from penstock.runners.execution import snapshot_chunks as kinds
+from penstock.runners.execution.bounded_reader import SplitPartition
+from penstock.runners.execution.keyed_state import ChangeKind
+from penstock.runners.execution.multiset import Multiset
+from penstock.runners.execution.output_memory import MemoryChanges
+from penstock.runners.execution.side_input_contents import ViewChangeKind
+from penstock.runners.execution.signed_inputs import SignedInputs, SignedWindows
+from penstock.runners.execution.snapshot_chunks import Chunk
+from penstock.runners.execution.source_identities import PartitionPosition
+from penstock.runners.execution.window_snapshots import WindowRecord
+from penstock.runners.local.messages import ClockMoved, SignalCame
+from penstock.runners.local.numbering import NUMBERS, ORIGIN
+from penstock.runners.spark.stream_on_driver import _Position
+from penstock.sdk.arithmetic_combine_fns import NOTHING
+from penstock.sdk.coders.avro import AvroRecord
+from penstock.sdk.coders.key_encoding import CodedKey
+from penstock.sdk.coders.sharded_key import ShardedKey
+from penstock.sdk.frames import Block
+from penstock.sdk.offset_range import OffsetRange
+from penstock.sdk.remainder import Remainder
+from penstock.sdk.retracted import Retracted
+from penstock.sdk.splittable_source import InitialRestriction
+from penstock.sdk.tagged_output import TaggedOutput
+from penstock.sdk.userstate.bag import Chunks
+from penstock.sdk.userstate.combining_value import Accumulator
+from penstock.sdk.userstate.ordered_list import Timeline
+from penstock.sdk.windowed_value import WindowedValue
+from penstock.transforms.combiners.approximate_quantiles import Ranked
+from penstock.transforms.combiners.distinct_sketch import DistinctSketch
+from penstock.transforms.combiners.quantile_sketches import KllSketch, VarOptSketch
+from penstock.transforms.group_by import named_tuple
+from penstock.transforms.poll_result import PollResult
+from penstock.transforms.watch import _Growth
+from penstock.triggers import AccumulationMode
+from penstock.triggers.after_watermark import Phase
+from penstock.triggers.data_driven import Seen
+from penstock.triggers.lifetime import FINISHED
+from penstock.triggers.pane import PaneInfo, PaneInfoTiming
+from penstock.windowing import (
+    GLOBAL_WINDOW,
+    Duration,
+    IntervalWindow,
+    Timestamp,
+    TimestampCombiner,
+    TimestampedValue,
+)
+
+WINDOW = IntervalWindow(0, 10)
+PANE = PaneInfo(True, False, PaneInfoTiming.EARLY, 0, -1)
+
+
+def _kll() -> KllSketch:
+    sketch = KllSketch(200)
+    sketch.add(3, 1)
+    return sketch
+
+
+def _var_opt() -> VarOptSketch:
+    sketch = VarOptSketch(200)
+    sketch.add("a", 2.5)
+    return sketch
+
+
+def _distinct() -> DistinctSketch:
+    sketch = DistinctSketch(12)
+    sketch.add(b"a")
+    return sketch
+
+
+def _signed() -> SignedInputs:
+    inputs = SignedInputs()
+    inputs.accumulator, inputs.count, inputs.others, inputs.stamps = 7, 2, _multiset(), None
+    return inputs
+
+
+def _signed_windows() -> SignedWindows:
+    windows = SignedWindows()
+    windows.by_window[WINDOW] = _signed()
+    return windows
+
+
+def _multiset() -> Multiset:
+    values = Multiset()
+    values.add("a", 2)
+    values.add([1], 1)
+    return values
+
+
+def _not_a_number() -> Any:
+    values = Multiset()
+    values.add(float("nan"), 1)
+    return next(iter(values._counts))
+
+
+def _timeline() -> Timeline:
+    timeline = Timeline()
+    timeline.add(5, "a")
+    return timeline
+
+
+VALUES: dict[str, Any] = {
+    "accumulation-mode/1": AccumulationMode.RETRACTING,
+    "accumulator-state/1": Accumulator((5, 2)),
+    "avro-record/1": AvroRecord({"name": "ann"}),
+    "bag-state/1": Chunks([1, "a"]),
+    "coded-key/1": CodedKey(b"k", "key"),
+    "distinct-sketch/1": _distinct(),
+    "duration/1": Duration(1.5),
+    "file-metadata/1": FileMetadata("a.txt", 5, 1.5),
+    "file-range/1": FileRange("a.txt", 5, 10, 20, 1.5),
+    "frame-block/1": Block(b"schema", b"rows"),
+    "frame-stream-position/1": _Position(3, 5, 7, False, True, {"query": "q"}),
+    "global-window/1": GLOBAL_WINDOW,
+    "group-by-key/1": named_tuple("Key", ("a", "b"))(1, 2),
+    "initial-restriction/1": InitialRestriction(1, 2, "element", OffsetRange(0, 5)),
+    "interval-window/1": WINDOW,
+    "kll-sketch/1": _kll(),
+    "multiset/1": _multiset(),
+    "not-a-number/1": _not_a_number(),
+    "nothing/1": NOTHING,
+    "offset-range/1": OffsetRange(0, 5),
+    "ordered-list-state/1": _timeline(),
+    "pane-info/1": PANE,
+    "pane-timing/1": PaneInfoTiming.LATE,
+    "poll-result/1": PollResult(("a",), Timestamp(5), True, False),
+    "ranked/1": Ranked(1, "a"),
+    "readable-file/1": ReadableFile(FileMetadata("a.txt", 5, 1.5), "gzip"),
+    "redis-stream-entry/1": RedisStreamEntry("prices", "1-0", {"a": "b"}),
+    "remainder/1": Remainder("element", (OffsetRange(0, 5),), None),
+    "retracted/1": Retracted(5),
+    "row/1": beam.Row(a=1, b="x"),
+    "sharded-key/1": ShardedKey("k", b"1"),
+    "side-input-change/1": ViewChangeKind.COME,
+    "signed-inputs/1": _signed(),
+    "signed-windows/1": _signed_windows(),
+    "split-partition/1": SplitPartition(1, 2, "split"),
+    "staged-file/1": StagedFile("a", 5, 1, "group"),
+    "state-change/1": ChangeKind.APPEND,
+    "tagged-output/1": TaggedOutput("tag", 5),
+    "time-domain/1": beam.TimeDomain.REAL_TIME,
+    "timestamp/1": Timestamp(1.5),
+    "timestamp-combiner/1": TimestampCombiner.OUTPUT_AT_LATEST,
+    "timestamped-value/1": TimestampedValue("a", 5),
+    "trigger-finished/1": FINISHED,
+    "trigger-phase/1": Phase(True, 3),
+    "trigger-seen/1": Seen(2, 10, "own"),
+    "varopt-sketch/1": _var_opt(),
+    "watched-growth/1": _Growth(5, 4, True, 3, (("a", 1),), ((1, "a", 2),), 0),
+    "windowed-value/1": WindowedValue("a", 5, (WINDOW,), PANE),
+}
+
+_ROW = (("k", 1), 5, (WINDOW,), PANE, 1)
+
+CHUNKS: dict[str, Chunk] = {
+    f"{chunk.kind.partition(' from ')[0]}/1": chunk
+    for chunk in (
+        Chunk("Sum", kinds.WINDOWS, 3, [WindowRecord("k", WINDOW, ((None, False, 5),))]),
+        Chunk("Keep", kinds.STATE, 3, [(WINDOW, "k", "seen", ChangeKind.PUT, 5)]),
+        Chunk("Keep", kinds.TIMERS, 3, [("k", WINDOW, "end", "", 5, 5, PANE, beam.TimeDomain.WATERMARK)]),
+        Chunk("Try", kinds.MEMORY, None, [(1, MemoryChanges(True, [], {3: (("a", 5, (WINDOW,)), [1, 2])}))]),
+        Chunk("Limits", kinds.VIEW, None, [(WINDOW, ViewChangeKind.ALL, [1, 2], 0)]),
+        Chunk("Sum", kinds.CLOCKS, None, (5, 7, None)),
+        Chunk("Keep", kinds.KEPT, 3, [_ROW]),
+        Chunk("Keep", kinds.LEFT, 3, [_ROW]),
+        Chunk("Keep", kinds.WITHIN, None, [(1, [_ROW])]),
+        Chunk("Sum", kinds.FOLDED, 3, [_ROW]),
+        Chunk("Sum", f"{kinds.ON_ITS_WAY} from Read", None, [b"block"]),
+        Chunk("Sum", f"{kinds.BY_KEY} from Read", 3, [b"block"]),
+        Chunk("Limits", kinds.TO_ALL, None, [b"block"]),
+        Chunk("", kinds.NEWS, None, [ClockMoved(5), SignalCame(1, "now")]),
+        Chunk("Read", kinds.POSITIONS, None, [PartitionPosition("a.txt", 5, 7, False)]),
+        Chunk("Script", kinds.SCRIPT, None, 3),
+        Chunk("Read", NUMBERS, None, (0, 2, {(1, 0): {"a.txt": 5}})),
+        Chunk("Read", ORIGIN, None, (0, 2, "a.txt")),
+    )
+}
