@@ -20,6 +20,7 @@ import attrs
 import msgspec
 
 from ...sdk.errors import CorruptSnapshotError, SnapshotError
+from .records import unknown_format
 from .snapshot_files import FileReference, SnapshotKind
 
 T = TypeVar("T")
@@ -172,34 +173,42 @@ def sealed(format: str, data: Any) -> bytes:
     """Data as two lines of JSON: the first has the checksum of the second.
 
     >>> print(sealed("numbers", [1, 2]).decode(), end="")
-    {"format":"numbers","version":2,"length":5,"crc32":143347903}
+    {"format":"numbers","version":3,"length":5,"crc32":3353180111}
     [1,2]
     """
     body = msgspec.json.encode(data)
-    seal = {"format": format, "version": VERSION, "length": len(body), "crc32": crc32(body)}
+    seal = {"format": format, "version": VERSION, "length": len(body), "crc32": _checksum(format, VERSION, body)}
     return msgspec.json.encode(seal) + b"\n" + body + b"\n"
 
 
+def _checksum(format: str, version: int, body: bytes) -> int:
+    """Return the checksum of a version: up to 2 that of the body, since then that of the format, version and body."""
+    return crc32(body) if version <= 2 else crc32(body, crc32(f"{format} {version}".encode()))
+
+
 def unsealed(path: str, content: bytes, format: str, of: type[T]) -> T:
-    """What `sealed` was given; `CorruptSnapshotError`, naming the path, if one bit of it is another."""
+    """Return what `sealed` was given.
+
+    Raises `UnknownFormatError` for another version, and `CorruptSnapshotError`, naming the path, if one bit of it has
+    changed.
+    """
     head, _, rest = content.partition(b"\n")
     try:
         seal = msgspec.json.decode(head, type=_Seal)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise CorruptSnapshotError(path, f"the first line {head[:80]!r}", f"the head of a {format}") from None
-    if seal.format != format or seal.version != VERSION:
-        expected = f"a {format}, version {VERSION}"
-        if seal.format == format:
-            expected += (
-                f": {'an earlier' if seal.version < VERSION else 'a later'} version of penstock wrote this. Continue "
-                "with that version, or start from the beginning with another directory"
-            )
-        raise CorruptSnapshotError(path, f"a {seal.format}, version {seal.version}", expected)
+    if seal.format != format:
+        raise CorruptSnapshotError(path, f"a {seal.format}, version {seal.version}", f"a {format}, version {VERSION}")
     body = rest[:-1]
+    found = _checksum(format, seal.version, body)
+    if seal.version != VERSION and found == seal.crc32:
+        raise unknown_format(path, "file", format, seal.version, {format: [VERSION]})
+    if seal.version != VERSION:
+        raise CorruptSnapshotError(path, f"a {format}, version {seal.version}", f"version {VERSION}")
     if rest[-1:] != b"\n" or len(body) != seal.length:
         raise CorruptSnapshotError(path, f"{len(rest)} bytes after the first line", f"{seal.length} and a newline")
-    if crc32(body) != seal.crc32:
-        raise CorruptSnapshotError(path, f"the checksum {crc32(body):08x}", f"{seal.crc32:08x}")
+    if found != seal.crc32:
+        raise CorruptSnapshotError(path, f"the checksum {found:08x}", f"{seal.crc32:08x}")
     try:
         return msgspec.json.decode(body, type=of)
     except msgspec.DecodeError as error:

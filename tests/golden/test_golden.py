@@ -15,8 +15,13 @@ from golden.pipelines import GOLDEN, Golden, results
 from golden.values import CHUNKS, VALUES
 from golden.write import FILES, path_of
 
+import penstock as beam
 from penstock import stored
+from penstock.io.filesystem import FileMetadata
 from penstock.runners.execution.snapshot_chunks import bodies, chunks_of
+from penstock.sdk.coders.key_encoding import encode_key
+from penstock.sdk.coders.sharded_key import ShardedKey
+from penstock.triggers import AccumulationMode
 
 
 def unpacked(golden: Golden, directory: pathlib.Path) -> list[Any]:
@@ -87,3 +92,19 @@ def test_every_kind_of_chunks_has_a_golden_one() -> None:
     """In each version that can be read."""
     kept = json.loads((FILES / "chunks.json").read_text())
     assert {f"{tag}/{version}" for tag, body in bodies().items() for version in body.readers} == set(kept)
+
+
+KEYS = {
+    "row": (beam.Row(a=1, b="x"), b"penstock.stored:row"),
+    "sharded key": (ShardedKey("k", b"1"), b"penstock.stored:sharded-key"),
+    "accumulation mode": (AccumulationMode.RETRACTING, b"penstock.stored:accumulation-mode"),
+    "file metadata": (FileMetadata("a.txt", 5, 1.5), b"penstock.stored:file-metadata"),
+}
+
+
+@pytest.mark.parametrize(("key", "name"), KEYS.values(), ids=KEYS)
+def test_the_key_group_of_a_key_does_not_depend_on_the_module_of_its_class(key: Any, name: bytes) -> None:
+    """State by key is found by the encoding of the key, in which the class is named."""
+    encoded = encode_key(key)
+    assert name in encoded
+    assert type(key).__module__.encode() not in encoded
