@@ -227,6 +227,7 @@ class Golden:
     commits: int
     point: str | None = None
     parallelisms: tuple[int, ...] = (2,)
+    bounded: bool = False
     unaligned: bool = False
     shard_memory: int | None = None
     kinds: frozenset[str] = frozenset()
@@ -238,8 +239,9 @@ class Golden:
         return p
 
     def _onto(self, p: Any, directory: pathlib.Path) -> None:
-        source = ScriptedSource(NUMBERS)
-        self.write(self.build(p | "Read" >> beam.io.Read(source)), directory)
+        bounded = beam.Create([number for numbers in NUMBERS for number in numbers])
+        source = bounded if self.bounded else beam.io.Read(ScriptedSource(NUMBERS))
+        self.write(self.build(p | "Read" >> source), directory)
 
     def run(self, directory: pathlib.Path, parallelism: int = 2, seed: int = 5, reached: Reached = go_on) -> None:
         """Run to the end, from what is in the directory."""
@@ -322,6 +324,8 @@ GOLDEN = [
     Golden(
         "state, aligned", state, to_text, "barriers", 3, parallelisms=(2, 3), kinds=frozenset({"state", "set timers"})
     ),
+    Golden("state, bounded", state, to_both, "barriers", 2, bounded=True),
+    Golden("state, ended", state, to_text, "productions", 1, bounded=True),
     Golden("loop", loop, to_table, "barriers", 4),
     Golden("windows, productions", windows, to_table, "productions", 4, parallelisms=(2, 3)),
     Golden("state, productions", state, to_both, "productions", 1),

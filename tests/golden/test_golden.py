@@ -21,7 +21,6 @@ from penstock.io.filesystem import FileMetadata
 from penstock.runners.execution.snapshot_chunks import bodies, chunks_of
 from penstock.sdk.coders.key_encoding import encode_key
 from penstock.sdk.coders.sharded_key import ShardedKey
-from penstock.triggers import AccumulationMode
 
 
 def unpacked(golden: Golden, directory: pathlib.Path) -> list[Any]:
@@ -97,7 +96,6 @@ def test_every_kind_of_chunks_has_a_golden_one() -> None:
 KEYS = {
     "row": (beam.Row(a=1, b="x"), b"penstock.stored:row"),
     "sharded key": (ShardedKey("k", b"1"), b"penstock.stored:sharded-key"),
-    "accumulation mode": (AccumulationMode.RETRACTING, b"penstock.stored:accumulation-mode"),
     "file metadata": (FileMetadata("a.txt", 5, 1.5), b"penstock.stored:file-metadata"),
 }
 
