@@ -13,6 +13,7 @@ A pipeline is written once, and runs in this process, or on Spark:
 
 The names are Apache Beam's where Beam has a name for the thing.
 
+stored.py     types that are stored, by tags and versions
 windowing/    where in event time: timestamps, windows, window functions
 triggers/     when in processing time: triggers, panes, accumulation
 sdk/          what is computed: pipelines, DoFns, combiners, coders, options

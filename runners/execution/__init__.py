@@ -72,6 +72,8 @@ generations.py         who may commit
 retention.py           what is kept, and what is removed
 manifest.py            a checkpoint's files, their lengths and checksums
 snapshot_files.py      one file: records, each with a checksum
+snapshot_chunks.py     chunks of a snapshot, and their bytes
+records.py             records by tag and version
 disk.py                durable storage: local, or an object store
 simulated_disk.py      one that fails, tears and forgets under a seed
 
