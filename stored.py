@@ -163,6 +163,17 @@ def name_of(kind: type[Any]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}" if tag is None else f"{__name__}:{tag}"
 
 
+def full_name(name: str) -> str:
+    """Return the name that a class has now, of what `name_of` has returned.
+
+    >>> full_name("penstock.stored:duration"), full_name("builtins:int")
+    ('penstock.windowing.duration:Duration', 'builtins:int')
+    """
+    module, _, tag = name.partition(":")
+    kinds = [kind for kind, own in _tags.items() if own == tag] if module == __name__ else []
+    return f"{kinds[0].__module__}:{kinds[0].__qualname__}" if kinds else name
+
+
 def tags() -> dict[str, tuple[int, ...]]:
     """Return all tags, with the versions of each that can be read."""
     for module in _LATER.values():

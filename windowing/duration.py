@@ -92,7 +92,7 @@ class Duration(Microseconds):
         return (_duration, (self.micros,))
 
 
-@restores("duration", 1)
+@restores("duration", 1, Duration)
 def _duration(micros: int) -> Duration:
     return Duration.of_micros(micros)
 

@@ -186,7 +186,7 @@ class Timestamp(Microseconds):
         return (_timestamp, (self.micros,))
 
 
-@restores("timestamp", 1)
+@restores("timestamp", 1, Timestamp)
 def _timestamp(micros: int) -> Timestamp:
     return Timestamp.of_micros(micros)
 

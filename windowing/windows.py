@@ -141,7 +141,7 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
         return (_interval, (self[0], self[1], type(self)), getattr(self, "__dict__", None))
 
 
-@restores("interval-window", 1)
+@restores("interval-window", 1, IntervalWindow)
 def _interval(start: int, end: int, kind: type[IntervalWindow] = IntervalWindow) -> IntervalWindow:
     return kind.of_micros(start, end)
 
@@ -191,7 +191,7 @@ class GlobalWindow(BoundedWindow):
         return (_global_window, ())
 
 
-@restores("global-window", 1)
+@restores("global-window", 1, GlobalWindow)
 def _global_window() -> GlobalWindow:
     return GLOBAL_WINDOW
 

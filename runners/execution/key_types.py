@@ -22,6 +22,7 @@ import attrs
 
 from ...sdk.coders.key_encoding import encode_key
 from ...sdk.errors import CheckpointMismatchError, InvalidKeyError
+from ...stored import full_name
 
 
 class Composite(NamedTuple):
@@ -158,7 +159,7 @@ def described(types: Collection[KeyType], with_modules: bool = False) -> str:
 
 def _described(type: KeyType, with_modules: bool) -> str:
     name, fields, parts = (type, (), ()) if isinstance(type, str) else type
-    module, colon, shown = name.partition(":")
+    module, colon, shown = full_name(name).partition(":")
     if colon:
         name = f"{module}.{shown}" if with_modules else shown
     if isinstance(type, str):
