@@ -50,20 +50,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Where the types are that `import penstock` doesn't import: by tag the module, which is imported when the tag is read.
 _LATER = {
-    "file-metadata": "io.filesystem",
-    "file-range": "io.file_source",
-    "frame-block": "sdk.frames",
+    "file-metadata": "io.files.filesystem",
+    "file-range": "io.files.source",
+    "frame-block": "sdk.spark_interfaces",
     "frame-stream-position": "runners.spark.stream_on_driver",
     "multiset": "runners.execution.multiset",
     "not-a-number": "runners.execution.multiset",
-    "offset-range": "sdk.offset_range",
-    "readable-file": "io.match_files",
-    "redis-stream-entry": "io.redis_source",
+    "offset-range": "sdk.sources.offset_range",
+    "readable-file": "io.files.matching",
+    "redis-stream-entry": "io.redis.source",
     "side-input-change": "runners.execution.side_input_contents",
     "signed-inputs": "runners.execution.signed_inputs",
     "signed-windows": "runners.execution.signed_inputs",
     "split-partition": "runners.execution.bounded_reader",
-    "staged-file": "io.file_sink_writer",
+    "staged-file": "io.files.sink",
     "state-change": "runners.execution.keyed_state",
 }
 
@@ -155,7 +155,7 @@ def stored_constant(tag: str, version: int, constant: Any) -> None:
 def name_of(kind: type[Any]) -> str:
     """Return a name of a class that stays the same when a class of ours is moved: its tag, if it has one.
 
-    >>> from penstock.io.filesystem import FileMetadata
+    >>> from penstock.io.files.filesystem import FileMetadata
     >>> name_of(FileMetadata), name_of(int)
     ('penstock.stored:file-metadata', 'builtins:int')
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from ..stored import stored_as
+from ...stored import stored_as
 from .splittable import RestrictionProgress, RestrictionTracker
 
 

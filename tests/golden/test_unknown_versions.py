@@ -16,8 +16,8 @@ from golden.pipelines import GOLDEN
 from golden.test_golden import unpacked
 
 from penstock import stored
-from penstock.io.commit_plan import read_plan
-from penstock.io.filesystem import LocalFileSystem
+from penstock.io.files.commit_plan import read_plan
+from penstock.io.files.filesystem import LocalFileSystem
 from penstock.runners.execution.disk import LocalDisk
 from penstock.runners.execution.log_listing import LogListing
 from penstock.runners.execution.manifest import VERSION, unsealed

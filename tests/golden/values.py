@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import penstock as beam
-from penstock.io.file_sink_writer import StagedFile
-from penstock.io.file_source import FileRange
-from penstock.io.filesystem import FileMetadata
-from penstock.io.match_files import ReadableFile
-from penstock.io.redis_source import RedisStreamEntry
+from penstock.io.files.filesystem import FileMetadata
+from penstock.io.files.matching import ReadableFile
+from penstock.io.files.sink import StagedFile
+from penstock.io.files.source import FileRange
+from penstock.io.redis.source import RedisStreamEntry
 from penstock.runners.execution import snapshot_chunks as kinds
 from penstock.runners.execution.bounded_reader import SplitPartition
 from penstock.runners.execution.keyed_state import ChangeKind
@@ -26,20 +26,18 @@ from penstock.runners.execution.window_snapshots import WindowRecord
 from penstock.runners.local.messages import ClockMoved, SignalCame
 from penstock.runners.local.numbering import NUMBERS, ORIGIN
 from penstock.runners.spark.stream_on_driver import _Position
-from penstock.sdk.arithmetic_combine_fns import NOTHING
+from penstock.sdk.builtin_combiners import NOTHING
 from penstock.sdk.coders.avro import AvroRecord
 from penstock.sdk.coders.key_encoding import CodedKey
 from penstock.sdk.coders.sharded_key import ShardedKey
-from penstock.sdk.frames import Block
-from penstock.sdk.offset_range import OffsetRange
+from penstock.sdk.element_wrappers import Retracted, TaggedOutput, WindowedValue
 from penstock.sdk.remainder import Remainder
-from penstock.sdk.retracted import Retracted
-from penstock.sdk.splittable_source import InitialRestriction
-from penstock.sdk.tagged_output import TaggedOutput
+from penstock.sdk.sources.offset_range import OffsetRange
+from penstock.sdk.sources.splittable_source import InitialRestriction
+from penstock.sdk.spark_interfaces import Block
 from penstock.sdk.userstate.bag import Chunks
 from penstock.sdk.userstate.combining_value import Accumulator
 from penstock.sdk.userstate.ordered_list import Timeline
-from penstock.sdk.windowed_value import WindowedValue
 from penstock.transforms.combiners.approximate_quantiles import Ranked
 from penstock.transforms.combiners.distinct_sketch import DistinctSketch
 from penstock.transforms.combiners.quantile_sketches import KllSketch, VarOptSketch
