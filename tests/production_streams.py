@@ -8,12 +8,12 @@ from restartable_streams import FailingDisk, Stream
 
 from penstock.runners.execution.execution_graph import cut, whole
 from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.sink_committer import committing_often
 from penstock.runners.local.job import JobSettings
 from penstock.runners.local.productions.job import ProductionJob, Productions
 from penstock.runners.local.restarts import Restarts
 from penstock.runners.local.simulated_workers import SimulatedWorkers
 from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
-from penstock.runners.local.transactions import committing_often
 from penstock.sdk.runner import PipelineState
 
 Visit = Callable[[ProductionJob], object]

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.runners.execution.counters import Counts
-from penstock.runners.execution.fusion import Output, Plan, Source, fuse, shrinks
-from penstock.runners.execution.output import OutputRun
+from penstock.runners.execution.fusion import Plan, Source, fuse, shrinks
 from penstock.runners.execution.shuffle_blocks import decode_bundle
 from penstock.runners.execution.side_input_views import SideInputViews
+from penstock.runners.execution.sink_committer import SinkCommitter
 from penstock.runners.spark.segments import Segment, Stored, cut
 from penstock.runners.spark.task import SegmentRun
 from penstock.sdk.bundle import Bundle
@@ -68,10 +68,10 @@ def run_in_this_process(pipeline: Pipeline, partitions: int = 2) -> None:
             for (kind, where), _, block in made:
                 if kind == "side":
                     views.add(where, decode_bundle(block))
-    for step in plan.steps:
-        if isinstance(step, Output):
-            output = OutputRun(step.transform, "test", Counts())
-            output.commit([pickle.loads(block) for _, (where, _, block) in rows if where == ("sink", output.label)])
+    committer, staged = SinkCommitter(plan), [(where[1], block) for _, (where, _, block) in rows if where[0] == "sink"]
+    committer.publish(
+        "test", {label: [pickle.loads(block) for own, block in staged if own == label] for label in committer.labels}
+    )
 
 
 def _partitions(segment: Segment, rows: list[tuple[Segment, Any]], partitions: int) -> Iterator[list[Any]]:

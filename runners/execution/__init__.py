@@ -20,7 +20,11 @@ plain_results.py       which results need no second look
 side_input_contents.py what has come of a side input, by window
 side_input_views.py    the views of it that a stage sees
 output_memory.py       what a DoFn that isn't deterministic has emitted
-output.py              a sink at work
+output.py              a sink's writer at work
+sink_committer.py      two-phase commit of all sinks
+commit_errors.py       the events that decide a commit, and errors that name the way out
+checkpoint_commits.py  those by manifests: names of open transactions, notes of failed commits
+rollback.py            the way back to the checkpoint before one that can't be published
 user_code.py           errors of user code
 remote_error.py        the same, on their way from a worker
 

@@ -1,4 +1,4 @@
-"""A sink at work in one worker: opened at its first bundle, staged at the end."""
+"""A sink's writer at work in one worker: opened at its first bundle, staged at the end."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from ...sdk import graph
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.sink import Sink, SinkWriter
-from .commit_errors import precommit, precommitting
 from .counters import Counts
 from .left_work import LeavingStep
+from .sink_committer import precommit
 from .time_slice import Pace, TimeSlice
 from .user_code import guarded
 
@@ -20,7 +20,7 @@ _FIRST = 64
 
 
 class OutputRun(LeavingStep):
-    """One worker's part of a sink, and the process's that commits it.
+    """One worker's part of a sink; `SinkCommitter` is that of the process that runs the pipeline.
 
     Attributes:
       label: the sink's full label.
@@ -51,8 +51,6 @@ class OutputRun(LeavingStep):
         self._count = counts.of(self.label)
         self._writer: SinkWriter[Any] | None = None
         self._is_over = False
-
-    # In a worker
 
     def receive(self, bundle: Bundle) -> None:
         """Write a bundle."""
@@ -129,32 +127,9 @@ class OutputRun(LeavingStep):
                 self._writer.discard()
             self._writer = None
 
-    # In the process that runs the pipeline
-
-    def prepare(self) -> None:
-        """Before anything runs: raises when the sink can't be written to."""
-        self._guarded(lambda: self._sink.prepare(self._transaction))
-
-    def precommit(self, staged: Sequence[Any] | None = None) -> None:
-        """Check that the staged output can be published."""
-        tokens = self.staged if staged is None else staged
-        with precommitting("nothing is published", "Fix the pipeline and run it again"):
-            self.precommit_all({self._transaction: tokens})
-
-    def precommit_all(self, transactions: Mapping[str, Sequence[Any]]) -> None:
-        """Find out the same of transactions, in their order, of which some may be committed already."""
+    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
+        """Check that staged output can be published: tokens by transaction, in the order of their commits."""
         precommit(self.label, self._sink, transactions)
-
-    def commit(self, staged: Sequence[Any] | None = None) -> None:
-        """Publish what was staged."""
-        tokens = self.staged if staged is None else staged
-        self._guarded(lambda: self._sink.commit(self._transaction, tokens))
-
-    def abort(self) -> None:
-        """Remove everything that was staged, here or elsewhere."""
-        self.discard()
-        with suppress(Exception):
-            self._sink.abort(self._transaction)
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         return guarded(self.label, action)

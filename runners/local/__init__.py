@@ -14,7 +14,6 @@ attempt.py               from one start of the workers to their end
 settling.py              whether everything before a barrier is done
 checkpointed_attempt.py  checkpoints, and what is published with them
 coordinator.py           when a checkpoint begins, and who has acknowledged it
-transactions.py          sinks: prepared, committed, aborted
 tally.py                 what was counted
 regional_attempt.py      some go back to the last checkpoint, and the others go on
 region_recovery.py       who goes back, and who is yet to be heard of

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.errors import PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
+from ..execution.checkpoint_commits import PREVIOUS
 from ..execution.clock import steady_time
-from ..execution.failed_commits import PREVIOUS
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.restored import NAMED
+from ..execution.sink_committer import Staged, encode_staged
 from ..execution.snapshot_store import SnapshotStore
 from .attempt import Attempt
 from .commands import Acknowledged, Commit, Declined, Inject, Pause, Stop
@@ -21,7 +22,6 @@ from .requests import Answer, Listener, Wish
 from .snapshot_parts import PROCESSING_TIME, SINKS, part_name
 from .start import Start
 from .subtask_reports import SubtaskId
-from .transactions import Staged, encode_staged
 
 if TYPE_CHECKING:
     from .job import Job
@@ -191,8 +191,7 @@ class CheckpointedAttempt(Attempt):
         """All parts of a checkpoint are durable: commit it, and then the sinks."""
         job = self._job
         staged: dict[str, list[tuple[str, Any]]] = {
-            label: [token for token in tokens if token[0] in job._transactions.open]
-            for label, tokens in job._carried.items()
+            label: job._transactions.still_open(tokens) for label, tokens in job._carried.items()
         }
         for subtask in sorted(parts):
             for label, tokens in parts[subtask].staged.items():
@@ -210,7 +209,7 @@ class CheckpointedAttempt(Attempt):
         job = self._job
         commits = not job._commits_at_end or self._ends is not None
         if commits:
-            job.precommit(epoch, staged)
+            job._transactions.precommit(staged, job.decision_of(epoch))
         if job._store is not None:
             try:
                 self._write_manifest(job._store, epoch, parts, staged)
@@ -223,7 +222,7 @@ class CheckpointedAttempt(Attempt):
         self._is_durable(parts)
         transactions: tuple[str, ...] = ()
         if commits:
-            transactions = job.publish(staged)
+            transactions = job._transactions.commit(staged, job.decision_of(epoch))
             # All have passed the barrier, and told of what they had staged before it.
             job._transactions.close_before(self._transaction)
         ended = job._clock()

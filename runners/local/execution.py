@@ -31,6 +31,7 @@ from ..execution.clock import Clock
 from ..execution.counters import Counts
 from ..execution.execution_graph import whole
 from ..execution.fusion import Keyed, Plan, Source, Stage
+from ..execution.sink_committer import SinkCommitter
 from ..execution.task_execution import TaskExecution
 from ..execution.user_code import guarded
 
@@ -55,16 +56,15 @@ class LocalExecution:
             id(s): _reachable(plan, s) if has_side_inputs else [] for s in plan.steps if isinstance(s, Source)
         }
         (task,) = whole(plan).tasks
-        transaction = uuid.uuid4().hex[:12]
-        self._task = TaskExecution(plan, task, self._clock, metrics, self.counts, transaction, folds=True)
+        self._transaction = uuid.uuid4().hex[:12]
+        self._task = TaskExecution(plan, task, self._clock, metrics, self.counts, self._transaction, folds=True)
 
     def run(self) -> None:
         """Run to the end; on failure nothing that was written is left."""
         task = self._task
-        uncommitted = list(task.outputs)
+        committer = SinkCommitter(self.plan)
         try:
-            for output in task.outputs:
-                output.prepare()
+            committer.begin(self._transaction)
             for source in self._sources():
                 for _ in self._events(source):
                     if _script(source) is not None or self._read_since >= len(self.plan.steps):
@@ -73,16 +73,13 @@ class LocalExecution:
             task.teardown()
             for output in task.outputs:
                 output.stage()
-            for output in task.outputs:
-                output.precommit()
-            while uncommitted:
-                uncommitted[0].commit()
-                del uncommitted[0]
+            committer.publish(self._transaction, {output.label: output.staged for output in task.outputs})
         except BaseException:
             with suppress(Exception):
                 task.dataflow.teardown()
-            for output in uncommitted:
-                output.abort()
+            for output in task.outputs:
+                output.discard()
+            committer.abort()
             raise
 
     def _propagate(self) -> None:

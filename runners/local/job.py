@@ -21,13 +21,14 @@ from ...sdk.errors import CheckpointMismatchError, PenstockError, StaleWriterErr
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ...sdk.sources.scripted_source import Script
+from ..execution.checkpoint_commits import ManifestDecision, OpenTransactionsFile, commit_succeeded
 from ..execution.clock import ProcessingTime
-from ..execution.commit_errors import precommitting
+from ..execution.commit_errors import END_OF_RUN, Decision
 from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
-from ..execution.failed_commits import commit_failed, commit_succeeded
 from ..execution.fusion import Source
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.restored import restored_line
+from ..execution.sink_committer import SinkCommitter, Staged, decode_staged
 from ..execution.snapshot_store import SnapshotStore, fresh_token
 from ..execution.source_identities import ADVICE, changes_of_sources, described, identities_of, sources_of
 from ..execution.state_shapes import mismatches, shapes_of
@@ -40,7 +41,6 @@ from .regional_attempt import RegionalAttempt
 from .requests import Answer, Inbox, Listener, Wish
 from .restarts import Restarts
 from .snapshot_parts import PROCESSING_TIME, SINKS
-from .transactions import Staged, Transactions, decode_staged
 from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of
 
@@ -126,11 +126,8 @@ class Job:
         self.shapes = shapes_of(execution_graph.plan)
         self.sources_begun_anew: frozenset[str] = frozenset()
         self._observations = Observations([task.label for task in execution_graph.tasks], self._time())
-        self._transactions = Transactions(
-            execution_graph.plan,
-            None if store is None else store.disk,
-            "" if store is None else store.directory,
-        )
+        self._open_names = None if store is None else OpenTransactionsFile(store.disk, store.directory)
+        self._transactions = SinkCommitter(execution_graph.plan, self._open_names)
         # What ends is published at its end, all at once, in one transaction.
         self._commits_at_end = execution_graph.plan.graph.is_bounded
         # The transaction that the newest checkpoint goes on with, and what others have staged in it until then.
@@ -265,7 +262,8 @@ class Job:
 
     def _run(self) -> None:
         try:
-            self._transactions.recall()
+            if self._open_names is not None:
+                self._transactions.recover(self._open_names.read())
             if self._store is not None:
                 self._look_before_taking_over(self._store)
                 self._store.take_over()
@@ -413,36 +411,20 @@ class Job:
         self._unfinished = None if checkpoint is None else checkpoint.metadata.get("transaction")
         if self._unfinished is None:
             self._carried = {}
-            self._transactions.abort(but=self.publish(staged, checkpoint))
+            epoch = 0 if checkpoint is None else checkpoint.epoch
+            self._transactions.abort(but=self._transactions.commit(staged, self.decision_of(epoch)))
             if self._store is not None:
                 commit_succeeded(self._store.disk, self._store.directory)
         else:
             self._carried = staged
             self._transactions.abort(but=[self._unfinished])
 
-    def precommit(self, epoch: int, staged: Staged) -> None:
-        """Check that a checkpoint's staged output can be published, before its manifest is written."""
+    def decision_of(self, epoch: int) -> Decision:
+        """Return the event that decides the commit of a checkpoint's staged output."""
         if self._store is None:
-            what, then = "nothing is published", "Fix the pipeline and run it again"
-        elif self._commits_at_end:
-            what = f"{self._store.directory}: the last checkpoint, of epoch {epoch}, is not written"
-            then = "Nothing is published yet: run the fixed pipeline with another --checkpoint_dir"
-        else:
-            what = f"{self._store.directory}: checkpoint {epoch} is not written"
-            then = "Fix the pipeline and start it again: it resumes from the previous checkpoint"
-        with precommitting(what, then):
-            self._transactions.precommit(staged)
-
-    def publish(self, staged: Staged, checkpoint: Checkpoint | None = None) -> tuple[str, ...]:
-        """Commit what the newest checkpoint has staged; returns the transactions."""
-        checkpoint = checkpoint or self.last_checkpoint
-        try:
-            return self._transactions.commit(staged)
-        except Exception as error:
-            store, failed = self._store, self._transactions.failed
-            if store is not None and checkpoint is not None and failed is not None:
-                commit_failed(error, store.disk, store.directory, checkpoint, *failed)
-            raise
+            return END_OF_RUN
+        of = ManifestDecision.of_last_checkpoint if self._commits_at_end else ManifestDecision.of_checkpoint
+        return of(self._store, epoch)
 
     def _staged_in(self, checkpoint: Checkpoint) -> Staged:
         assert self._store is not None

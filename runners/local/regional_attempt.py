@@ -11,6 +11,7 @@ from ...sdk.errors import SnapshotError
 from ...sdk.redaction import logger_of
 from ..execution.manifest import Checkpoint, CheckpointKind
 from ..execution.remote_error import local
+from ..execution.sink_committer import Staged
 from .checkpointed_attempt import LONGEST_CHAIN, CheckpointedAttempt
 from .commands import Acknowledged, Failed, Pause, Report, Rewind, Rewound
 from .region import touching
@@ -19,7 +20,6 @@ from .repetitions import NotRepeatedError
 from .start import Start
 from .subtask_reports import CaughtUp, SubtaskId
 from .tally import Tally
-from .transactions import Staged
 from .workers import WorkerDied
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ...sdk.spark_interfaces import refuse_frames
-from ..execution.commit_errors import with_dead_letters
 from ..execution.fusion import fuse, is_final
 from ..execution.garbage import rarely_collected
 from ..execution.progress import progress_of
+from ..execution.sink_committer import with_dead_letters
 from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
 from ..execution.stuck_calls import CallWatch
 from .execution import LocalExecution

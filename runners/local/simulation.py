@@ -31,6 +31,7 @@ from ...sdk.errors import PenstockError
 from ...sdk.graph import Graph, GroupByKeyAndWindow
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.runner import PipelineState
+from ..execution.checkpoint_commits import OpenTransactionsFile
 from ..execution.clock import ProcessingTime
 from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
@@ -50,7 +51,6 @@ from .simulated_graph import in_batch, is_monotone, sinks_of, with_sinks
 from .simulated_sink import BrokenPromise, CollectingSink, Row, SimulatedSink, SimulatedTable
 from .simulated_workers import SimulatedWorkers, Zombies
 from .simulated_world import DiskOfWorld, EndlessSimulation, Misfortunes, SimulatedWorld
-from .transactions import Transactions
 
 DIRECTORY = "checkpoints"
 
@@ -233,9 +233,7 @@ class _Run:
         """The transactions that the next start would abort."""
         if self.settings.delivery != "barriers":
             return open_transactions(self.disk, DIRECTORY)
-        transactions = Transactions(self.plan, self.disk, DIRECTORY)
-        transactions.recall()
-        return transactions.open
+        return OpenTransactionsFile(self.disk, DIRECTORY).read() or ()
 
     def _failed(self, why: str) -> SimulationError:
         try:

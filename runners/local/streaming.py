@@ -23,11 +23,11 @@ from ...sdk.runner import PipelineResult, seconds_to_wait
 from ...windowing.duration import DurationTypes
 from ..execution.background_run import BackgroundRun
 from ..execution.clock import ProcessingTime, steady_time
-from ..execution.commit_errors import with_dead_letters
 from ..execution.disk import Disk, disk_of
 from ..execution.execution_graph import cut, whole
 from ..execution.fusion import fuse
 from ..execution.production_logs import OWNER
+from ..execution.sink_committer import committing_often, with_dead_letters
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.streaming_flags import check_streaming_flags, refuse_memory
 from .coordinator import CheckpointSettings
@@ -39,7 +39,6 @@ from .requests import Answer, Inbox
 from .restarts import Restarts
 from .signals import stopping_on_signals
 from .spawned_workers import SpawnedWorkers
-from .transactions import committing_often
 from .vitals import Vitals
 from .workers import Workers, WorkersInThisProcess
 

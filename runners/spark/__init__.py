@@ -24,7 +24,6 @@ micro_batch_query.py   batch after batch: planned, run, committed, published
 micro_batch_flags.py   what its flags say: how batches are driven, where state goes
 committed_batch.py     what is known of the batch that was committed last
 recovery.py            where a run goes on, and what it refuses to go on from
-sink_transactions.py   the sinks: prepared, published, or given up
 commit_points.py       where a batch may fail, by name
 write_ahead.py         the plan of a batch, written down before it runs
 planned_batch.py       what a batch is given

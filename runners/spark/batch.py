@@ -19,9 +19,8 @@ from ...sdk.coders.key_encoding import KEY_GROUPS
 from ...sdk.serialization import dumps, local_modules_by_value
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.spark_interfaces import Block, BoundedFrame, FrameSink
-from ..execution.counters import Counts
-from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
-from ..execution.output import OutputRun
+from ..execution.fusion import Grouping, Keyed, Plan, Source
+from ..execution.sink_committer import SinkCommitter, sinks_of
 from ..execution.user_code import Attribution, attributed, reraise
 from .failures import raise_original
 from .frame_blocks import blocks, each_as, opened
@@ -71,37 +70,30 @@ class SparkBatchExecution:
         self._broadcasts: list[Broadcast[Any]] = []
         # Of each side input, the blocks that its elements came back in.
         self._side_inputs: dict[int, list[bytes]] = {i: [] for i in plan.side_input_ids()}
-        outputs = [s.transform for s in plan.steps if isinstance(s, Output)]
-        self._outputs = {t.label: OutputRun(t, self.transaction, Counts()) for t in outputs}
-        self._frame_sinks = {t.label: sink for t in outputs if isinstance(sink := _sink_of(t), FrameSink)}
+        sinks = sinks_of(plan)
+        self._frame_sinks = {label: sink for label, sink in sinks.items() if isinstance(sink, FrameSink)}
         self._schemas: dict[str, Any] = {}
         # Of each DataFrame that is made, its rows, packed, as the segments have made them.
         self._rows_made: dict[str, list[RDD[bytes]]] = {label: [] for label in self._frame_sinks}
-        self._staged: dict[str, list[Any]] = {label: [] for label in self._outputs}
+        self._staged: dict[str, list[Any]] = {label: [] for label in sinks}
 
     def run(self) -> None:
         """Run to the end; on failure nothing that was written is left."""
-        uncommitted = dict(self._outputs)
+        committer = SinkCommitter(self.plan)
         try:
-            for output in self._outputs.values():
-                output.prepare()
+            committer.begin(self.transaction)
             if self._frame_sinks:
                 check_packages()
             self._schemas = {label: sink.schema(self._session) for label, sink in self._frame_sinks.items()}
             for number, segment in enumerate(cut(self.plan)):
                 self._run_segment(number, segment)
-            for label, output in self._outputs.items():
-                output.precommit(self._staged[label])
-            for label, output in self._outputs.items():
-                output.commit(self._staged[label])
-                del uncommitted[label]
+            committer.publish(self.transaction, self._staged)
         except BaseException as error:
             self.jobs.cancel()
             for made in self._rows_made.values():
                 for rdd in made:
                     rdd.unpersist()
-            for output in uncommitted.values():
-                output.abort()
+            committer.abort()
             if isinstance(error, Exception):
                 raise_original(error)
             raise
@@ -209,11 +201,6 @@ class SparkBatchExecution:
         with local_modules_by_value():
             rows = [dumps(split, root.transform.label) for split in splits]
         return self._context.parallelize(rows, max(1, min(len(rows), max(desired, cores * TASKS_A_CORE))))
-
-
-def _sink_of(transform: graph.Transform) -> Any:
-    primitive = transform.primitive
-    return primitive.sink if isinstance(primitive, graph.ParDo) else None
 
 
 def _split(block: Block) -> bytes:

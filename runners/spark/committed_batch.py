@@ -12,6 +12,7 @@ from ...windowing.timestamp import MIN_MICROS
 from ..execution.execution_graph import ExecutionGraph, label_of
 from ..execution.manifest import Checkpoint, PartReference
 from ..execution.records import RecordType, unpickled
+from ..execution.sink_committer import Staged
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.stored_checkpoints import path_of
 from .parcels import TaskId, TaskResult
@@ -91,6 +92,14 @@ class Committed:
     def has_staged(self) -> bool:
         """Whether there is anything to publish."""
         return any(self.staged.values())
+
+    @property
+    def tokens(self) -> Staged:
+        """What was staged, as a `SinkCommitter` takes it."""
+        return {
+            label: [(self.transaction, cloudpickle.loads(token)) for token in tokens]
+            for label, tokens in self.staged.items()
+        }
 
     def write(self, store: SnapshotStore) -> PartReference:
         """Write it into its checkpoint, which has begun."""

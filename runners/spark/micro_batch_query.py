@@ -23,13 +23,14 @@ from ...sdk.errors import RunnerError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
+from ..execution.checkpoint_commits import PREVIOUS, ManifestDecision, commit_succeeded
 from ..execution.clock import ProcessingTime, steady_time
-from ..execution.commit_errors import precommitting
+from ..execution.commit_errors import END_OF_RUN, Decision
 from ..execution.counters import Counts
 from ..execution.execution_graph import ExecutionGraph
-from ..execution.failed_commits import PREVIOUS, commit_failed, commit_succeeded
 from ..execution.manifest import Checkpoint
 from ..execution.restored import restored_line
+from ..execution.sink_committer import SinkCommitter
 from ..execution.snapshot_store import SnapshotStore
 from ..execution.stuck_calls import CallWatch
 from .commit_points import Reached, go_on
@@ -41,7 +42,6 @@ from .parcels import TaskId, TaskResult
 from .planned_batch import PlannedBatch
 from .recovery import Recovery
 from .shard import Program, StatePart
-from .sink_transactions import SinkTransactions
 from .stream_on_driver import StreamSettings
 from .unbounded_on_driver import Admission
 from .write_ahead import WriteAhead
@@ -118,7 +118,10 @@ class MicroBatchQuery:
         self._clock = ProcessingTime.of(clock)
         self._jumped = self._clock.jumped
         self._sleep = sleep
-        self._sinks = SinkTransactions(self.plan)
+        # The write-ahead log names the transaction under way, and a batch's manifest one that is to be committed.
+        self._sinks = SinkCommitter(self.plan)
+        self._transaction: str | None = None
+        self._decided: tuple[str, ...] = ()
         self._ahead = WriteAhead(store)
         self._committed = Committed(0, 0, "", {}, {})
         self._parts: dict[TaskId, Sequence[StatePart]] = {}
@@ -185,7 +188,7 @@ class MicroBatchQuery:
                 raise
             self.state = PipelineState.CANCELLED
         finally:
-            self._abort(self._sinks.prepared)
+            self._sinks.abort(but=self._decided)
 
     def _loop(self, again: PlannedBatch | None) -> str:
         batch = again
@@ -241,7 +244,7 @@ class MicroBatchQuery:
         batch = PlannedBatch(
             number,
             gathered.now,
-            self._sinks.prepared or f"batch-{number}-{self._ahead.name}",
+            self._transaction or f"batch-{number}-{self._ahead.name}",
             tuple(gathered.readings),
             gathered.all_watermarks,
             gathered.percentiles,
@@ -272,7 +275,9 @@ class MicroBatchQuery:
 
     def _run(self, batch: PlannedBatch) -> None:
         assert self._batches is not None
-        self._sinks.prepare(batch.transaction)
+        if self._transaction is None:
+            self._transaction = batch.transaction
+            self._sinks.begin(batch.transaction)
         self._store.begin(batch.number)
         began = steady_time()
         results = self._batches.run(batch, self._parts, self._sources.frames(batch.frames))
@@ -289,15 +294,11 @@ class MicroBatchQuery:
         committed, shards = Committed.of(batch, results, self._graph), self._graph.parallelism
         references = [result.part for result in results if result.part is not None]
         references.append(committed.write(self._store))
-        with precommitting(
-            f"{self._store.directory}: batch {batch.number} is not committed",
-            "Fix the pipeline and start it again: it resumes with this batch",
-        ):
-            self._sinks.precommit(batch.transaction, committed.staged)
+        self._sinks.precommit(committed.tokens, ManifestDecision.of_batch(self._store, batch.number))
         self._settings.reached("before-manifest", batch.number)
         if committed.has_staged and self._settings.may_start_again:
             # From now on it may be committed, whatever fails; then what is staged has to stay until it is published.
-            self._sinks.prepared = None
+            self._decided = (batch.transaction,)
         previous = self._committed.number or None
         self._store.commit(batch.number, references, {**described(results, shards), PREVIOUS: previous})
         self._settings.reached("after-manifest", batch.number)
@@ -318,17 +319,12 @@ class MicroBatchQuery:
         if not committed.has_staged:
             return
         self._settings.reached("before-publication", committed.number)
-        try:
-            self._sinks.commit(committed.transaction, committed.staged)
-        except Exception as error:
-            if self._settings.may_start_again and self._sinks.failed is not None:
-                store, newest = self._store, self._store.checkpoints()[0]
-                commit_failed(error, store.disk, store.directory, newest, *self._sinks.failed)
-            raise
+        decision: Decision = END_OF_RUN
+        if self._settings.may_start_again:
+            decision = ManifestDecision.of_batch(self._store, committed.number)
+        self._sinks.commit(committed.tokens, decision)
+        self._transaction, self._decided = None, ()
         self._settings.reached("after-publication", committed.number)
-
-    def _abort(self, transaction: str | None) -> None:
-        self._sinks.abort(transaction)
 
     # Recovery
 
@@ -348,7 +344,8 @@ class MicroBatchQuery:
         if planned is None or planned.number != self._committed.number + 1:
             return None
         # Nobody knows what of it was staged.
-        self._abort(planned.transaction)
+        self._sinks.recover([planned.transaction])
+        self._sinks.abort()
         if not self._sources.are_those_of(planned.positions) or not self._sources.have(planned.readings):
             # Of what was planned for other sources, or files, nothing has been published: it is planned anew.
             return None

@@ -49,7 +49,7 @@ class SparkMicroBatchRunner(Runner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run a bounded pipeline, or a script, to the end; start any other one."""
-        from ..execution.commit_errors import with_dead_letters
+        from ..execution.sink_committer import with_dead_letters
         from .session import find_session, partitions_of
 
         for head in graph.loops():

@@ -22,17 +22,15 @@ from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.disk import LocalDisk
 from penstock.runners.execution.execution_graph import cut, whole
 from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.sink_committer import SinkCommitter, committing_often
 from penstock.runners.execution.snapshot_store import SnapshotStore
 from penstock.runners.local.coordinator import CheckpointSettings
 from penstock.runners.local.job import Job, JobSettings
-from penstock.runners.local.productions.fenced_transactions import FencedTransactions
 from penstock.runners.local.productions.job import ProductionJob, Productions
 from penstock.runners.local.restarts import Restarts
 from penstock.runners.local.simulated_workers import SimulatedWorkers
 from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
-from penstock.runners.local.transactions import Transactions, committing_often
 from penstock.runners.spark.commit_points import Reached, go_on
-from penstock.runners.spark.sink_transactions import SinkTransactions
 from penstock.runners.spark.unbounded_on_driver import Admission
 from penstock.sdk.userstate import (
     BagStateSpec,
@@ -281,19 +279,14 @@ class Golden:
             commits += 1
             if commits >= self.commits and self.point is None:
                 raise Crash
-            return own[type(self_)](self_, *arguments)
+            return own(self_, *arguments)
 
         def reached(point: str, number: int) -> None:
             if (point, number) == (self.point, self.commits):
                 raise Crash
 
-        kinds = (Transactions, FencedTransactions, SinkTransactions)
-        own = {kind: kind.commit for kind in kinds}
-        with (
-            patch.object(Transactions, "commit", dies),
-            patch.object(FencedTransactions, "commit", dies),
-            patch.object(SinkTransactions, "commit", dies),
-        ):
+        own = SinkCommitter.commit
+        with patch.object(SinkCommitter, "commit", dies):
             try:
                 self.run(directory, seed=seed, reached=reached)
             except Crash:

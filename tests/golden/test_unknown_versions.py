@@ -22,9 +22,9 @@ from penstock.runners.execution.disk import LocalDisk
 from penstock.runners.execution.log_listing import LogListing
 from penstock.runners.execution.manifest import VERSION, unsealed
 from penstock.runners.execution.records import unpickled
+from penstock.runners.execution.sink_committer import decode_staged
 from penstock.runners.local.messages import decode_news
 from penstock.runners.local.productions.production import decode_ended, production_of
-from penstock.runners.local.transactions import decode_staged
 from penstock.runners.spark.planned_batch import PlannedBatch
 from penstock.sdk.errors import SinkError, UnknownFormatError
 

@@ -11,7 +11,6 @@ import attrs
 from ....sdk.errors import SnapshotError, StaleWriterError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
-from ...execution.commit_errors import precommitting
 from ...execution.fusion import Output
 from ...execution.restored import shown_offsets
 from ..attempt import Attempt
@@ -62,7 +61,7 @@ class ProductionAttempt(Attempt):
     def _first_start(self) -> ProductionStart:
         job, productions = self._job, self._job._productions
         # Else the workers of a zombie would take the logs over from those of its successor.
-        job._transactions.check()
+        job._fenced.check()
         allotted = self._first_transactions()
         self._start = ProductionStart(
             store=None,
@@ -154,7 +153,7 @@ class ProductionAttempt(Attempt):
 
     def _start_again(self, gone: list[SubtaskId], lost: frozenset[int]) -> None:
         job = self._job
-        job._transactions.check()
+        job._fenced.check()
         self._replacements += 1
         self._recovering.update(gone)
         self._completed.difference_update(gone)
@@ -258,7 +257,7 @@ class ProductionAttempt(Attempt):
         if self._is_published_at_end or not any(self._produced.values()):
             return
         job = self._job
-        committed = job._transactions.commit(self._staged())
+        committed = job._transactions.commit(self._staged(), job.decision)
         # Before anybody writes down that these are committed, they are no longer written down as open.
         allotted: dict[SubtaskId, tuple[str, ...]] = {}
         for subtask, own in self._produced.items():
@@ -275,7 +274,7 @@ class ProductionAttempt(Attempt):
         if self._is_published_at_end:
             return
         try:
-            transactions.commit(self._staged())
+            transactions.commit(self._staged(), self._job.decision)
             transactions.abort()
         except StaleWriterError:
             raise
@@ -290,12 +289,8 @@ class ProductionAttempt(Attempt):
         state = PipelineState.DRAINED if self._drained else PipelineState.DONE
         staged = self._staged()
         disk = job._productions.disk
-        job._transactions.check()
-        with precommitting(
-            f"{job._productions.directory}: the results are not published",
-            "The logs contain the results: run the fixed pipeline with another --checkpoint_dir",
-        ):
-            job._transactions.precommit(staged)
+        job._fenced.check()
+        job._transactions.precommit(staged, job.decision)
         try:
             disk.write_atomically(job._ended_path, encode_ended(state, staged))
         except OSError as error:

@@ -1,33 +1,27 @@
-"""The sinks' transactions of a job of producers, of which only the newest job may begin any (MillWheel, section 5.4).
+"""Log of the open transactions of a job of producers, fenced by a sequencer (MillWheel, section 5.4).
 
-The names of open transactions are in a log with a sequencer, as productions are: a job that takes the directory
-over claims a greater generation, and only then reads which transactions are open.  A zombie that is still there
-writes into a file which nobody reads any more, is told so, and begins nothing.
+A job that takes the directory over claims a greater generation, and then reads which transactions are open.  A zombie
+writes into a file that no job reads any more.  Its next write raises `StaleWriterError`, so it begins no transaction.
+The name of a transaction is in the log before a worker writes in it, so every later owner finds it.
 
-The log also says whose logs there are: see `layout.py`.
+Commits need no fence: the tokens in a subtask's log are certain to be committed, and a second commit changes nothing.
 
-So before anything is staged in a transaction, its name is where every later owner finds it; and what is
-taken for open was begun by whoever owned the log then.  Commits need no fence: what is in a subtask's log is to be
-committed by whoever knows of it, and doing that twice changes nothing.
+The log also contains the layout of the subtasks' logs: see `layout.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from ....sdk.errors import SnapshotError
-from ...execution.commit_errors import DEAD_LETTERS, explain
 from ...execution.disk import Disk
-from ...execution.fusion import Plan
 from ...execution.log_listing import ListedLog, LogListing
 from ...execution.production_log import ProductionLog
 from ...execution.records import RecordType
-from ...execution.user_code import guarded
-from ..transactions import Staged, Transactions
+from ...execution.sink_committer import OpenTransactions
 from .layout import Layout
 
 # Where the log is, beside those of the subtasks.
@@ -37,105 +31,57 @@ JOB = "job"
 _LONG = 1 << 16
 
 
-class FencedTransactions(Transactions):
-    """Transactions that begin several at a time, each with the sinks of one task; of the newest owner alone.
+class FencedTransactions(OpenTransactions):
+    """The log with the names of open transactions; only its newest owner appends to it.
 
     Attributes:
       layout: whose logs there are; None before there are any.
 
-    >>> from penstock.runners.execution.fusion import fuse
     >>> from penstock.runners.execution.simulated_disk import SimulatedDisk
     >>> from random import Random
-    >>> import penstock as beam
-    >>> plan, disk = fuse(beam.Pipeline().graph(), bool), SimulatedDisk(Random(0))
-    >>> zombie, owner = FencedTransactions(plan, disk, "dir"), FencedTransactions(plan, disk, "dir")
-    >>> zombie.take_over("aa"); owner.take_over("bb"); zombie.check()
+    >>> disk = SimulatedDisk(Random(0))
+    >>> zombie, owner = FencedTransactions(disk, "dir"), FencedTransactions(disk, "dir")
+    >>> _ = zombie.take_over("aa"), owner.take_over("bb"); zombie.check()
     Traceback (most recent call last):
     penstock.sdk.errors.StaleWriterError: dir/job: 00000002-bb has taken over from 00000001-aa
     """
 
-    def __init__(self, plan: Plan, disk: Disk, directory: str) -> None:
-        super().__init__(plan, disk, directory)
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
         self._directory = directory
         self._log = _log_of(disk, directory)
         self.layout: Layout | None = None
-        # Of those that began here.
-        self._labels: dict[str, frozenset[str]] = {}
 
-    def recall(self) -> None:
-        """Nothing: `take_over` does it, once it is known whose directory it is."""
+    def take_over(self, token: str) -> list[str] | None:
+        """Become the owner and return the open transactions.
 
-    def take_over(self, token: str) -> None:
-        """Become the owner, and find what is open.  Raises `StaleWriterError` if somebody else does just then."""
-        assert self._disk is not None
+        Returns None if the log is new.  Raises `StaleWriterError` if another job takes over at the same time.
+        """
         self._log = _log_of(self._disk, self._directory)
+        names = None
         for record in self._log.take_over(token)[-1:]:
             noted = _NOTED.decode(record, self._log.directory)
-            self._open, self.layout, self._knows_open = noted.open, noted.layout, True
-        self._begin_log()
-
-    def use(self, layout: Layout) -> None:
-        """From now on these are the logs that count."""
-        self.layout = layout
-        self._write()
+            names, self.layout = noted.open, noted.layout
+        self._log.begin([self._record(names or ())])
+        return names
 
     def check(self) -> None:
-        """Raises `StaleWriterError` if somebody has taken over."""
+        """Raise `StaleWriterError` if another job has taken over."""
         try:
             self._log.check()
         except OSError as error:
             raise SnapshotError(f"{self._log.directory} can't be read: {error}") from error
 
-    def begin_all(self, transactions: Mapping[str, frozenset[str]]) -> None:
-        """Begin them, each for sinks with these labels; they are written down once."""
-        if not self._sinks or not transactions:
-            return
-        self._labels.update(transactions)
-        self._open += [each for each in transactions if each not in self._open]
-        self._write()
-        for transaction, labels in transactions.items():
-            for label in sorted(labels):
-                guarded(label, partial(self._sinks[label].prepare, transaction))
-
-    def abort(self, but: Sequence[str] = ()) -> None:
-        if self._sinks:
-            # What is open here may be in a log by now, and its successor's to commit.
-            self.check()
-        super().abort(but)
-
-    def commit(self, staged: Staged) -> tuple[str, ...]:
-        transactions = self._in_order(staged)
-        for transaction in transactions:
-            # Of one that began elsewhere it isn't known which sinks have prepared it.
-            for label in sorted(self._labels.get(transaction, self._sinks.keys())):
-                tokens = [token for own, token in staged.get(label, ()) if own == transaction]
-                try:
-                    guarded(label, partial(self._sinks[label].commit, transaction, tokens))
-                except Exception as error:
-                    before = f"{self._directory}: transaction {transaction} is in the logs, and can't be published: "
-                    explain(
-                        error,
-                        before,
-                        f"Every start tries this again. To continue without the refused records, {DEAD_LETTERS}",
-                    )
-                    raise
-        self._open = [each for each in self._open if each not in transactions]
-        for transaction in transactions:
-            self._labels.pop(transaction, None)
-        return tuple(transactions)
-
-    def _write(self) -> None:
+    def write(self, names: Sequence[str]) -> None:
+        record = self._record(names)
         if self._log.is_broken or self._log.length >= _LONG:
-            self._begin_log()
+            self._log.begin([record])
         else:
-            self._log.append(self._record())
+            self._log.append(record)
 
-    def _begin_log(self) -> None:
-        self._log.begin([self._record()])
-
-    def _record(self) -> bytes:
+    def _record(self, names: Sequence[str]) -> bytes:
         layout = None if self.layout is None else self.layout.as_data()
-        return _NOTED.encode(self._open, layout)
+        return _NOTED.encode(list(names), layout)
 
 
 @attrs.frozen

@@ -28,17 +28,18 @@ from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ....sdk.sources.unbounded import UnboundedSource
 from ...execution.clock import ProcessingTime
+from ...execution.commit_errors import LogDecision
 from ...execution.disk import Disk
 from ...execution.execution_graph import ExecutionGraph
 from ...execution.log_listing import LogListing
 from ...execution.production_logs import OWNER as OWNER
+from ...execution.sink_committer import SinkCommitter, Staged
 from ...execution.snapshot_store import fresh_token
 from ...execution.source_identities import changes_of_sources, described, sources_of
 from ...execution.state_shapes import mismatches
 from ...execution.stored_checkpoints import trusted
 from ..job import Job, JobSettings
 from ..requests import Answer, Inbox, Wish
-from ..transactions import Staged
 from ..workers import WorkerDied, Workers, ids_of
 from .attempt import ProductionAttempt, RestWanted
 from .delivery import STRONG, weak_tasks
@@ -101,9 +102,8 @@ class ProductionJob(Job):
         # How many subtasks each task is to have; until then it runs with as many as there were.
         self._wanted = execution_graph
         self._is_at_rest = False
-        self._transactions: FencedTransactions = FencedTransactions(
-            execution_graph.plan, productions.disk, productions.directory
-        )
+        self._fenced = FencedTransactions(productions.disk, productions.directory)
+        self._transactions = SinkCommitter(execution_graph.plan, self._fenced)
 
     @property
     def _ended_path(self) -> str:
@@ -112,16 +112,21 @@ class ProductionJob(Job):
     @property
     def logs(self) -> str:
         """Where the logs are that count."""
-        layout = self._transactions.layout
+        layout = self._fenced.layout
         assert layout is not None
         return layout.directory(self._productions.directory)
 
     @property
     def listing(self) -> str:
         """The path of the list of these logs."""
-        layout = self._transactions.layout
+        layout = self._fenced.layout
         assert layout is not None
         return layout.listing(self._productions.directory)
+
+    @property
+    def decision(self) -> LogDecision:
+        """The event that decides the commit of staged output."""
+        return LogDecision.of(self._productions.directory)
 
     @property
     def wants_rest(self) -> bool:
@@ -135,7 +140,7 @@ class ProductionJob(Job):
 
     def _run_attempts(self) -> None:
         self._check_directory()
-        self._transactions.take_over(self._token())
+        self._transactions.recover(self._fenced.take_over(self._token()))
         self._open_inbox()
         self._go_on_with_layout()
         self.restarts = self._settings.restarts.fresh()
@@ -174,15 +179,20 @@ class ProductionJob(Job):
 
     def _go_on_with_layout(self) -> None:
         """Begin the first layout, or go on with the one that there is, whatever it was made for."""
-        transactions = self._transactions
-        if transactions.layout is None:
+        layout = self._fenced.layout
+        if layout is None:
             layout = Layout.of(self._wanted, 1)
             layout.make_listing(self._productions.disk, self._productions.directory)
-            transactions.use(layout)
-        assert transactions.layout is not None
-        if (transactions.layout.sources, transactions.layout.state) != (self.sources, self.shapes):
-            transactions.use(attrs.evolve(transactions.layout, sources=self.sources, state=self.shapes))
-        self._use(transactions.layout.graph(self._wanted.plan, self._productions.directory))
+            self._use_layout(layout)
+        if (layout.sources, layout.state) != (self.sources, self.shapes):
+            layout = attrs.evolve(layout, sources=self.sources, state=self.shapes)
+            self._use_layout(layout)
+        self._use(layout.graph(self._wanted.plan, self._productions.directory))
+
+    def _use_layout(self, layout: Layout) -> None:
+        """Write down that these are the logs that count."""
+        self._fenced.layout = layout
+        self._transactions.write_names()
 
     def _use(self, execution_graph: ExecutionGraph) -> None:
         self._graph = execution_graph
@@ -190,10 +200,10 @@ class ProductionJob(Job):
 
     def _rest(self) -> None:
         """All logs have begun, and the workers have ended: take savepoints, and change the number of subtasks."""
-        self._transactions.check()
+        self._fenced.check()
         folded = fold(self._graph, self._productions.disk, self.logs, self._token(), self.listing)
         if not self._commits_at_end:
-            self._transactions.commit(staged_of(folded))
+            self._transactions.commit(staged_of(folded), self.decision)
             folded = attrs.evolve(folded, staged=())
         if self._savepoints:
             self._take_savepoint(folded)
@@ -229,11 +239,11 @@ class ProductionJob(Job):
 
     def _change_layout(self, folded: Folded) -> None:
         disk, directory, before = self._productions.disk, self._productions.directory, self._graph
-        replaced = self._transactions.layout
+        replaced = self._fenced.layout
         assert replaced is not None
         layout = Layout.of(self._wanted, replaced.number + 1)
         begin_layout(folded, layout, self._wanted, disk, directory, self._token())
-        self._transactions.use(layout)
+        self._use_layout(layout)
         self._use(self._wanted)
         _logger.info(
             "%s: each task goes on with %d subtasks; it had %d",
@@ -361,6 +371,6 @@ class ProductionJob(Job):
 
     def _end(self, state: str, staged: Staged) -> None:
         """Everything has been done: publish what is published at the end."""
-        self._transactions.commit(staged)
+        self._transactions.commit(staged, self.decision)
         self._transactions.abort()
         self.state = state

@@ -21,12 +21,12 @@ from ...execution.fusion import Plan
 from ...execution.log_listing import LogListing
 from ...execution.manifest import CheckpointKind
 from ...execution.production_log import ProductionLog, remove_logs
+from ...execution.sink_committer import Staged, encode_staged
 from ...execution.snapshot_chunks import labels_of, records_of
 from ...execution.snapshot_store import SnapshotStore
 from ...execution.source_identities import Identities, identities_of
 from ...execution.state_shapes import Shapes, shapes_of
 from ..snapshot_parts import SINKS, part_name
-from ..transactions import Staged, encode_staged
 from ..workers import ids_of
 from .fold import Folded
 from .slot import listed_log, log_directory

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from ...execution.commit_errors import by_transaction, precommitting
+from ...execution.commit_errors import PRODUCTION
 from ...execution.output import OutputRun
 from ...execution.production_log import AHEAD, ProductionLog
 from ...execution.seen_ids import KeptIds
+from ...execution.sink_committer import by_transaction
 from ..channel import ChannelId
 from ..subtask import Subtask
 from ..tally import Tally, sum_of
@@ -249,12 +250,10 @@ class Producer:
     def _precommit(self, outputs: Iterable[OutputRun]) -> None:
         """Find out whether what was staged can be published: what is in the log has to be."""
         staged = [*self._staged, *self._fresh]
-        with precommitting(
-            "a production is not logged", "Fix the pipeline and start it again: it resumes from its logs"
-        ):
+        with PRODUCTION.precommitting():
             for output in outputs:
                 own = [(transaction, token) for label, transaction, token in staged if label == output.label]
-                output.precommit_all(by_transaction(own, ()))
+                output.precommit(by_transaction(own, ()))
 
     # Productions
 

@@ -1,4 +1,4 @@
-"""A sink at work in one worker, and in the process that commits it."""
+"""A sink at work in one worker."""
 
 from __future__ import annotations
 
@@ -73,12 +73,6 @@ def written_and_staged(run: OutputRun) -> None:
     run.stage()
 
 
-def committed(run: OutputRun) -> None:
-    run.prepare()
-    written_and_staged(run)
-    run.commit()
-
-
 def test_a_writer_is_opened_by_the_first_bundle_and_staged_in_the_end() -> None:
     """What staging gave is for whoever commits.  A unit's writers are numbered."""
     diary, counts = Diary(), Counts()
@@ -98,18 +92,6 @@ def test_without_a_bundle_nothing_is_opened() -> None:
     run.stage()
     run.discard()
     assert ([], []) == (diary.notes, run.staged)
-
-
-def test_commit_publishes_what_was_staged_here_or_is_passed_in() -> None:
-    """Spark's driver passes the tokens that came back."""
-    diary = Diary()
-    run = run_of(diary)
-    run.prepare()
-    run.receive(Bundle([1]))
-    run.stage()
-    run.commit()
-    run.commit(["from a task"])
-    assert [("commit", "tx", [[1]]), ("commit", "tx", ["from a task"])] == diary.notes[-2:]
 
 
 @pytest.mark.parametrize("fails_at", ["write", "stage"])
@@ -136,20 +118,11 @@ def test_behind_the_last_barrier_nothing_is_written() -> None:
     assert 1 == counts.of("Diary").read
 
 
-def test_abort_discards_and_removes_everything() -> None:
-    """Whatever goes wrong with that: what is reported is what made the run fail."""
-    diary = Diary("abort")
-    run = run_of(diary)
-    run.receive(Bundle([1]))
-    run.abort()
-    assert ["discard", "abort"] == [what for what, *_ in diary.notes[-2:]]
-
-
-@pytest.mark.parametrize("fails_at", ["prepare", "open", "write", "stage", "commit"])
+@pytest.mark.parametrize("fails_at", ["open", "write", "stage"])
 def test_an_error_names_the_sink(fails_at: str) -> None:
     """A user's own exception stays what it is."""
     run = run_of(Diary(fails_at, ValueError("no such table")))
     with pytest.raises(ValueError, match="no such table") as caught:
-        committed(run)
+        written_and_staged(run)
     error: Any = caught.value
     assert (True, "Diary") == (isinstance(error, UserCodeError), error.transform)

@@ -8,8 +8,10 @@ from random import Random
 import pytest
 
 import penstock as beam
+from penstock.runners.execution.commit_errors import LogDecision
 from penstock.runners.execution.fusion import Plan, fuse
 from penstock.runners.execution.simulated_disk import SimulatedCrash, SimulatedDisk
+from penstock.runners.execution.sink_committer import SinkCommitter
 from penstock.runners.local.productions.fenced_transactions import FencedTransactions, open_transactions
 from penstock.runners.local.simulated_graph import sinks_of, with_sinks
 from penstock.runners.local.simulated_sink import CollectingSink
@@ -39,45 +41,61 @@ def plan_with(sink: CollectingSink) -> Plan:
     return fuse(with_sinks(graph, dict.fromkeys(sinks_of(graph), sink)), lambda grouping: False)
 
 
-def begun(transactions: FencedTransactions, *names: str) -> None:
-    """Begin some, for all sinks."""
-    transactions.begin_all({name: frozenset(transactions.labels) for name in names})
+class Owner:
+    """A job's committer, and its log of open transactions."""
+
+    def __init__(self, plan: Plan, disk: SimulatedDisk) -> None:
+        self.log = FencedTransactions(disk, "dir")
+        self.committer = SinkCommitter(plan, self.log)
+
+    def take_over(self, token: str) -> None:
+        """Claim the log, and find what is open."""
+        self.committer.recover(self.log.take_over(token))
+
+    def begin(self, *names: str) -> None:
+        """Begin some, for all sinks."""
+        self.committer.begin_all(dict.fromkeys(names, self.committer.labels))
+
+    def commit(self, name: str) -> tuple[str, ...]:
+        """Commit one, for all sinks."""
+        staged = {label: [(name, [])] for label in self.committer.labels}
+        return self.committer.commit(staged, LogDecision.of("dir"))
 
 
 def test_the_next_owner_finds_what_is_open() -> None:
     """Not what was committed, once that is written down; in the order in which they began."""
     disk, plan = SimulatedDisk(Random(0)), plan_with(_NotedSink())
-    first = FencedTransactions(plan, disk, "dir")
+    first = Owner(plan, disk)
     first.take_over("aa")
-    begun(first, "one", "two", "three")
-    first.commit({label: [("two", [])] for label in first.labels})
-    begun(first, "four")
+    first.begin("one", "two", "three")
+    first.commit("two")
+    first.begin("four")
 
-    second = FencedTransactions(plan, disk, "dir")
+    second = Owner(plan, disk)
     second.take_over("bb")
 
-    assert ("one", "three", "four") == second.open
+    assert ("one", "three", "four") == second.committer.open
 
 
-LATE: list[Callable[[FencedTransactions], object]] = [
-    lambda zombie: begun(zombie, "late"),
-    lambda zombie: zombie.abort(),
-    lambda zombie: zombie.check(),
+LATE: list[Callable[[Owner], object]] = [
+    lambda zombie: zombie.begin("late"),
+    lambda zombie: zombie.committer.abort(),
+    lambda zombie: zombie.log.check(),
 ]
 
 
 @pytest.mark.parametrize("late", LATE, ids=["begins", "aborts", "checks"])
 def test_a_zombie_begins_nothing_and_its_successor_forgets_nothing(
-    late: Callable[[FencedTransactions], object],
+    late: Callable[[Owner], object],
 ) -> None:
     """What it writes late stands in a file of its own."""
     sink = _NotedSink()
     disk, plan = SimulatedDisk(Random(0)), plan_with(sink)
-    zombie, successor = (FencedTransactions(plan, disk, "dir") for _ in range(2))
+    zombie, successor = (Owner(plan, disk) for _ in range(2))
     zombie.take_over("aa")
-    begun(zombie, "in time")
+    zombie.begin("in time")
     successor.take_over("bb")
-    begun(successor, "of the successor")
+    successor.begin("of the successor")
 
     with pytest.raises(StaleWriterError, match="dir/job: 00000002-bb has taken over from 00000001-aa"):
         late(zombie)
@@ -95,18 +113,14 @@ def test_what_was_prepared_is_known_to_the_next_owner_whatever_crashes() -> None
         open_now: set[str] = set()
         for owner in range(4):
             try:
-                transactions = FencedTransactions(plan, disk, "dir")
-                transactions.take_over(f"{owner:02x}")
-                assert open_now <= set(transactions.open)
+                owner_now = Owner(plan, disk)
+                owner_now.take_over(f"{owner:02x}")
+                assert open_now <= set(owner_now.committer.open)
                 for number in range(random.randint(0, 4)):
-                    begun(transactions, f"{owner}-{number}")
+                    owner_now.begin(f"{owner}-{number}")
                     open_now.add(f"{owner}-{number}")
                     if random.random() < 0.5:
-                        open_now -= set(
-                            transactions.commit(
-                                {label: [(random.choice(sorted(open_now)), [])] for label in transactions.labels}
-                            )
-                        )
+                        open_now -= set(owner_now.commit(random.choice(sorted(open_now))))
             except SimulatedCrash:
                 deaths += 1
                 if random.random() < 0.5:
@@ -117,12 +131,12 @@ def test_what_was_prepared_is_known_to_the_next_owner_whatever_crashes() -> None
 def test_after_a_write_that_failed_the_names_are_written_anew() -> None:
     """The job goes on with its next attempt, in the same process."""
     disk, plan = SimulatedDisk(Random(0)), plan_with(_NotedSink())
-    transactions = FencedTransactions(plan, disk, "dir")
-    transactions.take_over("aa")
+    owner_now = Owner(plan, disk)
+    owner_now.take_over("aa")
     disk.fault = 28
     with pytest.raises(SnapshotError, match="No space left"):
-        begun(transactions, "one")
+        owner_now.begin("one")
     disk.fault = None
-    begun(transactions, "two")
+    owner_now.begin("two")
 
     assert ["one", "two"] == open_transactions(disk, "dir")

@@ -15,13 +15,13 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.disk import LocalDisk
 from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.sink_committer import committing_often
 from penstock.runners.local.conversation import Conversation
 from penstock.runners.local.forked_workers import ForkedWorkers
 from penstock.runners.local.job import JobSettings
 from penstock.runners.local.productions.job import ProductionJob, Productions
 from penstock.runners.local.restarts import Restarts
 from penstock.runners.local.spawned_workers import SpawnedWorkers
-from penstock.runners.local.transactions import committing_often
 from penstock.runners.local.workers import WorkerDied, Workers
 from penstock.sdk.runner import PipelineState
 from penstock.testing import ScriptedSource
