@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
-from ...sdk.metrics import MetricName, MetricsContainer, at_step
+from ...sdk.metrics import MetricName, MetricsContainer
 from ...windowing.timestamp import MAX_MICROS
 from .cells import Cells
 from .clock import Clock
@@ -20,7 +18,7 @@ from .key_types import KeyTypes
 from .left_work import LeavingStep
 from .time_slice import TimeSlice
 from .triggered_windows import TriggeredWindows
-from .user_code import Attribution, attributed, reraise
+from .user_code import guarded
 from .window_operator import WindowOperator
 
 # The metric that counts what came too late.
@@ -84,7 +82,7 @@ class GroupingRun(LeavingStep):
         assert self.windows is not None
         self._tick()
         if self.key_types is not None and len(bundle):
-            self._guarded(partial(self.key_types.check_elements, bundle.values))
+            guarded(self.label, partial(self.key_types.check_elements, bundle.values))
             self.key_types = self.key_types if self.key_types.left > 0 else None
         if self.waits:
             self.put_off(bundle)
@@ -95,9 +93,9 @@ class GroupingRun(LeavingStep):
         assert self.windows is not None
         parked = self.windows.table.parked
         if parked is not None:
-            self._guarded(partial(parked.come_back, bundle))
+            guarded(self.label, partial(parked.come_back, bundle))
         work = self.windows.merge if type(bundle) is FoldedBundle else self.windows.process
-        left = self._guarded(partial(work, bundle))
+        left = guarded(self.label, partial(work, bundle))
         self._flush()
         if left:
             self.leave([(0, bundle.part(len(bundle) - left, len(bundle)))])
@@ -133,7 +131,7 @@ class GroupingRun(LeavingStep):
         self._tick()
         # Called after every message, and most of them move nothing.
         if watermark > self.windows.watermark:
-            self._guarded(partial(self.windows.advance_watermark, watermark))
+            guarded(self.label, partial(self.windows.advance_watermark, watermark))
             self._flush()
             self._catch_up()
         return self.windows.output_watermark()
@@ -154,7 +152,7 @@ class GroupingRun(LeavingStep):
     def _tick(self) -> None:
         assert self.windows is not None
         if self._clock.now > self.windows.processing_time:
-            self._guarded(partial(self.windows.advance_processing_time, self._clock.now))
+            guarded(self.label, partial(self.windows.advance_processing_time, self._clock.now))
             self._flush()
             self._catch_up()
 
@@ -164,7 +162,7 @@ class GroupingRun(LeavingStep):
         while self.windows.is_behind and not self.over:
             if self.windows.table.parked is not None:
                 self.windows.table.parked.relieve()
-            self._guarded(self.windows.catch_up)
+            guarded(self.label, self.windows.catch_up)
             self._flush()
         if self.over is not None:
             self.note(self.windows.is_behind)
@@ -172,22 +170,14 @@ class GroupingRun(LeavingStep):
     def advance_percentile(self, percentile: float, watermark: int) -> None:
         """Move a percentile watermark on."""
         if self.windows is not None:
-            self._guarded(partial(self.windows.advance_percentile, percentile, watermark))
+            guarded(self.label, partial(self.windows.advance_percentile, percentile, watermark))
             self._flush()
 
     def signal(self, name: str) -> None:
         """A signal has come."""
         if self.windows is not None:
-            self._guarded(partial(self.windows.signal, name))
+            guarded(self.label, partial(self.windows.signal, name))
             self._flush()
-
-    def _guarded(self, work: Callable[[], Any]) -> Any:
-        """Have combiners and triggers run as this step: so they report, and so they fail."""
-        try:
-            with at_step(self.label):
-                return work()
-        except BaseException as error:
-            reraise(attributed(error, Attribution(self.label, None)))
 
     def _flush(self) -> None:
         assert self.windows is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -78,7 +78,7 @@ class OutputRun(LeavingStep):
 
     def _write_counted(self, bundle: Bundle) -> None:
         self._count.read += len(bundle)
-        self._guarded(lambda: self._write(bundle))
+        guarded(self.label, lambda: self._write(bundle))
         self._count.written += len(bundle)
 
     def resume(self) -> None:
@@ -102,7 +102,7 @@ class OutputRun(LeavingStep):
     def stage(self) -> None:
         """Make durable what was written."""
         if self._writer is not None:
-            self.staged.append(self._guarded(self._writer.stage))
+            self.staged.append(guarded(self.label, self._writer.stage))
             self._writer = None
 
     @property
@@ -130,6 +130,3 @@ class OutputRun(LeavingStep):
     def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
         """Check that staged output can be published: tokens by transaction, in the order of their commits."""
         precommit(self.label, self._sink, transactions)
-
-    def _guarded(self, action: Callable[[], Any]) -> Any:
-        return guarded(self.label, action)

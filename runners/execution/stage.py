@@ -11,7 +11,6 @@ from ...sdk.bundle import Bundle
 from ...sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ...sdk.element_wrappers import TaggedOutput, WindowedValue
 from ...sdk.errors import PipelineError
-from ...sdk.metrics import at_step
 from ...transforms.splittable_par_do import WorkToTheEnd
 from . import fusion
 from .cells import Cells
@@ -21,7 +20,7 @@ from .output_memory import OutputMemory
 from .side_input_views import SideInputViews
 from .stage_chain import Chain
 from .stage_operations import Operation, ParDoOperation, operation_of
-from .user_code import Attribution, attributed, reraise, shortened
+from .user_code import guarded, shortened
 
 Emit = Callable[[graph.Tag, Bundle], None]
 
@@ -81,7 +80,7 @@ class StageExecutor:
             if self.over is not None and isinstance(operation.fn, WorkToTheEnd) and not operation.remembers:
                 operation.fn.over = self.over
         for _, operation in _overriding(self._operations, "setup"):
-            self._guarded(operation.label, operation.fn.setup)
+            guarded(operation.label, operation.fn.setup)
         self._enter("setup")
 
     def teardown(self) -> None:
@@ -91,7 +90,7 @@ class StageExecutor:
         self._is_set_up = False
         self._leave("setup")
         for _, operation in _overriding(self._operations, "teardown"):
-            self._guarded(operation.label, operation.fn.teardown)
+            guarded(operation.label, operation.fn.teardown)
 
     def process(self, bundle: Bundle, place: int = 0) -> None:
         """Run one bundle through, from start_bundle to finish_bundle.
@@ -105,7 +104,7 @@ class StageExecutor:
             self.cells.start_bundle()
         self._enter("bundle")
         for _, operation in self._starts:
-            self._guarded(operation.label, operation.fn.start_bundle)
+            guarded(operation.label, operation.fn.start_bundle)
         with rarely_collected():
             (self.chain(place) if place else self._chain).run(bundle)
         for index, operation in self._finishes:
@@ -113,7 +112,7 @@ class StageExecutor:
         self._leave("bundle")
         if self.cells is not None:
             assert self.fold is not None
-            self._guarded(self.fold.label, self.cells.finish_bundle)
+            guarded(self.fold.label, self.cells.finish_bundle)
             if not self._operations or self.cells.pending:
                 self.cells.size += len(bundle)
             if self._folded is not None:
@@ -121,7 +120,7 @@ class StageExecutor:
         self._finalizer.finalize()
 
     def _finish(self, index: int, operation: ParDoOperation) -> None:
-        outputs = self._guarded(operation.label, lambda: list(operation.fn.finish_bundle() or ()))
+        outputs = guarded(operation.label, lambda: list(operation.fn.finish_bundle() or ()))
         specials = []
         for output in outputs:
             inner = output.value if type(output) is TaggedOutput else output
@@ -137,13 +136,6 @@ class StageExecutor:
     def _pardos(self) -> list[ParDoOperation]:
         return [op for op in self._operations if isinstance(op, ParDoOperation)]
 
-    def _guarded(self, label: str, method: Callable[[], Any]) -> Any:
-        try:
-            with at_step(label):
-                return method()
-        except BaseException as error:
-            reraise(attributed(error, Attribution(label, None)))
-
     def _enter(self, scope: str) -> None:
         for i, operation in enumerate(self._operations):
             if not isinstance(operation, ParDoOperation):
@@ -151,8 +143,8 @@ class StageExecutor:
             for j, argument in enumerate(operation.arguments):
                 marker = argument.marker
                 if isinstance(marker, BundleContextParam) and marker.scope == scope:
-                    context = self._guarded(operation.label, partial(marker.constructor, *marker.args, **marker.kwargs))
-                    self._contexts[f"a{i}_{j}"] = (context, self._guarded(operation.label, context.__enter__))
+                    context = guarded(operation.label, partial(marker.constructor, *marker.args, **marker.kwargs))
+                    self._contexts[f"a{i}_{j}"] = (context, guarded(operation.label, context.__enter__))
 
     def _leave(self, scope: str) -> None:
         for i, operation in enumerate(self._operations):
@@ -161,7 +153,7 @@ class StageExecutor:
             for j, argument in enumerate(operation.arguments):
                 if isinstance(argument.marker, BundleContextParam) and argument.marker.scope == scope:
                     context, _ = self._contexts.pop(f"a{i}_{j}")
-                    self._guarded(operation.label, partial(context.__exit__, None, None, None))
+                    guarded(operation.label, partial(context.__exit__, None, None, None))
 
     # For the chains
 
@@ -210,7 +202,7 @@ class StageExecutor:
                     if argument.value.index in operation.windowed_views:
                         arguments[name] = self._views.by_main_window(side_input)
                     else:
-                        arguments[name] = self._guarded(operation.label, partial(self._views.whole, side_input))
+                        arguments[name] = guarded(operation.label, partial(self._views.whole, side_input))
         return arguments
 
 

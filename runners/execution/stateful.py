@@ -44,7 +44,7 @@ from .stage import Emit, StageExecutor
 from .stage_names import iterable_type
 from .stage_operations import ParDoOperation
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
-from .user_code import Attribution, attributed, reraise, shortened
+from .user_code import Attribution, attributed, guarded, reraise, shortened
 from .window_lifetime import end_of_window, expiry_of
 
 if TYPE_CHECKING:
@@ -142,13 +142,13 @@ class StatefulExecutor(StageExecutor):
         """Set up the DoFn, and the combiners of its states."""
         super().setup()
         for spec in self._specs:
-            self._guarded(self.label, spec.setup)
+            guarded(self.label, spec.setup)
 
     def teardown(self) -> None:
         """Tear down what was set up."""
         if self._is_set_up:
             for spec in self._specs:
-                self._guarded(self.label, spec.teardown)
+                guarded(self.label, spec.teardown)
         super().teardown()
 
     # Elements
@@ -158,7 +158,7 @@ class StatefulExecutor(StageExecutor):
         if len(bundle):
             self._check_keys(bundle.values)
             if self.key_types is not None:
-                self._guarded(self.label, partial(self.key_types.check_elements, bundle.values))
+                guarded(self.label, partial(self.key_types.check_elements, bundle.values))
                 self.key_types = self.key_types if self.key_types.left > 0 else None
             if self.parked is not None:
                 self.parked.come_back(bundle)
@@ -384,7 +384,7 @@ class StatefulExecutor(StageExecutor):
             self.setup()
         self._enter("bundle")
         for _, operation in self._starts:
-            self._guarded(operation.label, operation.fn.start_bundle)
+            guarded(operation.label, operation.fn.start_bundle)
         self._by_bundle.update(self.bundle_arguments())
         self._element = None
         try:
@@ -392,7 +392,7 @@ class StatefulExecutor(StageExecutor):
         except BaseException as error:
             element = None if self._element is None else shortened(self._element)
             reraise(attributed(error, Attribution(self.label, element)))
-        self._guarded(self.label, self.state.check)
+        guarded(self.label, self.state.check)
         self._rows.flush()
         for index, operation in self._finishes:
             self._finish(index, operation)

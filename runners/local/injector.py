@@ -6,7 +6,7 @@ are: a partition that is declared idle holds nobody back, nor does one that is f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -106,14 +106,14 @@ class Injector:
     def _open(self, position: PartitionPosition) -> None:
         partition, offset, watermark, is_finished = position
         self._close(self._partitions.get(partition))
-        reader = None if is_finished else self._guarded(lambda: self._source.open(partition, offset))
+        reader = None if is_finished else guarded(self.label, lambda: self._source.open(partition, offset))
         if reader is not None:
             reader.over = self._over
         self._partitions[partition] = _Partition(partition, reader, watermark)
 
     def _discover(self, now: int, is_restored: bool) -> None:
         if not (is_restored and self._source.keeps_partitions):
-            for partition in checked_partitions(self._guarded(self._source.partitions), self.label):
+            for partition in checked_partitions(guarded(self.label, self._source.partitions), self.label):
                 if self._is_mine(partition) and self._is_news(partition):
                     self._open(PartitionPosition(partition, None, MIN_MICROS, False))
         interval = self._source.discovery_interval
@@ -127,7 +127,7 @@ class Injector:
         """Processing time was set forward by so much."""
         for partition in self._partitions.values():
             if partition.reader is not None and not partition.is_finished:
-                self._guarded(partial(partition.reader.time_jumped, micros))
+                guarded(self.label, partial(partition.reader.time_jumped, micros))
 
     # Reading
 
@@ -144,7 +144,7 @@ class Injector:
             reader = partition.reader
             if reader is None or partition.is_finished:
                 continue
-            bundle = checked_bundle(self._guarded(partial(reader.poll, max_elements, time)), self.label)
+            bundle = checked_bundle(guarded(self.label, partial(reader.poll, max_elements, time)), self.label)
             if bundle is not None and len(bundle):
                 self._next += i + 1
                 partition.is_heard = False
@@ -152,7 +152,7 @@ class Injector:
                 self.polled = partition.partition
                 return bundle
             # What is over says nothing more, and where others may come nobody says it instead.
-            if partition.is_heard and self._guarded(reader.is_finished):
+            if partition.is_heard and guarded(self.label, reader.is_finished):
                 partition.is_finished = True
                 partition.watermark = MAX_MICROS
         return None
@@ -168,12 +168,12 @@ class Injector:
                 continue
             reader = partition.reader
             assert reader is not None
-            watermark = checked_watermark(self._guarded(partial(reader.watermark, time)), self.label)
+            watermark = checked_watermark(guarded(self.label, partial(reader.watermark, time)), self.label)
             partition.watermark = max(partition.watermark, watermark)
             partition.is_heard = True
             # Of partitions that are yet to be found nobody knows, also if this one is at the end of time.
             is_over = partition.watermark >= MAX_MICROS and self._source.discovery_interval is not None
-            if not is_over and not self._guarded(partial(reader.is_idle, time)):
+            if not is_over and not guarded(self.label, partial(reader.is_idle, time)):
                 active.append(partition.watermark)
         if not active:
             return None
@@ -186,9 +186,9 @@ class Injector:
         found: dict[float, int] = {}
         for partition in self._partitions.values():
             reader = partition.reader
-            if reader is None or partition.is_finished or self._guarded(partial(reader.is_idle, time)):
+            if reader is None or partition.is_finished or guarded(self.label, partial(reader.is_idle, time)):
                 continue
-            watermarks = checked_watermarks(self._guarded(partial(reader.watermarks, time)), self.label)
+            watermarks = checked_watermarks(guarded(self.label, partial(reader.watermarks, time)), self.label)
             for share, micros in watermarks.items():
                 found[share] = min(found.get(share, micros), micros)
         return found
@@ -203,7 +203,7 @@ class Injector:
     def backlog(self) -> int | None:
         """About how much waits to be read, as far as that is known."""
         readers = [p.reader for p in self._partitions.values() if p.reader is not None and not p.is_finished]
-        found = [checked_backlog(self._guarded(reader.backlog), self.label) for reader in readers]
+        found = [checked_backlog(guarded(self.label, reader.backlog), self.label) for reader in readers]
         known = [n for n in found if n is not None]
         return sum(known) if known else None
 
@@ -213,7 +213,10 @@ class Injector:
         """Where every partition stands."""
         return [
             PartitionPosition(
-                p.partition, None if p.reader is None else self._guarded(p.reader.offset), p.watermark, p.is_finished
+                p.partition,
+                None if p.reader is None else guarded(self.label, p.reader.offset),
+                p.watermark,
+                p.is_finished,
             )
             for p in self._partitions.values()
         ]
@@ -224,7 +227,7 @@ class Injector:
             partition = self._partitions.get(position.partition)
             if partition is None or partition.reader is None:
                 continue
-            self._guarded(partial(partition.reader.acknowledge, position.offset))
+            guarded(self.label, partial(partition.reader.acknowledge, position.offset))
             if position.is_finished and partition.is_finished:
                 # Nobody will ask it for anything any more, and a file that is gone takes up room while it is open.
                 self._close(partition)
@@ -237,10 +240,7 @@ class Injector:
     def _close(self, partition: _Partition | None) -> None:
         if partition is not None and partition.reader is not None:
             reader, partition.reader = partition.reader, None
-            self._guarded(reader.close)
-
-    def _guarded(self, read: Callable[[], Any]) -> Any:
-        return guarded(self.label, read)
+            guarded(self.label, reader.close)
 
 
 def number_of(partition: Any) -> int:

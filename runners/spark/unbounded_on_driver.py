@@ -6,7 +6,7 @@ executor, reads exactly that much.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -91,7 +91,7 @@ class UnboundedOnDriver:
                 if share <= 0:
                     break
                 start = partition.offset
-                end = self._guarded(partial(reader.admit, share, admission.bytes, now))
+                end = guarded(self.label, partial(reader.admit, share, admission.bytes, now))
                 if end != start:
                     into.readings.append(OffsetRange(self.label, partition.partition, start, end))
                     partition.offset = end
@@ -101,18 +101,18 @@ class UnboundedOnDriver:
     def _move(self, into: Gathered, now: Timestamp, active: Sequence[tuple[_Partition, UnboundedReader[Any]]]) -> None:
         holding = []
         for partition, reader in active:
-            watermark = checked_watermark(self._guarded(partial(reader.watermark, now)), self.label)
+            watermark = checked_watermark(guarded(self.label, partial(reader.watermark, now)), self.label)
             partition.watermark = known = max(partition.watermark, watermark)
             # Where others may be found it is its last words that count, and not that it says nothing more.
-            if self._guarded(reader.is_finished):
+            if guarded(self.label, reader.is_finished):
                 partition.is_finished = True
                 partition.watermark = MAX_MICROS
             # Of partitions that are yet to be found nobody knows, also if this one is at the end of time.
             is_over = known >= MAX_MICROS and self._source.discovery_interval is not None
-            if is_over or self._guarded(partial(reader.is_idle, now)):
+            if is_over or guarded(self.label, partial(reader.is_idle, now)):
                 continue
             holding.append(known)
-            watermarks = checked_watermarks(self._guarded(partial(reader.watermarks, now)), self.label)
+            watermarks = checked_watermarks(guarded(self.label, partial(reader.watermarks, now)), self.label)
             for share, micros in watermarks.items():
                 least = into.percentiles.get(share)
                 into.percentiles[share] = micros if least is None else min(least, micros)
@@ -127,7 +127,7 @@ class UnboundedOnDriver:
             self._partitions = {}
         elif self._discover_at is None or now < self._discover_at or self.is_drained:
             return
-        for partition in checked_partitions(self._guarded(self._source.partitions), self.label):
+        for partition in checked_partitions(guarded(self.label, self._source.partitions), self.label):
             known = self._partitions.get(partition)
             if known is None or (self._source.reopens and known.is_finished):
                 self._open(partition, None, MIN_MICROS, False)
@@ -140,15 +140,15 @@ class UnboundedOnDriver:
         if before is not None and before.reader is not None:
             before.reader.close()
         # What is finished may be gone.
-        reader = None if is_finished else self._guarded(partial(self._source.open, partition, offset))
-        start = self._guarded(reader.offset) if offset is None and reader is not None else offset
+        reader = None if is_finished else guarded(self.label, partial(self._source.open, partition, offset))
+        start = guarded(self.label, reader.offset) if offset is None and reader is not None else offset
         self._partitions[partition] = _Partition(partition, reader, start, watermark, is_finished)
 
     def time_jumped(self, micros: int) -> None:
         """Processing time was set forward by so much."""
         for partition in (self._partitions or {}).values():
             if partition.reader is not None and not partition.is_finished:
-                self._guarded(partial(partition.reader.time_jumped, micros))
+                guarded(self.label, partial(partition.reader.time_jumped, micros))
 
     # Where it stands
 
@@ -187,7 +187,7 @@ class UnboundedOnDriver:
             own = (self._partitions or {}).get(partition)
             if own is None or own.reader is None:
                 continue
-            self._guarded(partial(own.reader.acknowledge, offset))
+            guarded(self.label, partial(own.reader.acknowledge, offset))
             if is_finished and own.is_finished:
                 own.reader.close()
                 own.reader = None
@@ -198,6 +198,3 @@ class UnboundedOnDriver:
             if partition.reader is not None:
                 partition.reader.close()
         self._partitions = None
-
-    def _guarded(self, read: Callable[[], Any]) -> Any:
-        return guarded(self.label, read)
