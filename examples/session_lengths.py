@@ -33,7 +33,7 @@ from typing import Any
 import penstock as beam
 from penstock.examples.commits import COMMITS, ReadCommits
 from penstock.examples.demo import print_plain
-from penstock.sdk.runner import Runner, create_runner
+from penstock.sdk.runner import Capability, Runner, create_runner
 from penstock.sdk.userstate import TimerSpec, on_timer
 from penstock.testing import TestStream
 from penstock.triggers import (
@@ -229,7 +229,7 @@ def run(argv: Sequence[str] | None = None) -> str:
     ours, for_the_pipeline = parser.parse_known_args(argv)
     options = beam.options.PipelineOptions(for_the_pipeline)
     runner = runner_of(options)
-    plays = runner.capabilities().get("TestStream") == "yes"
+    plays = runner.capabilities().get(Capability.TEST_STREAM) == "yes"
     played = (ours.arrivals or ("played" if plays else "complete")) == "played"
     days = ours.together_days
     if days is None:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -38,6 +39,23 @@ class PipelineState:
     def is_terminal(cls, state: str) -> bool:
         """Whether a run in this state has ended."""
         return state in (cls.DONE, cls.FAILED, cls.CANCELLED, cls.DRAINED)
+
+
+class Capability(StrEnum):
+    """What a pipeline may need of its runner; the values are the rows of the table in the README."""
+
+    BOUNDED_SOURCES = "bounded sources"
+    WINDOWS = "event-time windows, merging windows"
+    SIDE_INPUTS = "side inputs, tagged outputs"
+    TRIGGERS = "triggers, panes, allowed lateness, late data"
+    ACCUMULATION = "discarding, accumulating and retracting panes"
+    STATE_AND_TIMERS = "state and timers"
+    SINKS = "transactional sinks: files, SQL tables, changelogs"
+    TEST_STREAM = "TestStream"
+    UNBOUNDED_SOURCES = "unbounded sources"
+    LOOPS = "loops"
+    DATAFRAMES = "DataFrames (FromSpark, ToSpark)"
+    STREAMING_DATAFRAMES = "streaming DataFrames (FromSparkStream)"
 
 
 class PipelineResult(ABC):
@@ -133,8 +151,8 @@ class Runner(ABC):
 
     @classmethod
     @abstractmethod
-    def capabilities(cls) -> Mapping[str, str]:
-        """What it can do, by capability: "yes", or what is missing."""
+    def capabilities(cls) -> Mapping[Capability, str]:
+        """Return what it can do: "yes", "no", or "yes" and what is missing.  The default is "no"."""
 
 
 # Names that other systems' users know a runner by.

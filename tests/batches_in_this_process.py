@@ -26,7 +26,7 @@ from penstock.runners.spark.planned_batch import PlannedBatch
 from penstock.runners.spark.shard import Program
 from penstock.sdk.graph import Graph
 from penstock.sdk.options import PipelineOptions
-from penstock.sdk.runner import PipelineResult, Runner
+from penstock.sdk.runner import Capability, PipelineResult, Runner
 
 
 class BatchesInThisProcess:
@@ -116,5 +116,5 @@ class RunnerInThisProcess(Runner):
         return result
 
     @classmethod
-    def capabilities(cls) -> Mapping[str, str]:
+    def capabilities(cls) -> Mapping[Capability, str]:
         return SparkMicroBatchRunner.capabilities()

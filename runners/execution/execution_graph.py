@@ -10,7 +10,7 @@ that tasks and edges have no cycle but by back-edges, from a loop's end to its h
 >>> from penstock.runners.execution.fusion import fuse
 >>> p = beam.Pipeline()
 >>> _ = p | beam.Create(["a", "b"]) | beam.combiners.Count.PerElement() | beam.Map(print)
->>> first, second = cut(fuse(p.graph(), lambda grouping: False)).tasks
+>>> first, second = cut(fuse(p.graph())).tasks
 >>> [edge.kind.value for edge in second.inputs]
 ['shuffle']
 """

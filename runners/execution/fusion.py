@@ -184,8 +184,17 @@ def shrinks(grouping: graph.GroupByKeyAndWindow) -> bool:
     return is_final(grouping) and grouping.combine is not None and can_merge
 
 
-def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], bool]) -> Plan:
-    """The plan of a graph; `may_fold` says in the folds of which groupings stages may end."""
+def never(grouping: graph.GroupByKeyAndWindow) -> bool:
+    """Return False: no stage ends in the fold of a grouping."""
+    return False
+
+
+def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], bool] = never) -> Plan:
+    """Return the plan of a graph.
+
+    Args:
+      may_fold: says of a grouping whether the stage before it may end in its fold.
+    """
     pipeline = with_coded_keys(pipeline)
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
     side_inputs = _side_input_ids(pipeline)

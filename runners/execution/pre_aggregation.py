@@ -85,7 +85,7 @@ class PreAggregation:
     >>> from penstock.runners.execution.fusion import fuse
     >>> p = beam.Pipeline()
     >>> _ = p | beam.Create([("a", 1)]) | beam.CombinePerKey(sum)
-    >>> before = PreAggregation.of(fuse(p.graph(), lambda grouping: False).steps[-1])
+    >>> before = PreAggregation.of(fuse(p.graph()).steps[-1])
     >>> before.folded(Bundle([("a", 1), ("b", 2)] * 50)).values
     [('a', (50, 50)), ('b', (100, 50))]
     """

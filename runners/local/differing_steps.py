@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from ...sdk.graph import Graph, GroupByKeyAndWindow, ParDo, Transform
+from ...sdk.graph import Graph, ParDo, Transform
 from ...sdk.metrics import MetricsContainer, scoped
 from ..execution.fusion import fuse
 from ..execution.user_code import shortened
@@ -51,7 +51,7 @@ def _outputs(graph: Graph) -> dict[int, Counter[Row]]:
     sinks = {id: CollectingSink() for id in graph.pcollections}
     transforms = [_without_sink(transform) for transform in graph.transforms]
     transforms += [Transform(f"rows of {id}", ParDo(None, sink=sink), (id,), {}) for id, sink in sinks.items()]
-    plan = fuse(in_batch(attrs.evolve(graph, transforms=tuple(transforms))), _never)
+    plan = fuse(in_batch(attrs.evolve(graph, transforms=tuple(transforms))))
     container = MetricsContainer()
     with scoped(container):
         LocalExecution(plan, container).run()
@@ -71,7 +71,3 @@ def _shown(rows: Counter[Row]) -> str:
         return "nothing"
     row: Any = next(iter(rows))
     return shortened(row[0])
-
-
-def _never(grouping: GroupByKeyAndWindow) -> bool:
-    return False

@@ -11,7 +11,7 @@ that goes back, goes back too.
 >>> from penstock.runners.execution.fusion import fuse
 >>> p = beam.Pipeline()
 >>> _ = p | beam.Create(["a", "b"]) | beam.combiners.Count.PerElement() | beam.Map(print)
->>> graph = cut(fuse(p.graph(), lambda grouping: False), parallelism=2)
+>>> graph = cut(fuse(p.graph()), parallelism=2)
 >>> sorted(map(str, region_of(graph, [SubtaskId(1, 0)], repeatable=[0])))
 ['subtask 0 of task 0', 'subtask 0 of task 1', 'subtask 1 of task 0']
 >>> sorted(map(str, region_of(graph, [SubtaskId(0, 1)], repeatable=[0])))

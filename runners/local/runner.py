@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...sdk.graph import Graph, GroupByKeyAndWindow
+from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
-from ...sdk.runner import FinishedResult, PipelineResult, PipelineSimulation, Runner
+from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ...sdk.spark_interfaces import refuse_frames
-from ..execution.fusion import fuse, is_final
+from ..execution.fusion import fuse, is_final, never
 from ..execution.garbage import rarely_collected
 from ..execution.progress import progress_of
 from ..execution.sink_committer import with_dead_letters
@@ -34,7 +34,7 @@ class LocalStreamingRunner(Runner):
         container = MetricsContainer()
         with rarely_collected():
             graph = with_dead_letters(graph, options)
-            plan = fuse(graph, is_final if graph.is_bounded and not graph.loops() else _never)
+            plan = fuse(graph, is_final if graph.is_bounded and not graph.loops() else never)
             with CallWatch(options.view_as(StreamingOptions).worker_timeout):
                 execution = LocalExecution(plan, container)
                 with scoped(container), progress_of(execution.counts, plan, options):
@@ -58,18 +58,18 @@ class LocalStreamingRunner(Runner):
         return Simulation(graph, SimulationSettings(**settings))
 
     @classmethod
-    def capabilities(cls) -> Mapping[str, str]:
+    def capabilities(cls) -> Mapping[Capability, str]:
         return {
-            "bounded sources": "yes",
-            "event-time windows, merging windows": "yes",
-            "side inputs, tagged outputs": "yes",
-            "triggers, panes, allowed lateness, late data": "yes",
-            "discarding, accumulating and retracting panes": "yes",
-            "state and timers": "yes",
-            "transactional sinks: files, SQL tables, changelogs": "yes",
-            "TestStream": "yes",
-            "unbounded sources": "yes",
-            "loops": "yes",
+            Capability.BOUNDED_SOURCES: "yes",
+            Capability.WINDOWS: "yes",
+            Capability.SIDE_INPUTS: "yes",
+            Capability.TRIGGERS: "yes",
+            Capability.ACCUMULATION: "yes",
+            Capability.STATE_AND_TIMERS: "yes",
+            Capability.SINKS: "yes",
+            Capability.TEST_STREAM: "yes",
+            Capability.UNBOUNDED_SOURCES: "yes",
+            Capability.LOOPS: "yes",
         }
 
 
@@ -84,7 +84,3 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
         or streaming.recovery != "graph"
         or streaming.metrics_port is not None
     )
-
-
-def _never(grouping: GroupByKeyAndWindow) -> bool:
-    return False

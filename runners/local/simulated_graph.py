@@ -15,6 +15,7 @@ from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.unbounded import UnboundedSource
 from ...triggers import DefaultTrigger
 from ...windowing.timestamp import Timestamp
+from ..execution.sink_committer import with_replaced_sinks
 
 # A source that isn't finished after so many polls, each a second after the one before, is taken to have no end;
 # nor has one that gives more elements than a simulation could be tried on.
@@ -30,18 +31,10 @@ def sinks_of(graph: Graph) -> list[str]:
 
 def with_sinks(graph: Graph, sinks: Mapping[str, Sink[Any]]) -> Graph:
     """The same with other sinks, by label, and with some for what nobody takes."""
-    transforms = [_with_sink(transform, sinks) for transform in graph.transforms]
-    for node in _untaken(graph):
-        label = _watched(node)
-        transforms.append(Transform(label, ParDo(None, sink=sinks[label]), (node.id,), {}))
-    return attrs.evolve(graph, transforms=tuple(transforms))
-
-
-def _with_sink(transform: Transform, sinks: Mapping[str, Sink[Any]]) -> Transform:
-    primitive = transform.primitive
-    if not isinstance(primitive, ParDo) or primitive.sink is None:
-        return transform
-    return attrs.evolve(transform, primitive=attrs.evolve(primitive, sink=sinks[transform.label]))
+    replaced = with_replaced_sinks(graph, lambda label, _: sinks[label])
+    labels = [(_watched(node), node.id) for node in _untaken(graph)]
+    watching = (Transform(label, ParDo(None, sink=sinks[label]), (id,), {}) for label, id in labels)
+    return attrs.evolve(replaced, transforms=(*replaced.transforms, *watching))
 
 
 def _untaken(graph: Graph) -> list[PCollectionNode]:

@@ -28,7 +28,7 @@ from random import Random
 import attrs
 
 from ...sdk.errors import PenstockError
-from ...sdk.graph import Graph, GroupByKeyAndWindow
+from ...sdk.graph import Graph
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.runner import PipelineState
 from ..execution.checkpoint_commits import OpenTransactionsFile
@@ -161,7 +161,7 @@ def _expected(graph: Graph) -> dict[str, Mapping[Row, int]]:
     """By the label of a sink, the rows of a run in batch."""
     sinks = {label: CollectingSink() for label in sinks_of(graph)}
     container = MetricsContainer()
-    execution = LocalExecution(fuse(in_batch(with_sinks(graph, sinks)), _never), container)
+    execution = LocalExecution(fuse(in_batch(with_sinks(graph, sinks))), container)
     with scoped(container):
         execution.run()
     return {label: +sink.rows for label, sink in sinks.items()}
@@ -190,7 +190,7 @@ class _Run:
                 table.together = list(self.tables.values())
         sinks = {label: SimulatedSink(self.world, table) for label, table in self.tables.items()}
         self._graph = graph
-        self.plan = fuse(with_sinks(merging_often(graph), sinks), _never)
+        self.plan = fuse(with_sinks(merging_often(graph), sinks))
         random = self.world.random
         # In a loop barriers don't overtake.
         overtakes = not graph.loops() and settings.recovery == "graph"
@@ -364,7 +364,3 @@ def _logged(world: SimulatedWorld) -> Iterator[None]:
     finally:
         logger.propagate = before
         logger.removeHandler(handler)
-
-
-def _never(grouping: GroupByKeyAndWindow) -> bool:
-    return False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...sdk.errors import CheckpointMismatchError, OptionsError, PenstockError
-from ...sdk.graph import Graph, GroupByKeyAndWindow
+from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.redaction import logger_of
@@ -74,7 +74,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     store = _store_of(graph, streaming) if is_by_barriers else None
     graph = with_dead_letters(graph, options)
     often = not graph.is_bounded and (store is not None or not is_by_barriers)
-    plan = fuse(committing_often(graph) if often else graph, _never)
+    plan = fuse(committing_often(graph) if often else graph)
     plan = attrs.evolve(plan, compares_keys=not streaming.allow_new_key_types)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
     slots = min(workers or parallelism, parallelism)
@@ -226,10 +226,6 @@ def _how_it_stops(options: PipelineOptions) -> str:
 
 def _micros(seconds: float) -> int:
     return round(seconds * 1_000_000)
-
-
-def _never(grouping: GroupByKeyAndWindow) -> bool:
-    return False
 
 
 class Observers(AbstractContextManager["Observers"]):

@@ -9,7 +9,7 @@ from ...sdk.errors import UnsupportedError
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricResults
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
-from ...sdk.runner import FinishedResult, PipelineResult, Runner
+from ...sdk.runner import Capability, FinishedResult, PipelineResult, Runner
 from ...sdk.spark_interfaces import HasFrames, refuse_frames
 from ..execution.fusion import fuse, shrinks
 from ..execution.progress import progress_of
@@ -77,18 +77,18 @@ class SparkBatchRunner(Runner):
                 session.stop()
 
     @classmethod
-    def capabilities(cls) -> Mapping[str, str]:
+    def capabilities(cls) -> Mapping[Capability, str]:
         return {
-            "bounded sources": "yes",
-            "event-time windows, merging windows": "yes",
-            "side inputs, tagged outputs": "yes",
-            "triggers, panes, allowed lateness, late data": "yes, but no clock moves and so nothing is late",
-            "discarding, accumulating and retracting panes": "yes",
-            "state and timers": "yes, those still set when the input ends fire then",
-            "transactional sinks: files, SQL tables, changelogs": "yes",
-            "TestStream": "no",
-            "unbounded sources": "no",
-            "DataFrames (FromSpark, ToSpark)": "yes",
+            Capability.BOUNDED_SOURCES: "yes",
+            Capability.WINDOWS: "yes",
+            Capability.SIDE_INPUTS: "yes",
+            Capability.TRIGGERS: "yes, but no clock moves and so nothing is late",
+            Capability.ACCUMULATION: "yes",
+            Capability.STATE_AND_TIMERS: "yes, those still set when the input ends fire then",
+            Capability.SINKS: "yes",
+            Capability.TEST_STREAM: "no",
+            Capability.UNBOUNDED_SOURCES: "no",
+            Capability.DATAFRAMES: "yes",
         }
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...sdk.errors import UnsupportedError
-from ...sdk.graph import Graph, GroupByKeyAndWindow, Read
+from ...sdk.graph import Graph, Read
 from ...sdk.metrics import MetricResults
 from ...sdk.options import PipelineOptions
-from ...sdk.runner import PipelineResult, Runner, seconds_to_wait
+from ...sdk.runner import Capability, PipelineResult, Runner, seconds_to_wait
 from ...sdk.sources.scripted_source import Script
 from ...sdk.sources.unbounded import UnboundedSource
 from ...sdk.spark_interfaces import UnboundedFrame, refuse_frames
@@ -78,19 +78,19 @@ class SparkMicroBatchRunner(Runner):
         return result
 
     @classmethod
-    def capabilities(cls) -> Mapping[str, str]:
+    def capabilities(cls) -> Mapping[Capability, str]:
         return {
-            "bounded sources": "yes",
-            "event-time windows, merging windows": "yes",
-            "side inputs, tagged outputs": "yes",
-            "triggers, panes, allowed lateness, late data": "yes",
-            "discarding, accumulating and retracting panes": "yes",
-            "state and timers": "yes",
-            "transactional sinks: files, SQL tables, changelogs": "yes",
-            "TestStream": "yes",
-            "unbounded sources": "yes",
-            "DataFrames (FromSpark, ToSpark)": "yes, read; a stream makes none",
-            "streaming DataFrames (FromSparkStream)": "yes",
+            Capability.BOUNDED_SOURCES: "yes",
+            Capability.WINDOWS: "yes",
+            Capability.SIDE_INPUTS: "yes",
+            Capability.TRIGGERS: "yes",
+            Capability.ACCUMULATION: "yes",
+            Capability.STATE_AND_TIMERS: "yes",
+            Capability.SINKS: "yes",
+            Capability.TEST_STREAM: "yes",
+            Capability.UNBOUNDED_SOURCES: "yes",
+            Capability.DATAFRAMES: "yes, read; a stream makes none",
+            Capability.STREAMING_DATAFRAMES: "yes",
         }
 
 
@@ -121,16 +121,12 @@ def _query(
     from .micro_batch_query import MicroBatchQuery
 
     return MicroBatchQuery(
-        cut(attrs.evolve(fuse(graph, _never), compares_keys=settings.compares_keys), shards, by_level=True),
+        cut(attrs.evolve(fuse(graph), compares_keys=settings.compares_keys), shards, by_level=True),
         session,
         store,
         ProcessingTime(),
         settings,
     )
-
-
-def _never(grouping: GroupByKeyAndWindow) -> bool:
-    return False
 
 
 class MicroBatchResult(PipelineResult):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...sdk.graph import Graph
 from ...sdk.options import PipelineOptions
 from ...sdk.redaction import logger_of
-from ...sdk.runner import PipelineResult, Runner
+from ...sdk.runner import Capability, PipelineResult, Runner
 from .batch_runner import SparkBatchRunner
 from .micro_batch_runner import SparkMicroBatchRunner
 
@@ -42,6 +42,6 @@ class SparkRunner(Runner):
         return SparkBatchRunner(self._session).run_pipeline(graph, options)
 
     @classmethod
-    def capabilities(cls) -> Mapping[str, str]:
+    def capabilities(cls) -> Mapping[Capability, str]:
         # What it picks can do, and a DataFrame is made where all of the input ends.
-        return {**SparkMicroBatchRunner.capabilities(), "DataFrames (FromSpark, ToSpark)": "yes"}
+        return {**SparkMicroBatchRunner.capabilities(), Capability.DATAFRAMES: "yes"}
