@@ -19,7 +19,7 @@ from .commands import Acknowledged, Commit, Declined, Inject, Pause, Stop
 from .coordinator import Coordinator
 from .messages import Barrier, BarrierKind
 from .requests import Answer, Listener, Wish
-from .snapshot_parts import PROCESSING_TIME, SINKS, part_name
+from .snapshot_parts import PROCESSING_TIME, PUBLISHED, SINKS, part_name
 from .start import Start
 from .subtask_reports import SubtaskId
 
@@ -222,7 +222,8 @@ class CheckpointedAttempt(Attempt):
         self._is_durable(parts)
         transactions: tuple[str, ...] = ()
         if commits:
-            transactions = job._transactions.commit(staged, job.decision_of(epoch))
+            complete = [self._transaction] if job._commits_at_end else []
+            transactions = job._transactions.commit(staged, job.decision_of(epoch), complete)
             # All have passed the barrier, and told of what they had staged before it.
             job._transactions.close_before(self._transaction)
         ended = job._clock()
@@ -272,6 +273,8 @@ class CheckpointedAttempt(Attempt):
         metadata[PROCESSING_TIME] = max((report.now for report in parts.values()), default=0)
         if self._ends is not None:
             metadata["ended"] = self._ends
+            if job._commits_at_end:
+                metadata[PUBLISHED] = self._transaction
         elif job._commits_at_end:
             metadata["transaction"] = self._transaction
         job.last_checkpoint = self._newest = store.commit(epoch, references, metadata, self._kind)

@@ -40,7 +40,7 @@ from .region_recovery import RegionRecovery
 from .regional_attempt import RegionalAttempt
 from .requests import Answer, Inbox, Listener, Wish
 from .restarts import Restarts
-from .snapshot_parts import PROCESSING_TIME, SINKS
+from .snapshot_parts import PROCESSING_TIME, PUBLISHED, SINKS
 from .vitals import Observations, Vitals
 from .workers import WorkerDied, Workers, ids_of
 
@@ -411,8 +411,13 @@ class Job:
         self._unfinished = None if checkpoint is None else checkpoint.metadata.get("transaction")
         if self._unfinished is None:
             self._carried = {}
-            epoch = 0 if checkpoint is None else checkpoint.epoch
-            self._transactions.abort(but=self._transactions.commit(staged, self.decision_of(epoch)))
+            epoch, complete = 0, None
+            if checkpoint is not None:
+                epoch, complete = checkpoint.epoch, checkpoint.metadata.get(PUBLISHED)
+            committed = self._transactions.commit(
+                staged, self.decision_of(epoch), () if complete is None else (complete,)
+            )
+            self._transactions.abort(but=committed)
             if self._store is not None:
                 commit_succeeded(self._store.disk, self._store.directory)
         else:

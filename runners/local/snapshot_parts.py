@@ -24,6 +24,9 @@ SINKS = "sinks"
 # In a manifest's metadata, the latest processing time of any subtask at the checkpoint, in microseconds.
 PROCESSING_TIME = "processing_time"
 
+# In the metadata of the checkpoint that ends a bounded run, the transaction that it publishes.
+PUBLISHED = "published"
+
 # How many entries are let go at a time: two milliseconds' worth, and more than a bundle can change.  As many for each
 # snapshot that there is more, or at full speed they would pile up.
 _LET_GO = 20_000

@@ -296,7 +296,7 @@ class MicroBatchQuery:
         references.append(committed.write(self._store))
         self._sinks.precommit(committed.tokens, ManifestDecision.of_batch(self._store, batch.number))
         self._settings.reached("before-manifest", batch.number)
-        if committed.has_staged and self._settings.may_start_again:
+        if self._is_published(committed) and self._settings.may_start_again:
             # From now on it may be committed, whatever fails; then what is staged has to stay until it is published.
             self._decided = (batch.transaction,)
         previous = self._committed.number or None
@@ -316,15 +316,20 @@ class MicroBatchQuery:
     def _publish(self) -> None:
         """Publish what the newest batch has staged; a transaction in which nothing was staged goes on."""
         committed = self._committed
-        if not committed.has_staged:
+        if not self._is_published(committed):
             return
         self._settings.reached("before-publication", committed.number)
         decision: Decision = END_OF_RUN
         if self._settings.may_start_again:
             decision = ManifestDecision.of_batch(self._store, committed.number)
-        self._sinks.commit(committed.tokens, decision)
+        self._sinks.commit(committed.tokens, decision, [committed.transaction])
         self._transaction, self._decided = None, ()
         self._settings.reached("after-publication", committed.number)
+
+    def _is_published(self, committed: Committed) -> bool:
+        """Whether a batch publishes: if anything is staged, or if it is the only one of a bounded pipeline."""
+        is_whole = self.plan.graph.is_bounded and committed.is_complete and committed.number == 1
+        return committed.has_staged or is_whole
 
     # Recovery
 

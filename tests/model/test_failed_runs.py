@@ -231,3 +231,11 @@ def test_a_failed_run_aborts_every_sink(pipeline: Any, tmp_path: pathlib.Path) -
     for name in ("first", "second"):
         assert "abort" in files_in(tmp_path / name)
         assert "published" not in files_in(tmp_path / name)
+
+
+def test_a_pipeline_without_results_publishes_an_empty_file(pipeline: Any, tmp_path: pathlib.Path) -> None:
+    """A reader of the output can tell it from a run that has failed."""
+    with pipeline as p:
+        _ = p | beam.Create([1]) | beam.Filter(lambda n: n > 1) | beam.io.WriteToText(str(tmp_path / "out"))
+
+    assert {"out-00000-of-00001": ""} == {path.name: path.read_text() for path in tmp_path.iterdir()}

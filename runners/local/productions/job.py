@@ -371,6 +371,7 @@ class ProductionJob(Job):
 
     def _end(self, state: str, staged: Staged) -> None:
         """Everything has been done: publish what is published at the end."""
-        self._transactions.commit(staged, self.decision)
+        complete = self._transactions.open if self._commits_at_end else ()
+        self._transactions.commit(staged, self.decision, complete)
         self._transactions.abort()
         self.state = state

@@ -102,3 +102,18 @@ def test_workers_that_would_have_nothing_to_do_are_told_of(tmp_path: Path, caplo
     _ = p | beam.Create([1])
     p.run()
     assert "--workers=3: only 1 of them would have work, with --parallelism=1" in caplog.text
+
+
+@pytest.mark.parametrize("flags", [["--parallelism=2"], ["--delivery=strong"]], ids=["barriers", "strong"])
+def test_an_empty_output_is_published_once_by_a_run_and_its_restarts(flags: list[str], tmp_path: Path) -> None:
+    """The end names the transaction, in which nothing was staged; a restart leaves alone what a reader has removed."""
+    options = PipelineOptions([f"--checkpoint_dir={tmp_path / 'kept'}", "--workers=1", *flags])
+
+    def run() -> list[str]:
+        with beam.Pipeline(options=options) as p:
+            _ = p | beam.Create([1]) | beam.Filter(lambda n: n > 1) | beam.io.WriteToText(str(tmp_path / "out"))
+        return sorted(path.name for path in tmp_path.iterdir())
+
+    assert ["kept", "out-00000-of-00001"] == run()
+    (tmp_path / "out-00000-of-00001").unlink()
+    assert ["kept"] == run()

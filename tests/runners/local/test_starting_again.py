@@ -142,11 +142,11 @@ def test_what_a_sink_that_is_gone_has_staged_is_refused_by_name(stream: Stream) 
 
     commit = job._transactions.commit
 
-    def dying(staged: Any, decision: Any) -> Any:
+    def dying(*given: Any) -> Any:
         if job.last_checkpoint is not None and job.last_checkpoint.epoch == 3:
             stream.disk.is_gone = True
             raise Crash
-        return commit(staged, decision)
+        return commit(*given)
 
     job._transactions.commit = dying  # type: ignore[method-assign]
     stream.disk.before = before
