@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from ...sdk.pvalue import PCollection
 from ...sdk.redaction import redacted
@@ -18,8 +18,31 @@ from .rows import Columns
 from .table_sink import TableSink
 
 
+class TableArguments(TypedDict, total=False):
+    """The named arguments that the transforms pass on to `TableSink`."""
+
+    row: Callable[[Any], Any] | None
+    with_window: bool
+    latest: bool
+    count_column: str | None
+    create: bool
+
+
 class WriteToTable(WriteInto):
     """Base class of the transforms that write into a table."""
+
+    def __init__(
+        self,
+        database: SqlDatabase,
+        table: str,
+        key: str | Sequence[str] | None,
+        columns: Columns | None,
+        **arguments: Unpack[TableArguments],
+    ) -> None:
+        name, known = type(self).__name__, TableArguments.__annotations__
+        for unknown in sorted(arguments.keys() - known.keys()):
+            raise TypeError(f"{name}: got the unknown argument {unknown!r}; expected some of {', '.join(known)}")
+        super().__init__(TableSink(database, table, key, columns, transform=name, **arguments))
 
     def sink_for(self, pcoll: PCollection[Any]) -> TableSink:
         sink: TableSink = super().sink_for(pcoll)
@@ -63,12 +86,8 @@ class WriteToSQL(WriteToTable):
         key: str | Sequence[str] | None = None,
         columns: Columns | None = None,
         *,
-        row: Callable[[Any], Any] | None = None,
-        with_window: bool = False,
-        latest: bool = False,
-        count_column: str | None = None,
-        create: bool = True,
         dialect: str | None = None,
+        **arguments: Unpack[TableArguments],
     ) -> None:
         database: SqlDatabase
         # A connection of SQLite can be called too.
@@ -81,20 +100,7 @@ class WriteToSQL(WriteToTable):
                 f"{type(self).__name__}: expected a database's URL, or a function that connects to it, "
                 f"got a {type(connection).__name__}; did you forget the lambda?"
             )
-        super().__init__(
-            TableSink(
-                database,
-                table,
-                key,
-                columns,
-                row=row,
-                with_window=with_window,
-                latest=latest,
-                count_column=count_column,
-                create=create,
-                transform=type(self).__name__,
-            )
-        )
+        super().__init__(database, table, key, columns, **arguments)
 
 
 class WriteToSQLite(WriteToTable):
@@ -129,12 +135,8 @@ class WriteToSQLite(WriteToTable):
         key: str | Sequence[str] | None = None,
         columns: Columns | None = None,
         *,
-        row: Callable[[Any], Any] | None = None,
-        with_window: bool = False,
-        latest: bool = False,
-        count_column: str | None = None,
-        create: bool = True,
         timeout: DurationTypes = 60.0,
+        **arguments: Unpack[TableArguments],
     ) -> None:
         file = path_string(path)
         check_path(file, type(self).__name__)
@@ -148,17 +150,4 @@ class WriteToSQLite(WriteToTable):
                 f"{type(self).__name__}: expected the path of a local file, got {file!r}; "
                 "a database in memory is seen by nobody but whoever writes it"
             )
-        super().__init__(
-            TableSink(
-                SqliteFile(file, seconds_of_span(timeout)),
-                table,
-                key,
-                columns,
-                row=row,
-                with_window=with_window,
-                latest=latest,
-                count_column=count_column,
-                create=create,
-                transform=type(self).__name__,
-            )
-        )
+        super().__init__(SqliteFile(file, seconds_of_span(timeout)), table, key, columns, **arguments)

@@ -130,6 +130,7 @@ def test_what_the_users_function_raises_is_the_users_error(tmp_path):
         (("t",), {"columns": COLUMNS, "count_column": "n"}, "count_column 'n' is one of the columns already"),
         (("t", "word"), {"columns": COLUMNS, "count_column": "c"}, "with a count_column all columns are the key"),
         (("t", "word"), {"row": 7}, "row must be a function from an element to a record, got 7"),
+        (("t", "word"), {"count": "n"}, "got the unknown argument 'count'; expected some of row, with_window, latest"),
     ],
 )
 def test_arguments_that_make_no_sense_are_errors_at_once(tmp_path, arguments, options, message):
