@@ -8,12 +8,14 @@ from typing import Any
 
 from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.fusion import Plan, Source, fuse, shrinks
+from penstock.runners.execution.plan.segments import Segment, Stored, cut
 from penstock.runners.execution.shuffle_blocks import decode_bundle
 from penstock.runners.execution.side_input_views import SideInputViews
 from penstock.runners.execution.sink_committer import SinkCommitter
-from penstock.runners.spark.segments import Segment, Stored, cut
-from penstock.runners.spark.task import SegmentRun
+from penstock.runners.spark.task import rows_of
 from penstock.sdk.bundle import Bundle
+from penstock.sdk.coders.key_encoding import KEY_GROUPS
+from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.pipeline import Pipeline
 from penstock.sdk.sink import Sink, SinkWriter
 
@@ -63,7 +65,9 @@ def run_in_this_process(pipeline: Pipeline, partitions: int = 2) -> None:
     rows: list[tuple[Segment, Any]] = []
     for segment in cut(plan):
         for number, partition in enumerate(_partitions(segment, rows, partitions)):
-            made = list(SegmentRun(plan, segment, views, "test", str(number), Counts()).rows(iter(partition)))
+            counts, metrics = Counts(), MetricsContainer()
+            run = rows_of(plan, segment, iter(partition), views, "test", str(number), counts, metrics, KEY_GROUPS, {})
+            made = list(run)
             rows += [(segment, row) for row in made]
             for (kind, where), _, block in made:
                 if kind == "side":

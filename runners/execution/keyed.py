@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from ...sdk.metrics import MetricsContainer
 from ...windowing.timestamp import MAX_MICROS
 from .clock import Clock
 from .dataflow import StageRun
+from .element_shuffle import in_order_of_time
 from .grouping import DROPPED_LATE
 from .stateful import StatefulExecutor
 
@@ -63,6 +66,17 @@ class KeyedRun:
             executor.dropped = 0
         held = executor.hold()
         return watermark if held is None else min(watermark, held)
+
+    def finish(self) -> None:
+        """Move the watermark to infinity; then begin anew, for the next range of keys of a bounded input."""
+        self.advance(MAX_MICROS)
+        self._is_done = False
+
+    def receive_blocks(self, blocks: Iterable[bytes]) -> Iterator[None]:
+        """Process a key group of a bounded input in the order of event times, whatever order it comes in."""
+        for bundle in in_order_of_time(blocks):
+            self._run.receive(bundle)
+            yield
 
     def look_at_restored(self) -> None:
         """Note whether something of a snapshot is due."""

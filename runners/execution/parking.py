@@ -39,9 +39,8 @@ class Parking:
         self._database = ParkingDatabase(directory)
         self._steps: dict[tuple[str, str], ParkedWindows | ParkedState] = {}
         for label, grouping in execution.groupings.items():
-            if grouping.windows is not None:
-                relieve = partial(self._relieve, [(label, WINDOWS)])
-                self._steps[label, WINDOWS] = ParkedWindows(grouping.windows.table, label, self._entries(), relieve)
+            relieve = partial(self._relieve, [(label, WINDOWS)])
+            self._steps[label, WINDOWS] = ParkedWindows(grouping.windows.table, label, self._entries(), relieve)
         for label, keyed in execution.keyed.items():
             relieve = partial(self._relieve, [(label, STATE)])
             self._steps[label, STATE] = ParkedState(keyed.executor, self._entries(), relieve)

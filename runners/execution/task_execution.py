@@ -45,8 +45,7 @@ class TaskExecution:
       counts: what elements are counted in.
       transaction, unit: what its sinks' writers are opened for.
       time_slice: the worker's, after which loops are left; None if each bundle is processed to its end.
-      folds: whether a bounded input's windows with one result may be folded in bulk, of which
-        there are no snapshots.
+      tracking: whether snapshots will be taken.
 
     Attributes:
       outputs: its sinks at work.
@@ -62,8 +61,8 @@ class TaskExecution:
         counts: Counts,
         transaction: str,
         unit: str = "0",
-        folds: bool = False,
         time_slice: TimeSlice | None = None,
+        tracking: bool = True,
     ) -> None:
         self.plan = plan
         self._over = None if time_slice is None else time_slice.over
@@ -77,7 +76,7 @@ class TaskExecution:
         is_batch = plan.graph.is_bounded and not plan.graph.loops()
         steps = task.steps
         self.groupings = {
-            s.transform.label: GroupingRun(s, clock, folds and is_batch, metrics, time_slice, self._behind)
+            s.transform.label: GroupingRun(s, clock, metrics, time_slice, self._behind)
             for s in steps
             if isinstance(s, Grouping)
         }
@@ -87,8 +86,7 @@ class TaskExecution:
             if isinstance(s, Output)
         ]
         receivers = {output.label: output.receive for output in self.outputs}
-        bundles: dict[str, Receiver] = {}
-        bundles.update((label, run.receive) for label, run in self.groupings.items() if run.windows is not None)
+        bundles: dict[str, Receiver] = {label: run.receive for label, run in self.groupings.items()}
         self._loops: dict[str, LoopInTask] = {}
         self.loops: dict[str, LoopBetweenTasks] = {}
         bundles.update(self._connect_loops(steps))
@@ -106,12 +104,12 @@ class TaskExecution:
             plan,
             steps,
             self.views,
-            self.groupings,
+            {},
             receivers,
             counts,
             bundles,
             arrivals=self._by_arrival,
-            tracking=not folds,
+            tracking=tracking,
             time_slice=time_slice,
             behind=self._behind,
         )
@@ -123,8 +121,7 @@ class TaskExecution:
             if isinstance(s, Keyed)
         }
         for run in self.dataflow.stages.values():
-            if not (folds and is_batch):
-                run.is_ready = self._readiness(run.executor.stage)
+            run.is_ready = self._readiness(run.executor.stage)
         for pcollection in self.side_inputs - broadcast.keys():
             self.dataflow.attach(pcollection, partial(self.views.add, pcollection))
         moves = [self._move_of(step) for step in steps]

@@ -4,7 +4,9 @@ runner.py                LocalStreamingRunner: what `--runner=local` starts
 
 A bounded pipeline, or a script, in the process that starts it:
 
-execution.py             sources read, bundles pushed, sinks committed
+in_process.py            which engine a run in this process has
+bounded_run.py           a bounded run: segment by segment, sinks committed
+scripted_run.py          a run of a script, or of loops
 
 A stream, side by side or with checkpoints:
 

@@ -20,9 +20,8 @@ import attrs
 
 from ...sdk.graph import Graph, ParDo, Transform
 from ...sdk.metrics import MetricsContainer, scoped
-from ..execution.fusion import fuse
 from ..execution.user_code import shortened
-from .execution import LocalExecution
+from .in_process import in_process
 from .simulated_graph import in_batch
 from .simulated_sink import CollectingSink, Row
 
@@ -51,10 +50,10 @@ def _outputs(graph: Graph) -> dict[int, Counter[Row]]:
     sinks = {id: CollectingSink() for id in graph.pcollections}
     transforms = [_without_sink(transform) for transform in graph.transforms]
     transforms += [Transform(f"rows of {id}", ParDo(None, sink=sink), (id,), {}) for id, sink in sinks.items()]
-    plan = fuse(in_batch(attrs.evolve(graph, transforms=tuple(transforms))))
+    plain = in_batch(attrs.evolve(graph, transforms=tuple(transforms)))
     container = MetricsContainer()
     with scoped(container):
-        LocalExecution(plan, container).run()
+        in_process(plain, container).run()
     return {id: +sink.rows for id, sink in sinks.items()}
 
 

@@ -10,13 +10,12 @@ from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ...sdk.spark_interfaces import refuse_frames
-from ..execution.fusion import fuse, is_final, never
 from ..execution.garbage import rarely_collected
 from ..execution.progress import progress_of
 from ..execution.sink_committer import with_dead_letters
 from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
 from ..execution.stuck_calls import CallWatch
-from .execution import LocalExecution
+from .in_process import in_process
 
 
 class LocalStreamingRunner(Runner):
@@ -32,13 +31,11 @@ class LocalStreamingRunner(Runner):
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()
-        with rarely_collected():
-            graph = with_dead_letters(graph, options)
-            plan = fuse(graph, is_final if graph.is_bounded and not graph.loops() else never)
-            with CallWatch(options.view_as(StreamingOptions).worker_timeout):
-                execution = LocalExecution(plan, container)
-                with scoped(container), progress_of(execution.counts, plan, options):
-                    execution.run()
+        timeout = options.view_as(StreamingOptions).worker_timeout
+        with rarely_collected(), CallWatch(timeout):
+            run = in_process(with_dead_letters(graph, options), container)
+            with scoped(container), progress_of(run.counts, run.plan, options):
+                run.run()
         return FinishedResult(MetricResults(container))
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:

@@ -39,7 +39,7 @@ from ..execution.simulated_disk import SimulatedCrash
 from ..execution.snapshot_store import SnapshotStore
 from .coordinator import CheckpointSettings
 from .differing_steps import differing_step
-from .execution import LocalExecution
+from .in_process import in_process
 from .job import Job, JobSettings
 from .merging_often import merging_often, wrong_merge
 from .productions.fenced_transactions import open_transactions
@@ -161,9 +161,8 @@ def _expected(graph: Graph) -> dict[str, Mapping[Row, int]]:
     """By the label of a sink, the rows of a run in batch."""
     sinks = {label: CollectingSink() for label in sinks_of(graph)}
     container = MetricsContainer()
-    execution = LocalExecution(fuse(in_batch(with_sinks(graph, sinks))), container)
     with scoped(container):
-        execution.run()
+        in_process(in_batch(with_sinks(graph, sinks)), container).run()
     return {label: +sink.rows for label, sink in sinks.items()}
 
 

@@ -97,7 +97,6 @@ class Subtask:
             tally.counts,
             transaction,
             unit,
-            folds=False,
             # What goes round in a loop is counted by barriers, so all that is before one has to be done.
             time_slice=None if has_loops else time_slice,
         )

@@ -9,10 +9,8 @@ failures.py            what made one fail
 Batch:
 
 batch_runner.py        SparkBatchRunner: what `--runner=spark-batch` starts
-segments.py            the plan cut at its shuffles
 batch.py               the segments as one graph of RDDs, on the driver
-task.py                one segment on one partition, in an executor
-block_spool.py         a partition's blocks by key group, on disk if they are many
+task.py                a segment on one partition, in an executor
 frame_blocks.py        a DataFrame's rows, as Spark's tasks are given them
 frame_output.py        elements that become a DataFrame
 task_reports.py        what tasks report besides their results

@@ -20,14 +20,14 @@ from ...sdk.serialization import dumps, local_modules_by_value
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.spark_interfaces import Block, BoundedFrame, FrameSink
 from ..execution.fusion import Grouping, Keyed, Plan, Source
+from ..execution.plan.segments import Segment, Stored, cut
 from ..execution.sink_committer import SinkCommitter, sinks_of
 from ..execution.user_code import Attribution, attributed, reraise
 from .failures import raise_original
 from .frame_blocks import blocks, each_as, opened
 from .frame_output import check_packages, frame_of
 from .jobs import Jobs, stage_named
-from .segments import Segment, Stored, cut
-from .task import SegmentTask
+from .task import PartitionFunction
 from .task_reports import TaskReports
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class SparkBatchExecution:
         frames = [label for label in segment.sinks if label in self._frame_sinks]
         packs = {label: self._frame_sinks[label].packer(self._schemas[label]) for label in frames}
         with local_modules_by_value():
-            task = SegmentTask(
+            task = PartitionFunction(
                 self.plan,
                 segment,
                 self.transaction,

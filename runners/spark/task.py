@@ -1,53 +1,40 @@
-"""One segment on one partition, in an executor."""
+"""A segment on one partition, in an executor: the batch engine's task, with rows of an RDD in and out."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from ...sdk import graph
-from ...sdk.bundle import Bundle
 from ...sdk.coders import registry
-from ...sdk.coders.key_encoding import KEY_GROUPS
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.serialization import dumps
-from ...sdk.sources.bounded import BoundedSource
-from ...windowing.timestamp import MAX_MICROS
+from ..execution.batch.block_spool import BlockSpool
+from ..execution.batch.segment_task import Destination, KeyGroups, SegmentTask, steps_of
 from ..execution.counters import Counts
-from ..execution.dataflow import Dataflow
-from ..execution.element_shuffle import ElementWriter, in_order_of_time
-from ..execution.fold import Fold
-from ..execution.fusion import Grouping, Keyed, Output, Plan, Source, is_final
+from ..execution.fusion import Grouping, Keyed, Plan, Source
 from ..execution.garbage import rarely_collected
-from ..execution.grouped_values import GroupSpill
-from ..execution.output import OutputRun
-from ..execution.portions import Portions
+from ..execution.plan.segments import Segment
 from ..execution.remote_error import wrapped
-from ..execution.shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle, receive_block
+from ..execution.shuffle_blocks import decode_bundle
 from ..execution.side_input_views import SideInputViews
-from ..execution.stateful import StatefulExecutor
 from ..execution.stuck_calls import CallWatch
-from ..execution.triggered_windows import TriggeredWindows
-from ..execution.user_code import Attribution, as_exception, attributed, guarded, reraise
-from ..execution.window_operator import WindowOperator
-from .block_spool import BlockSpool
+from ..execution.user_code import as_exception
 from .frame_output import FrameOutput, Pack
-from .segments import Segment
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
 
-# What a row is: the output that it belongs to, and there a number and bytes.  An output is
-# ("grouping", label), ("stored", pcollection), ("side", pcollection), ("sink", label), ("frame", label).
-Row = tuple[tuple[str, Any], int, bytes]
+# What a row is: its destination, and there a number and bytes.  Besides those of blocks there are ("sink", label), for
+# tokens, and ("frame", label).
+Row = tuple[Destination, int, bytes]
 
 
-class SegmentTask:
+class PartitionFunction:
     """The function that Spark calls with each partition of a segment's input.
 
     Args:
@@ -101,8 +88,8 @@ class SegmentTask:
                             views.add(pcollection, decode_bundle(block))
                 # What another attempt writes has other names.
                 unit = f"{partition}-{uuid.uuid4().hex[:8]}"
-                run = SegmentRun(plan, segment, views, self._transaction, unit, counts, self._groups, packs)
-                yield from run.rows(rows)
+                arguments = views, self._transaction, unit, counts, container, self._groups
+                yield from rows_of(plan, segment, rows, *arguments, packs)
         except GeneratorExit:
             # Spark wants no more of the rows.
             raise
@@ -111,218 +98,61 @@ class SegmentTask:
         self._reports.add({(self._number, partition): (container, counts)})
 
 
-class SegmentRun:
-    """A segment at work on one partition.
+def rows_of(
+    plan: Plan,
+    segment: Segment,
+    rows: Iterable[Any],
+    views: SideInputViews,
+    transaction: str,
+    unit: str,
+    counts: Counts,
+    metrics: MetricsContainer,
+    groups: int,
+    packs: Mapping[str, Pack],
+) -> Iterator[Row]:
+    """Run a segment on one partition, and yield the rows that it makes.
 
     Args:
-      views: its side inputs, complete.
-      unit: what its sinks call this attempt.
-      counts: what to count in.
+      rows: the partition's rows: pickled splits, or numbers with blocks.
       packs: what packs the rows of a DataFrame, by the label of its sink.
       groups: how many key groups there are.
     """
+    made: list[Row] = []
 
-    def __init__(
-        self,
-        plan: Plan,
-        segment: Segment,
-        views: SideInputViews,
-        transaction: str,
-        unit: str,
-        counts: Counts,
-        groups: int = KEY_GROUPS,
-        packs: Mapping[str, Pack] | None = None,
-    ) -> None:
-        self.segment = segment
-        self.counts = counts
-        self.made: list[Row] = []
-        transforms = {t.label: t for t in plan.graph.transforms}
-        self.writers: dict[str, ShuffleWriter] = {}
-        self.element_writers: dict[str, ElementWriter] = {}
-        for label in segment.groupings:
-            primitive = transforms[label].primitive
-            is_folded = isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive)
-            if not is_folded:
-                self.element_writers[label] = ElementWriter(label, self._send_to(label), groups)
-            else:
-                self.writers[label] = ShuffleWriter(Fold(transforms[label]), self._send_to(label), groups)
-        outputs = [step.transform for step in segment.steps if isinstance(step, Output)]
-        packs = packs or {}
-        self.outputs = [OutputRun(t, transaction, counts, unit) for t in outputs if t.label not in packs]
-        self.frames = [FrameOutput(label, pack, self._rows_of(label), counts) for label, pack in packs.items()]
-        receivers = {output.label: output.receive for output in self.outputs}
-        receivers |= {frame.label: frame.receive for frame in self.frames}
-        bundles = {label: writer.receive for label, writer in self.element_writers.items()}
-        portions = {label: Portions(writer) for label, writer in self.writers.items()}
-        self.dataflow = Dataflow(plan, segment.steps, views, self.writers, receivers, counts, bundles, portions)
-        self._views = views
-        for pcollection in segment.stores:
-            self._keep_all("stored", plan.graph.pcollections[pcollection])
-        for pcollection in segment.side_outputs:
-            self._keep_all("side", plan.graph.pcollections[pcollection])
-        for run in self.dataflow.stages.values():
-            run.unblock()
+    def send(destination: Destination, number: int, block: bytes) -> None:
+        made.append((destination, number, block))
 
-    def _send_to(self, label: str) -> Any:
-        output = ("grouping", label)
+    def taken() -> list[Row]:
+        taken, made[:] = list(made), []
+        return taken
 
-        def send(group: int, block: bytes) -> None:
-            self.made.append((output, group, block))
+    frames = {
+        label: FrameOutput(label, pack, partial(send, ("frame", label), 0), counts) for label, pack in packs.items()
+    }
+    task = SegmentTask(
+        plan, [segment], steps_of(segment), views, transaction, unit, counts, metrics, send, groups, frames
+    )
+    try:
+        for _ in task.run(segment, _partition(segment, rows)):
+            yield from taken()
+        for _ in task.finish():
+            yield from taken()
+        yield from taken()
+        for label, token in task.stage():
+            yield ("sink", label), 0, dumps(token, label)
+    except BaseException:
+        task.discard()
+        raise
 
-        return send
 
-    def _rows_of(self, label: str) -> Any:
-        output = ("frame", label)
-
-        def keep(packed: bytes) -> None:
-            self.made.append((output, 0, packed))
-
-        return keep
-
-    def _keep_all(self, kind: str, node: graph.PCollectionNode) -> None:
-        output = (kind, node.id)
-
-        def keep(bundle: Bundle) -> None:
-            for block in guarded(node.producer, lambda: list(encode_bundle(bundle))):
-                self.made.append((output, len(self.made), block))
-
-        self.dataflow.attach(node.id, keep)
-
-    def rows(self, rows: Iterable[Any]) -> Iterator[Row]:
-        """Run to the end of the partition."""
-        try:
-            for _ in self._run(rows):
-                yield from self._taken()
-            for writer in self.writers.values():
-                writer.flush()
-                writer.fold.teardown()
-                yield from self._taken()
-            for element_writer in self.element_writers.values():
-                element_writer.flush()
-                yield from self._taken()
-            self.dataflow.teardown()
-            for frame in self.frames:
-                frame.flush()
-                yield from self._taken()
-            for output in self.outputs:
-                output.stage()
-                for token in output.staged:
-                    yield ("sink", output.label), 0, dumps(token, output.label)
-        except BaseException:
-            for output in self.outputs:
-                output.discard()
-            with suppress(Exception):
-                self.dataflow.teardown()
-            raise
-
-    def _taken(self) -> list[Row]:
-        made, self.made[:] = list(self.made), []
-        return made
-
-    def _run(self, rows: Iterable[Any]) -> Iterator[None]:
-        """Push the partition through, stopping now and then to have rows taken."""
-        root = self.segment.root
-        if isinstance(root, Source):
-            yield from self._read(root, rows)
-        elif isinstance(root, Grouping) and is_final(root.primitive):
-            yield from self._group(root, rows)
-        elif isinstance(root, Grouping):
-            yield from self._trigger(root, rows)
-        elif isinstance(root, Keyed):
-            yield from self._keyed(root, rows)
-        else:
-            # Others that take this PCollection have been given it where it was stored.
-            receive = self.dataflow.stages[id(root.stage)].receive
-            for _, block in rows:
-                receive(decode_bundle(block))
-                yield
-
-    def _read(self, root: Source, rows: Iterable[bytes]) -> Iterator[None]:
-        primitive = root.transform.primitive
-        assert isinstance(primitive, graph.Read)
-        assert isinstance(primitive.source, BoundedSource)
-        (output,) = root.transform.outputs.values()
-        send = self.dataflow.send_to(output)
-        label = root.transform.label
-        count = self.counts.of(label)
-        for row in rows:
-            split = cloudpickle.loads(row)
-            bundles = iter(guarded(label, partial(primitive.source.read_bundles, split)))
-            while True:
-                bundle = guarded(label, partial(next, bundles, None))
-                if bundle is None:
-                    break
-                count.read += len(bundle)
-                count.written += len(bundle)
-                send(bundle)
-                yield
-
-    def _group(self, root: Grouping, rows: Iterable[tuple[int, bytes]]) -> Iterator[None]:
-        fold = Fold(root.transform)
-        fold.setup()
-        operator = WindowOperator(fold)
-        (output,) = root.transform.outputs.values()
-        send = self.dataflow.send_to(output)
-        count = self.counts.of(root.transform.label)
-        spool, spill = BlockSpool(), GroupSpill(operator)
-        for group, block in rows:
-            spool.add(group, block)
-        for _, blocks in spool.groups():
-            for block in blocks:
-                try:
-                    received = receive_block(operator, block)
-                    count.read += received
-                    if fold.combine_fn is None:
-                        spill.received(received, len(block))
-                except BaseException as error:
-                    reraise(attributed(error, Attribution(fold.label, None)))
-            for bundle in operator.flush():
-                count.written += len(bundle)
-                send(bundle)
-                yield
-            spill.flushed()
-        fold.teardown()
-
-    def _trigger(self, root: Grouping, rows: Iterable[tuple[int, bytes]]) -> Iterator[None]:
-        """Key group by key group: the elements in the order in which they came, then the end of the input."""
-        fold = Fold(root.transform)
-        fold.setup()
-        send = self.dataflow.send_to(root.transform.outputs[None])
-        count = self.counts.of(root.transform.label)
-        spool = BlockSpool()
-        for group, block in rows:
-            spool.add(group, block)
-        for _, blocks in spool.groups():
-            windows = TriggeredWindows(fold, root.primitive.retracted)
-            for block in blocks:
-                bundle = decode_bundle(block)
-                count.read += len(bundle)
-                try:
-                    windows.process(bundle)
-                except BaseException as error:
-                    reraise(attributed(error, Attribution(fold.label, None)))
-            windows.advance_watermark(MAX_MICROS)
-            fired = windows.taken()
-            if fired is not None:
-                count.written += len(fired)
-                send(fired)
-            yield
-        fold.teardown()
-
-    def _keyed(self, root: Keyed, rows: Iterable[tuple[int, bytes]]) -> Iterator[None]:
-        """Key group by key group: the elements in order of their times, then all that is due in the end."""
-        executor = StatefulExecutor(root.transform, self.dataflow.emit_of(root.stage, self.counts), self._views)
-        count = self.counts.of(root.transform.label)
-        spool = BlockSpool()
-        for group, block in rows:
-            spool.add(group, block)
-        try:
-            for _, blocks in spool.groups():
-                for bundle in in_order_of_time(blocks):
-                    count.read += len(bundle)
-                    executor.process(bundle)
-                    yield
-                executor.finish()
-                yield
-        finally:
-            executor.teardown()
+def _partition(segment: Segment, rows: Iterable[Any]) -> Iterable[Any]:
+    """Return a task's rows as the engine takes them."""
+    if isinstance(segment.root, Source):
+        return map(cloudpickle.loads, rows)
+    if not isinstance(segment.root, (Grouping, Keyed)):
+        stored: KeyGroups = [(0, (block for _, block in rows))]
+        return stored
+    spool = BlockSpool()
+    for group, block in rows:
+        spool.add(group, block)
+    return spool.groups()

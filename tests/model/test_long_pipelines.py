@@ -17,12 +17,12 @@ from subtasks_by_hand import graph_of
 import penstock as beam
 from penstock.runners.execution.execution_graph import cut
 from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.plan import segments
 from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.slot import Slot
 from penstock.runners.local.start import Start
 from penstock.runners.local.subtask import Completed, Subtask
 from penstock.runners.local.workers import ids_of
-from penstock.runners.spark import segments
 from penstock.sdk.drawing.drawing import to_dot, to_html, to_mermaid, to_text
 from penstock.sdk.errors import PipelineError
 from penstock.sdk.side_inputs import AsList, AsSingleton

@@ -49,7 +49,7 @@ def found(chunks: Iterable[tuple[int, list[Chunk]]], before: int, parallelism: i
         restored = Restored(index, parallelism)
         for own, written in chunks:
             restored.add([written], own, before)
-        execution = TaskExecution(graph.plan, graph.tasks[1], Clock(), MetricsContainer(), Counts(), "t", folds=False)
+        execution = TaskExecution(graph.plan, graph.tasks[1], Clock(), MetricsContainer(), Counts(), "t")
         bundles.append(list(restored_on(execution, shuffle(graph), restored)))
     return bundles
 

@@ -14,13 +14,14 @@ deadline of the segment is the one that waits.
 
 from __future__ import annotations
 
+from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from math import inf
 from typing import TypeAlias
 
 import attrs
 
-from ..execution.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
+from ..fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
 
 
 @attrs.frozen(eq=False)
@@ -192,7 +193,7 @@ def _needs(step: Step, ranks: dict[int, int]) -> int:
 
 
 def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
-    """The segments with those before each that make what it needs; else as they stand."""
+    """Return the segments, those that make what another one needs before it; of those that are ready, the first."""
     sending: dict[str, set[int]] = {}
     leaving: dict[str, set[int]] = {}
     making: dict[int, set[int]] = {}
@@ -203,8 +204,7 @@ def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
             leaving.setdefault(label, set()).add(number)
         for pcollection in segment.side_outputs:
             making.setdefault(pcollection, set()).add(number)
-    missing: list[set[int]] = []
-    needed_by: dict[int, list[int]] = {}
+    sorter: TopologicalSorter[int] = TopologicalSorter()
     for number, segment in enumerate(segments):
         needs = set().union(*(making.get(i, ()) for i in segment.side_inputs))
         if isinstance(segment.root, (Grouping, Keyed)):
@@ -212,16 +212,14 @@ def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
         elif isinstance(segment.root, Stored):
             needs |= leaving.get(segment.root.stage.label, set())
         needs.discard(number)
-        missing.append(needs)
-        for other in needs:
-            needed_by.setdefault(other, []).append(number)
-    ready = [number for number, needs in enumerate(missing) if not needs]
+        sorter.add(number, *needs)
+    sorter.prepare()
+    ready: list[int] = []
     ordered: list[Segment] = []
-    while ready:
+    while sorter:
+        for number in sorter.get_ready():
+            heappush(ready, number)
         number = heappop(ready)
         ordered.append(segments[number])
-        for other in needed_by.get(number, ()):
-            missing[other].discard(number)
-            if not missing[other]:
-                heappush(ready, other)
+        sorter.done(number)
     return tuple(ordered)

@@ -1,14 +1,13 @@
-"""One run of a bounded or scripted pipeline in the calling process.
+"""A run of a scripted pipeline, or of a bounded one with loops, in the calling process.
 
-A source brings bundles, or a script of events; what each makes due is done before the next is
-looked at.  When everything is done the sinks commit.
+The steps are those of a stream, in one task.  Everything that an event of the script makes due is done before the next
+event.  At the end the sinks commit.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -31,23 +30,21 @@ from ..execution.clock import Clock
 from ..execution.counters import Counts
 from ..execution.execution_graph import whole
 from ..execution.fusion import Keyed, Plan, Source, Stage
-from ..execution.sink_committer import SinkCommitter
 from ..execution.task_execution import TaskExecution
 from ..execution.user_code import guarded
+from .bounded_run import committed_at_end, staged_by
 
 
-class LocalExecution:
+class ScriptedRun:
     """A run in progress.
 
     Attributes:
       counts: elements, by step.
-      metrics: what user code and the run itself report.
     """
 
     def __init__(self, plan: Plan, metrics: MetricsContainer) -> None:
         self.plan = plan
         self.counts = Counts()
-        self.metrics = metrics
         self._clock = Clock()
         # Elements of bounded sources since watermarks were moved on, which takes a look at every step.
         self._read_since = 0
@@ -57,30 +54,23 @@ class LocalExecution:
         }
         (task,) = whole(plan).tasks
         self._transaction = uuid.uuid4().hex[:12]
-        self._task = TaskExecution(plan, task, self._clock, metrics, self.counts, self._transaction, folds=True)
+        self._task = TaskExecution(plan, task, self._clock, metrics, self.counts, self._transaction, tracking=False)
 
     def run(self) -> None:
         """Run to the end; on failure nothing that was written is left."""
         task = self._task
-        committer = SinkCommitter(self.plan)
-        try:
-            committer.begin(self._transaction)
+        with committed_at_end(self.plan, self._transaction, lambda: staged_by(task.outputs), self._discard):
             for source in self._sources():
                 for _ in self._events(source):
                     if _script(source) is not None or self._read_since >= len(self.plan.steps):
                         self._propagate()
             self._propagate()
             task.teardown()
-            for output in task.outputs:
-                output.stage()
-            committer.publish(self._transaction, {output.label: output.staged for output in task.outputs})
-        except BaseException:
-            with suppress(Exception):
-                task.dataflow.teardown()
-            for output in task.outputs:
-                output.discard()
-            committer.abort()
-            raise
+
+    def _discard(self) -> None:
+        for output in self._task.outputs:
+            output.discard()
+        self._task.dataflow.teardown()
 
     def _propagate(self) -> None:
         self._read_since = 0

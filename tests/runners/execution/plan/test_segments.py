@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from segments_in_this_process import MemorySink, run_in_this_process, spark_plan
 
 import penstock as beam
-from penstock.runners.spark.segments import cut
+from penstock.runners.execution.plan.segments import cut
 from penstock.sdk.side_inputs import AsList, AsSingleton
 from penstock.transforms.write import Write
 

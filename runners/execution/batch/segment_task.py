@@ -1,0 +1,320 @@
+"""Segments of a bounded plan at work in one place.
+
+A task either has one segment, and runs it on partitions of its input: a source's splits, the blocks of a shuffle, or
+those of a PCollection that was stored.  What leaves the segment is sent on as blocks.  Or it has all segments of a
+plan: then its steps are wired once, elements go from each grouping's input to its cells without being encoded, and the
+segments' roots are run one after the other.
+
+It knows neither processes, nor files, nor Spark.  A grouping with triggers and a ParDo with state are the steps that
+streams have, with the watermark going from minus to plus infinity.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+from ....sdk import graph
+from ....sdk.bundle import Bundle
+from ....sdk.coders.key_encoding import KEY_GROUPS
+from ....sdk.metrics import MetricsContainer
+from ....sdk.source import BoundedSource
+from ..clock import Clock
+from ..counters import Counts, StepCount
+from ..dataflow import Dataflow, GroupingInput, Receiver
+from ..element_shuffle import ElementWriter
+from ..fold import Fold
+from ..fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, is_final
+from ..grouping import GroupingRun
+from ..keyed import KeyedRun
+from ..output import OutputRun
+from ..plan.segments import Segment, Stored
+from ..portions import Portions
+from ..shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle
+from ..side_input_views import SideInputViews
+from ..user_code import guarded
+from .bounded_grouping import BoundedGrouping
+
+# The output that a block belongs to: ("grouping", label), ("stored", pcollection) or ("side", pcollection).
+Destination = tuple[str, Any]
+
+# A partition of a shuffle: its key groups, each with its blocks, which are read before the next one's.
+KeyGroups = Iterable[tuple[int, Iterable[bytes]]]
+
+# The partition of a root whose input was received where it was made.
+RECEIVED: KeyGroups = ((0, ()),)
+
+
+class Send(Protocol):
+    """What takes a block, with its key group, to its destination."""
+
+    def __call__(self, destination: Destination, group: int, block: bytes, /) -> None: ...
+
+
+class SinkOutput(Protocol):
+    """What takes the elements of a sink that the task doesn't write to by itself."""
+
+    def receive(self, bundle: Bundle) -> None: ...
+
+    def flush(self) -> None:
+        """The input is complete."""
+
+
+class SegmentTask:
+    """A segment on partitions of its input, or all segments of a plan.
+
+    Args:
+      plan: the whole plan, or as much of it as describes the PCollections and what the segment sends to.
+      segments: one, or all of the plan's.
+      steps: their steps.
+      views: side inputs.  Those of one segment are complete; those of a whole plan are collected here.
+      transaction, unit: what its sinks' writers are opened for.
+      counts, metrics: what elements are counted in, and where user code reports to.
+      send: takes the blocks that leave the segment; None for a whole plan, which no block leaves.
+      groups: how many key groups there are.
+      sinks: by label, what takes the elements of sinks that aren't written to here.
+
+    Attributes:
+      outputs: its sinks at work.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        segments: Sequence[Segment],
+        steps: Sequence[Step],
+        views: SideInputViews,
+        transaction: str,
+        unit: str,
+        counts: Counts,
+        metrics: MetricsContainer,
+        send: Send | None = None,
+        groups: int = KEY_GROUPS,
+        sinks: Mapping[str, SinkOutput] | None = None,
+    ) -> None:
+        self._counts = counts
+        self._send = send
+        self._sinks = sinks or {}
+        clock = Clock()
+        roots = [s.root for s in segments]
+        groupings = [root for root in roots if isinstance(root, Grouping)]
+        self._bounded = {g.transform.label: BoundedGrouping(g) for g in groupings if is_final(g.primitive)}
+        self._triggered = {
+            g.transform.label: GroupingRun(g, clock, metrics) for g in groupings if not is_final(g.primitive)
+        }
+        self._writers: dict[str, ShuffleWriter] = {}
+        self._element_writers: dict[str, ElementWriter] = {}
+        if send is not None:
+            self._open_writers(plan, segments, send, groups)
+        outputs = [step.transform for step in steps if isinstance(step, Output)]
+        self.outputs = [OutputRun(t, transaction, counts, unit) for t in outputs if t.label not in self._sinks]
+        receivers: dict[str, Receiver] = {output.label: output.receive for output in self.outputs}
+        receivers |= {label: sink.receive for label, sink in self._sinks.items()}
+        bundles: dict[str, Receiver] = {label: run.receive for label, run in self._triggered.items()}
+        bundles |= {label: writer.receive for label, writer in self._element_writers.items()}
+        portions = {label: Portions(writer) for label, writer in self._writers.items()}
+        folding: dict[str, GroupingInput] = {**self._bounded, **self._writers}
+        self._dataflow = Dataflow(plan, steps, views, folding, receivers, counts, bundles, portions)
+        for run in self._triggered.values():
+            run.wire(self._dataflow)
+        self._keyed = {
+            root.transform.label: KeyedRun(self._dataflow.stages[id(root)], clock, True, metrics)
+            for root in roots
+            if isinstance(root, Keyed)
+        }
+        self._waiting = _Waiting(segments, steps) if send is None else None
+        if self._waiting is not None:
+            for pcollection in plan.side_input_ids():
+                self._dataflow.attach(pcollection, partial(views.add, pcollection))
+            self._unblock(self._waiting.ready())
+            return
+        for segment in segments:
+            for pcollection in segment.stores:
+                self._send_all("stored", plan.graph.pcollections[pcollection])
+            for pcollection in segment.side_outputs:
+                self._send_all("side", plan.graph.pcollections[pcollection])
+        for root in groupings:
+            # Blocks are counted as they are received, and results here.
+            written = partial(_count_written, counts.of(root.transform.label))
+            self._dataflow.attach(root.transform.outputs[None], written)
+        for stage in self._dataflow.stages.values():
+            stage.unblock()
+
+    def _open_writers(self, plan: Plan, segments: Iterable[Segment], send: Send, groups: int) -> None:
+        """Open the side that writes of each shuffle that the segments send to."""
+        transforms = {t.label: t for t in plan.graph.transforms}
+        for label in dict.fromkeys(label for segment in segments for label in segment.groupings):
+            primitive = transforms[label].primitive
+            to_grouping = partial(send, ("grouping", label))
+            if isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive):
+                self._writers[label] = ShuffleWriter(Fold(transforms[label]), to_grouping, groups)
+            else:
+                self._element_writers[label] = ElementWriter(label, to_grouping, groups)
+
+    def _send_all(self, kind: str, node: graph.PCollectionNode) -> None:
+        """Send on all elements of a PCollection, in blocks that are numbered."""
+        assert self._send is not None
+        send = partial(self._send, (kind, node.id))
+        sent = 0
+
+        def receive(bundle: Bundle) -> None:
+            nonlocal sent
+            for block in guarded(node.producer, lambda: list(encode_bundle(bundle))):
+                send(sent, block)
+                sent += 1
+
+        self._dataflow.attach(node.id, receive)
+
+    # The roots
+
+    def run(self, segment: Segment, partition: Iterable[Any] = RECEIVED) -> Iterator[None]:
+        """Push a partition of a segment's input through, pausing now and then.
+
+        Args:
+          partition: splits of a source, or `KeyGroups`.
+        """
+        root = segment.root
+        if isinstance(root, Source):
+            yield from self._read(root, partition)
+        elif isinstance(root, Stored):
+            # Other steps that take this PCollection have been given it where it was stored.
+            receive = self._dataflow.stages[id(root.stage)].receive
+            for _, blocks in partition:
+                for block in blocks:
+                    receive(decode_bundle(block))
+                    yield
+        elif isinstance(root, Keyed):
+            keyed = self._keyed[root.transform.label]
+            for _, blocks in partition:
+                yield from keyed.receive_blocks(blocks)
+                keyed.finish()
+                yield
+        elif root.transform.label in self._bounded:
+            yield from self._group(root, partition)
+        else:
+            yield from self._trigger(root, partition)
+        if self._waiting is not None:
+            self._unblock(self._waiting.ready_after(segment))
+
+    def _unblock(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            self._dataflow.stages[id(step)].unblock()
+
+    def _read(self, root: Source, splits: Iterable[Any]) -> Iterator[None]:
+        primitive = root.transform.primitive
+        assert isinstance(primitive, graph.Read)
+        assert isinstance(primitive.source, BoundedSource)
+        (output,) = root.transform.outputs.values()
+        send = self._dataflow.send_to(output)
+        label = root.transform.label
+        count = self._counts.of(label)
+        for split in splits:
+            bundles = iter(guarded(label, partial(primitive.source.read_bundles, split)))
+            while True:
+                bundle = guarded(label, partial(next, bundles, None))
+                if bundle is None:
+                    break
+                count.read += len(bundle)
+                count.written += len(bundle)
+                send(bundle)
+                yield
+
+    def _group(self, root: Grouping, partition: KeyGroups) -> Iterator[None]:
+        grouping = self._bounded[root.transform.label]
+        send = self._dataflow.send_to(grouping.output)
+        for _, blocks in partition:
+            for block in blocks:
+                self._counts.of(root.transform.label).read += grouping.receive_block(block)
+            for bundle in grouping.finish():
+                send(bundle)
+                yield
+
+    def _trigger(self, root: Grouping, partition: KeyGroups) -> Iterator[None]:
+        grouping = self._triggered[root.transform.label]
+        for _, blocks in partition:
+            for block in blocks:
+                bundle = decode_bundle(block)
+                self._counts.of(root.transform.label).read += len(bundle)
+                grouping.receive(bundle)
+            grouping.finish()
+            yield
+
+    # The end
+
+    def finish(self) -> Iterator[None]:
+        """Send on what is held, pausing now and then, and tear down user code."""
+        for writer in self._writers.values():
+            writer.flush()
+            yield
+        for element_writer in self._element_writers.values():
+            element_writer.flush()
+            yield
+        folds = [grouping.fold for grouping in self._bounded.values()]
+        folds += [grouping.fold for grouping in self._triggered.values()]
+        folds += [writer.fold for writer in self._writers.values()]
+        for fold in folds:
+            fold.teardown()
+        self._dataflow.teardown()
+        for sink in self._sinks.values():
+            sink.flush()
+            yield
+
+    def stage(self) -> Iterator[tuple[str, Any]]:
+        """Make durable what was written to sinks; yield each sink's label and token."""
+        for output in self.outputs:
+            output.stage()
+            for token in output.staged:
+                yield output.label, token
+
+    def discard(self) -> None:
+        """Remove what was written to sinks: the task has failed."""
+        for output in self.outputs:
+            output.discard()
+        with suppress(Exception):
+            self._dataflow.teardown()
+
+
+def steps_of(segment: Segment) -> tuple[Step, ...]:
+    """Return the steps of a task that has this segment only."""
+    return (*segment.steps, segment.root) if isinstance(segment.root, Keyed) else segment.steps
+
+
+def _count_written(count: StepCount, bundle: Bundle) -> None:
+    count.written += len(bundle)
+
+
+class _Waiting:
+    """The steps of a whole plan that wait for side inputs, and what each of them waits for."""
+
+    def __init__(self, segments: Iterable[Segment], steps: Iterable[Step]) -> None:
+        # By side input, how many segments are yet to add to it, and the steps that wait for it.
+        self._missing = Counter(pcollection for segment in segments for pcollection in segment.side_outputs)
+        self._by_side_input: dict[int, list[Step]] = {}
+        self._needs: dict[int, int] = {}
+        self._ready: list[Step] = []
+        for step in steps:
+            if isinstance(step, (Stage, Keyed)) and step.side_inputs:
+                # A Flatten of nothing is made by no segment.
+                needed = {s.pcollection for s in step.side_inputs if s.pcollection in self._missing}
+                self._needs[id(step)] = len(needed)
+                for pcollection in needed:
+                    self._by_side_input.setdefault(pcollection, []).append(step)
+                if not needed:
+                    self._ready.append(step)
+
+    def ready(self) -> list[Step]:
+        """Return the steps whose side inputs are complete before anything runs."""
+        return self._ready
+
+    def ready_after(self, segment: Segment) -> Iterator[Step]:
+        """Yield the steps whose side inputs are complete now that a segment is."""
+        for pcollection in segment.side_outputs:
+            self._missing[pcollection] -= 1
+            if not self._missing[pcollection]:
+                for step in self._by_side_input.get(pcollection, ()):
+                    self._needs[id(step)] -= 1
+                    if not self._needs[id(step)]:
+                        yield step

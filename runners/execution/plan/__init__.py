@@ -1,0 +1,4 @@
+"""The plan of a pipeline: which steps run together.
+
+segments.py            the plan cut at its shuffles, for batch runs
+"""
