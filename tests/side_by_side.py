@@ -1,7 +1,8 @@
 """The local runner as a job: variants that what is true of every runner is tried on.
 
 A variant is named by what is different: `local-job` takes checkpoints with one subtask, `local-2`
-and `local-4` have so many subtasks in this process, and `local-2-processes` and `local-4-processes`
+and `local-4` have so many subtasks in this process (of a bounded pipeline so many partitions, whose tasks run in
+turn), and `local-2-processes` and `local-4-processes`
 have them in forked ones.  `local-2-simulated` has two in workers of a simulation, whose turns, delays and
 checkpoints are a seed's: nobody dies, since what user code notes in this process would be noted twice.
 """
@@ -9,24 +10,33 @@ checkpoints are a seed's: nobody dies, since what user code notes in this proces
 from __future__ import annotations
 
 import tempfile
+from functools import partial
+from itertools import count
 from random import Random
 from typing import Any
 from zlib import crc32
 
 import attrs
 
+from penstock.runners.execution.batch.file_tasks import CollectedViews, run_task
+from penstock.runners.execution.commit_errors import with_dead_letters
 from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.fusion import fuse, shrinks
+from penstock.runners.execution.progress import progress_of
 from penstock.runners.execution.simulated_disk import SimulatedDisk
 from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.streaming_flags import check_streaming_flags
+from penstock.runners.execution.stuck_calls import CallWatch
 from penstock.runners.local import LocalStreamingRunner
 from penstock.runners.local.coordinator import CheckpointSettings
 from penstock.runners.local.job import Job, JobSettings
+from penstock.runners.local.parallel_run import ParallelRun, ParallelSettings
 from penstock.runners.local.restarts import Restarts
+from penstock.runners.local.runner import is_streamed
 from penstock.runners.local.simulated_workers import SimulatedWorkers
 from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
 from penstock.sdk.graph import Graph
-from penstock.sdk.metrics import MetricResults
+from penstock.sdk.metrics import MetricResults, MetricsContainer
 from penstock.sdk.options import PipelineOptions, StreamingOptions
 from penstock.sdk.runner import FinishedResult, PipelineResult
 
@@ -66,6 +76,8 @@ class SideBySide(LocalStreamingRunner):
         streaming.parallelism, streaming.workers = self.variant.parallelism, self.variant.workers
         # Somebody who looks for a failure needn't see it four times.
         streaming.max_restarts = 0
+        if self.variant.parallelism > 1 and self.variant.workers == 1 and not is_streamed(graph, given):
+            return in_turn(graph, given)
         if not self.variant.takes_checkpoints:
             return super().run_pipeline(graph, given)
         with tempfile.TemporaryDirectory() as directory:
@@ -74,6 +86,32 @@ class SideBySide(LocalStreamingRunner):
             # A stream runs on in a thread, and needs its directory.
             result.wait_until_finish()
             return result
+
+
+class RunInTurn(ParallelRun):
+    """Runs the tasks of worker processes one after the other, in this process."""
+
+    def _run_tasks(self, directory: str) -> None:
+        views = CollectedViews()
+        for attempt in count():
+            number = self._schedule.begin(0)
+            if number is None:
+                return
+            known = views.read(self._files.side_inputs_of(number))
+            task = run_task(self._program, number, str(attempt), known, partial(self._schedule.next, 0))
+            self._complete(0, task)
+
+
+def in_turn(graph: Graph, options: PipelineOptions) -> PipelineResult:
+    """Run a bounded pipeline on several partitions in this process."""
+    check_streaming_flags(options)
+    streaming = options.view_as(StreamingOptions)
+    metrics = MetricsContainer()
+    plan = fuse(with_dead_letters(graph, options), shrinks)
+    run = RunInTurn(plan, metrics, ParallelSettings(streaming.parallelism, 1, timeout=streaming.worker_timeout))
+    with CallWatch(streaming.worker_timeout), progress_of(run.counts, plan, options, refresh=run.refresh):
+        run.run()
+    return FinishedResult(MetricResults(metrics))
 
 
 class InSimulation(LocalStreamingRunner):

@@ -26,3 +26,10 @@ class Counts:
         if count is None:
             count = self.steps[label] = StepCount(label)
         return count
+
+    def add(self, other: Counts) -> None:
+        """Add what was counted elsewhere."""
+        for label, theirs in list(other.steps.items()):
+            count = self.of(label)
+            count.read += theirs.read
+            count.written += theirs.written

@@ -8,6 +8,11 @@ in_process.py            which engine a run in this process has
 bounded_run.py           a bounded run: segment by segment, sinks committed
 scripted_run.py          a run of a script, or of loops
 
+A bounded pipeline in several processes:
+
+parallel_run.py          segments handed to workers, what they make collected, sinks committed
+batch_workers.py         the workers, and one worker's life
+
 A stream, side by side or with checkpoints:
 
 streaming.py             a job from the flags

@@ -49,7 +49,7 @@ class BoundedRun:
 
 @contextmanager
 def committed_at_end(
-    plan: Plan, transaction: str, stage: Callable[[], Mapping[str, Sequence[Any]]], discard: Callable[[], Any]
+    plan: Plan, transaction: str, stage: Callable[[], Mapping[str, Sequence[Any]]], discard: Callable[[], Any] = bool
 ) -> Iterator[None]:
     """Prepare sinks; commit them when the `with` block has written to them, and abort them if anything fails.
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -18,11 +15,11 @@ from .channel import ChannelId
 from .commands import Command, Counted, Report, Rewind, Stopped
 from .conversation import Conversation
 from .handing_over import hand_over
-from .heartbeats import SILENCE, Heartbeats
-from .orphans import end_with_parent
+from .heartbeats import Heartbeats
 from .slot_process import SlotProcess
 from .start import Start
 from .subtask import SubtaskId
+from .worker_processes import WorkerProcesses, forked
 from .workers import WorkerDied, Workers, ids_of
 
 _logger = logger_of(__name__)
@@ -51,7 +48,7 @@ class Launch(NamedTuple):
     timeout: float
 
 
-class ForkedWorkers(Workers):
+class ForkedWorkers(WorkerProcesses, Workers):
     """So many slots, each a process with one loop; a subtask runs in the slot of its number.
 
     Pipes are inherited, so nothing listens anywhere, and functions needn't be pickled.
@@ -62,19 +59,13 @@ class ForkedWorkers(Workers):
     """
 
     def __init__(self, slots: int, clock: Callable[[], int], timeout: float = 10.0) -> None:
-        self.slots = slots
-        self._timeout = timeout
+        super().__init__(slots, timeout)
         self._clock = clock
-        self._processes: list[Any] = []
-        self._controls: list[Connection] = []
         self._conversations: list[Conversation] = []
-        self._beats: Heartbeats | None = None
-        self._silent: set[int] = set()
         # What is to be raised, when what others have said has been heard.
         self._death: WorkerDied | None = None
         self._stopped: set[int] = set()
         self._counted: dict[int, Counted] = {}
-        self._stuck: dict[int, Stuck] = {}
 
     def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
         self._graph = execution_graph
@@ -104,6 +95,7 @@ class ForkedWorkers(Workers):
     def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
         for number in lost:
             self._bury(number)
+            self._counted.pop(number, None)
         changed = set(rewind.channels)
         pipes = {id: socket.socketpair() for id in _between(self._graph, start, self.slots) if id in changed}
         for number in sorted(lost):
@@ -119,18 +111,6 @@ class ForkedWorkers(Workers):
                 control.send(self._conversations[number].say(command))
                 hand_over(control, [end for _, _, end in ends])
         _close(pipes)
-
-    def _bury(self, number: int) -> None:
-        """Be rid of a worker, whatever it is doing."""
-        process = self._processes[number]
-        with suppress(OSError):
-            os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        process.close()
-        self._controls[number].close()
-        self._silent.discard(number)
-        self._counted.pop(number, None)
-        self._stuck.pop(number, None)
 
     def _replace(
         self, number: int, start: Start, pipes: Mapping[ChannelId, tuple[socket.socket, socket.socket]]
@@ -163,10 +143,8 @@ class ForkedWorkers(Workers):
 
     def _launch(self, launch: Launch) -> Any:
         """Start a process."""
-        job = os.getpid()
 
         def run() -> None:
-            end_with_parent(job)
             number = launch.number
             launch.ours.close()
             for end in launch.foreign:
@@ -185,15 +163,7 @@ class ForkedWorkers(Workers):
             )
             process.run()
 
-        context = multiprocessing.get_context("fork")
-        process = context.Process(target=run, name=f"penstock worker {launch.number}", daemon=True)
-        process.start()
-        return process
-
-    @property
-    def pids(self) -> list[int]:
-        """The workers' process ids."""
-        return [process.pid for process in self._processes]
+        return forked(run, launch.number)
 
     def send(self, command: Command) -> None:
         for control, conversation in zip(self._controls, self._conversations, strict=True):
@@ -231,7 +201,7 @@ class ForkedWorkers(Workers):
                     return reports
                 raise self._died(number) from None
         try:
-            self._listen()
+            self._listen(self._stopped)
         except WorkerDied as death:
             # Whoever goes on says everything once.
             if not reports:
@@ -239,73 +209,11 @@ class ForkedWorkers(Workers):
             self._death = death
         return reports
 
-    def _listen(self) -> None:
-        """Warn of workers that have fallen silent; raises `WorkerDied` when one has been for too long."""
-        assert self._beats is not None
-        for number, silence in enumerate(self._beats.silences()):
-            if number in self._stopped:
-                continue
-            name = f"worker {number} (pid {self.pids[number]})"
-            if silence >= self._timeout:
-                raise WorkerDied(f"{name} hangs: no sign of life for {silence:.1f} s (--worker_timeout)", number)
-            if silence >= SILENCE and number not in self._silent:
-                self._silent.add(number)
-                _logger.warning(
-                    "%s gives no sign of life; it will be killed after %g s (--worker_timeout)", name, self._timeout
-                )
-            elif silence < SILENCE and number in self._silent:
-                self._silent.remove(number)
-                _logger.warning("%s is alive again", name)
-
-    def _heard_of(self, number: int, news: Stuck | Returned) -> None:
-        """A worker is stuck in a call, or no more."""
-        if isinstance(news, Stuck):
-            self._stuck[number] = news
-        else:
-            self._stuck.pop(number, None)
-        _logger.warning("worker %d (pid %d): %s", number, self.pids[number], news)
-
-    def stuck_steps(self) -> list[str]:
-        return [f"{stuck.step!r} in worker {number}" for number, stuck in sorted(dict(self._stuck).items())]
-
     def watching(self) -> AbstractContextManager[Any]:
         return CallWatch(self._timeout)
 
-    def stuck(self) -> list[str]:
-        return [f"worker {number} (pid {self.pids[number]}): {stuck}" for number, stuck in sorted(self._stuck.items())]
-
     def counted(self) -> list[Counted]:
         return list(self._counted.values())
-
-    def _died(self, number: int) -> WorkerDied:
-        process = self._processes[number]
-        process.join(1)
-        code = process.exitcode
-        if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
-        else:
-            how = f"exited unexpectedly with status {code} (does user code call os._exit?)"
-        return WorkerDied(f"worker {number} (pid {process.pid}) {how}", number)
-
-    def kill(self) -> None:
-        for process in list(self._processes):
-            # Its end may have been seen meanwhile.
-            with suppress(OSError, ValueError):
-                os.kill(process.pid, signal.SIGKILL)
-
-    def end(self) -> None:
-        self.kill()
-        for process in self._processes:
-            # Of one that is closed already whoever was told so was interrupted.
-            with suppress(ValueError):
-                process.join()
-                process.close()
-        for control in self._controls:
-            control.close()
-        self._processes, self._controls = [], []
-        if self._beats is not None:
-            self._beats.close()
-            self._beats = None
 
 
 def _close(pipes: Mapping[ChannelId, tuple[socket.socket, socket.socket]]) -> None:

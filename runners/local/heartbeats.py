@@ -35,6 +35,7 @@ class Heartbeats:
       clock: seconds, of any beginning.
 
     Attributes:
+      workers: how many there are.
       file: what is shared.
 
     >>> now = iter([0.0, 0.25, 0.5, 0.75])
@@ -49,6 +50,7 @@ class Heartbeats:
             # Unnamed, and gone when the last process that has it open is.
             file = tempfile.TemporaryFile(prefix="penstock-heartbeats-")  # noqa: SIM115
             file.truncate(workers * _COUNT.size)
+        self.workers = workers
         self.file = file
         self._memory = mmap.mmap(file.fileno(), workers * _COUNT.size)
         self._clock = clock

@@ -10,12 +10,13 @@ from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ...sdk.spark_interfaces import refuse_frames
+from ..execution.fusion import fuse, shrinks
 from ..execution.garbage import rarely_collected
 from ..execution.progress import progress_of
 from ..execution.sink_committer import with_dead_letters
 from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
 from ..execution.stuck_calls import CallWatch
-from .in_process import in_process
+from .in_process import in_process, is_batch
 
 
 class LocalStreamingRunner(Runner):
@@ -31,15 +32,27 @@ class LocalStreamingRunner(Runner):
         if is_streamed(graph, options):
             return self._stream(graph, options)
         container = MetricsContainer()
-        timeout = options.view_as(StreamingOptions).worker_timeout
-        with rarely_collected(), CallWatch(timeout):
+        streaming = options.view_as(StreamingOptions)
+        if streaming.parallelism > 1 and streaming.workers != 1:
+            return self._run_parallel(graph, options)
+        with rarely_collected(), CallWatch(streaming.worker_timeout):
             run = in_process(with_dead_letters(graph, options), container)
             with scoped(container), progress_of(run.counts, run.plan, options):
                 run.run()
         return FinishedResult(MetricResults(container))
 
+    def _run_parallel(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
+        # Small pipelines run in less time than it takes to import what only others need.
+        from .parallel_run import ParallelRun, settings_of
+
+        container = MetricsContainer()
+        plan = fuse(with_dead_letters(graph, options), shrinks)
+        run = ParallelRun(plan, container, settings_of(options.view_as(StreamingOptions)))
+        with progress_of(run.counts, plan, options, refresh=run.refresh):
+            run.run()
+        return FinishedResult(MetricResults(container))
+
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        # Small pipelines run in less time than it takes to import what only jobs need.
         from .streaming import StreamingResult, job_of, run_to_the_end
 
         job = job_of(graph, options)
@@ -71,11 +84,11 @@ class LocalStreamingRunner(Runner):
 
 
 def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
-    """Whether a pipeline needs a job: no end, more than one subtask, checkpoints, or somebody who looks on."""
+    """Return True for what needs a job: no end, checkpoints, metrics served, or subtasks of a script or a loop."""
     streaming = options.view_as(StreamingOptions)
     return bool(
         graph.unbounded_reads()
-        or streaming.parallelism > 1
+        or (streaming.parallelism > 1 and not is_batch(graph))
         or streaming.checkpoint_dir is not None
         or streaming.delivery != "barriers"
         or streaming.recovery != "graph"

@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,11 +21,14 @@ import cloudpickle
 from ...sdk.coders import registry
 from ...sdk.errors import OptionsError
 from ...sdk.sources.bounded import ValuesSource
+from ..execution.execution_graph import ExecutionGraph
 from .channel import ChannelId
 from .forked_workers import ForkedWorkers, Launch
 from .heartbeats import Heartbeats
 from .orphans import end_with_parent
 from .slot_process import SlotProcess
+from .start import Start
+from .subtask import SubtaskId
 
 _PROGRAM = """
 import json, sys
@@ -59,29 +63,48 @@ class SpawnedWorkers(ForkedWorkers):
             self.slots,
             launch.timeout,
         )
-        try:
-            pickled = _pickled((*arguments, registry.registered()))
-        except Exception as error:  # whatever pickling a user's object raises
-            raise OptionsError(
-                f"option --worker_start=spawn: the pipeline can't be pickled: {error}; use --worker_start=fork, or "
-                "keep what can't be pickled out of functions, such as by making it in DoFn.setup"
-            ) from error
-        ours, theirs = launch.ours, launch.theirs
-        beats = launch.beats.file.fileno()
-        files = [theirs.fileno(), beats, *(end for pair in own.values() for end in pair if end >= 0)]
-        path = json.dumps([os.path.abspath(entry) for entry in sys.path])
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, path, str(os.getpid()), str(theirs.fileno()), str(beats)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=files,
-        )
-        # If it dies before it has read everything, that shows here.
-        theirs.close()
-        try:
-            ours.send_bytes(pickled)
-        except OSError:
-            pass
-        return _Process(process)
+        ends_of_own = [end for pair in own.values() for end in pair if end >= 0]
+        return spawned(_run_slot, arguments, launch.number, launch.ours, launch.theirs, launch.beats, ends_of_own)
+
+
+def spawned(
+    run: Callable[..., None],
+    arguments: tuple[Any, ...],
+    number: int,
+    ours: Connection,
+    theirs: Connection,
+    beats: Heartbeats,
+    files: Iterable[int] = (),
+) -> Any:
+    """Start an interpreter that calls a function of ours with the worker's end of a pipe and these arguments.
+
+    Args:
+      ours, theirs: the ends of the pipe; the worker's is closed here.
+      files: descriptors that it inherits besides.
+
+    Raises `OptionsError` if the arguments can't be pickled.
+    """
+    try:
+        pickled = _pickled((run, arguments, number, beats.workers, registry.registered()))
+    except Exception as error:  # whatever pickling a user's object raises
+        raise OptionsError(
+            f"option --worker_start=spawn: the pipeline can't be pickled: {error}; use --worker_start=fork, or "
+            "keep what can't be pickled out of functions, such as by making it in DoFn.setup"
+        ) from error
+    shared = beats.file.fileno()
+    path = json.dumps([os.path.abspath(entry) for entry in sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, path, str(os.getpid()), str(theirs.fileno()), str(shared)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[theirs.fileno(), shared, *files],
+    )
+    # If it dies before it has read everything, that shows here.
+    theirs.close()
+    try:
+        ours.send_bytes(pickled)
+    except OSError:
+        pass
+    return _Process(process)
 
 
 class _WithValues(cloudpickle.Pickler):  # type: ignore[misc]
@@ -131,12 +154,23 @@ def main(job: int, control: int, beats: int) -> None:
     """
     end_with_parent(job)
     connection = Connection(control)
-    loaded = cloudpickle.loads(connection.recv_bytes())
-    execution_graph, ids, start, ends, clock, number, slots, timeout, coders = loaded
+    run, arguments, number, workers, coders = cloudpickle.loads(connection.recv_bytes())
     registry.register_all(coders)
-    Heartbeats(slots, os.fdopen(beats, "r+b")).beat_on(number)
+    Heartbeats(workers, os.fdopen(beats, "r+b")).beat_on(number)
+    run(connection, *arguments)
+
+
+def _run_slot(
+    connection: Connection,
+    execution_graph: ExecutionGraph,
+    ids: list[SubtaskId],
+    start: Start,
+    ends: Mapping[ChannelId, tuple[int, int]],
+    *others: Any,
+) -> None:
+    """Run a slot; its pipes come as descriptors."""
     pipes = {ChannelId(*id): (_end_of(entry), _end_of(exit)) for id, (entry, exit) in ends.items()}
-    SlotProcess(execution_graph, ids, start, pipes, connection, clock, number, slots, timeout).run()
+    SlotProcess(execution_graph, ids, start, pipes, connection, *others).run()
 
 
 def _end_of(descriptor: int) -> socket.socket:

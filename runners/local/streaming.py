@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import os
 import queue
-import sys
 import tempfile
 import time
 from contextlib import AbstractContextManager
@@ -40,6 +38,7 @@ from .restarts import Restarts
 from .signals import stopping_on_signals
 from .spawned_workers import SpawnedWorkers
 from .vitals import Vitals
+from .worker_processes import slots_of, start_of
 from .workers import Workers, WorkersInThisProcess
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     """The job that the flags describe.  Raises `OptionsError` for flags that contradict each other."""
     check_streaming_flags(options)
     streaming = options.view_as(StreamingOptions)
-    parallelism, workers = streaming.parallelism, streaming.workers
+    parallelism = streaming.parallelism
     pause = streaming.checkpoint_min_pause
     if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
         raise OptionsError(
@@ -77,9 +76,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     plan = fuse(committing_often(graph) if often else graph)
     plan = attrs.evolve(plan, compares_keys=not streaming.allow_new_key_types)
     execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
-    slots = min(workers or parallelism, parallelism)
-    if workers is not None and workers > slots:
-        _logger.warning("--workers=%d: only %d of them would have work, with --parallelism=%d", workers, slots, slots)
+    slots = slots_of(streaming)
     if slots > 1:
         refuse_memory(streaming.checkpoint_dir, f"{slots} workers would each have their own")
     time_by_wall = ProcessingTime()
@@ -168,12 +165,7 @@ def _productions_of(streaming: StreamingOptions) -> Productions:
 
 def _processes(slots: int, streaming: StreamingOptions, clock: ProcessingTime) -> Workers:
     """Workers in processes of their own, started as the platform can."""
-    if sys.platform == "win32":
-        raise OptionsError(
-            f"option --workers: {slots} processes were asked for, but on Windows pipes can't be handed on; "
-            "expected --workers=1, with any --parallelism"
-        )
-    how = streaming.worker_start or ("fork" if hasattr(os, "fork") else "spawn")
+    how = start_of(slots, streaming)
     kind = ForkedWorkers if how == "fork" else SpawnedWorkers
     return kind(slots, clock, streaming.worker_timeout)
 

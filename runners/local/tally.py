@@ -30,10 +30,7 @@ class Tally:
     def add(self, other: Tally) -> None:
         """Add what another has."""
         self.metrics.merge(other.metrics)
-        for label, count in other.counts.steps.items():
-            own = self.counts.of(label)
-            own.read += count.read
-            own.written += count.written
+        self.counts.add(other.counts)
 
 
 def tally_as_data(tally: Tally) -> list[Any]:

@@ -42,10 +42,7 @@ class TaskReports:
         """Have `counts` say what has been reported."""
         merged = Counts()
         for _, counts in list(self.accumulator.value.values()):
-            for label, step in counts.steps.items():
-                count = merged.of(label)
-                count.read += step.read
-                count.written += step.written
+            merged.add(counts)
         self.counts.steps = merged.steps
 
     @property

@@ -21,7 +21,7 @@ from ....sdk import graph
 from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.metrics import MetricsContainer
-from ....sdk.source import BoundedSource
+from ....sdk.sources.bounded import BoundedSource
 from ..clock import Clock
 from ..counters import Counts, StepCount
 from ..dataflow import Dataflow, GroupingInput, Receiver

@@ -14,6 +14,7 @@ deadline of the segment is the one that waits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from math import inf
@@ -192,8 +193,8 @@ def _needs(step: Step, ranks: dict[int, int]) -> int:
     return max((ranks[s.pcollection] + 1 for s in side_inputs), default=0)
 
 
-def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
-    """Return the segments, those that make what another one needs before it; of those that are ready, the first."""
+def dependencies(segments: Sequence[Segment]) -> list[set[int]]:
+    """Return for each segment the numbers of those that make what it needs."""
     sending: dict[str, set[int]] = {}
     leaving: dict[str, set[int]] = {}
     making: dict[int, set[int]] = {}
@@ -204,15 +205,20 @@ def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
             leaving.setdefault(label, set()).add(number)
         for pcollection in segment.side_outputs:
             making.setdefault(pcollection, set()).add(number)
-    sorter: TopologicalSorter[int] = TopologicalSorter()
+    found: list[set[int]] = []
     for number, segment in enumerate(segments):
         needs = set().union(*(making.get(i, ()) for i in segment.side_inputs))
         if isinstance(segment.root, (Grouping, Keyed)):
             needs |= sending.get(segment.root.transform.label, set())
         elif isinstance(segment.root, Stored):
             needs |= leaving.get(segment.root.stage.label, set())
-        needs.discard(number)
-        sorter.add(number, *needs)
+        found.append(needs - {number})
+    return found
+
+
+def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
+    """Return the segments, those that make what another one needs before it; of those that are ready, the first."""
+    sorter = TopologicalSorter(dict(enumerate(dependencies(segments))))
     sorter.prepare()
     ready: list[int] = []
     ordered: list[Segment] = []

@@ -1,0 +1,194 @@
+"""Tasks of a bounded plan that shuffle through files.
+
+A task reads splits of a source, or partitions of a shuffle, and writes its blocks to a file.  It can run again,
+anywhere: all that it makes bears the name of the attempt, and counts only when the task is complete.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import compress
+from typing import Any
+
+import attrs
+
+from ....sdk.coders.key_encoding import KEY_GROUPS
+from ....sdk.metrics import MetricsContainer, scoped
+from ....sdk.serialization import dumps
+from ..counters import Counts
+from ..fusion import Plan, Source
+from ..garbage import rarely_collected
+from ..plan.segments import Segment, Stored, dependencies
+from ..shuffle_blocks import decode_bundle
+from ..side_input_views import SideInputViews
+from .segment_task import Destination, SegmentTask, steps_of
+from .shuffle_files import BlockFile, BlockFileWriter, FilePart, read_key_groups
+
+# By side input, the parts of files that have it.
+SideInputs = Mapping[int, Sequence[FilePart]]
+
+
+@attrs.frozen(eq=False, slots=False)
+class PartitionedPlan:
+    """What each task has to know.
+
+    Attributes:
+      splits: of each segment whose root is a source, by the segment's number.
+      partitions: how many there are of a shuffle.
+      directory: where tasks write their blocks.
+      transaction: the run's, for its sinks.
+    """
+
+    plan: Plan
+    segments: tuple[Segment, ...]
+    splits: Mapping[int, Sequence[Any]]
+    partitions: int
+    directory: str
+    transaction: str
+
+    @cached_property
+    def groups(self) -> int:
+        """How many key groups there are: as many in each partition."""
+        return -(-KEY_GROUPS // self.partitions) * self.partitions
+
+
+@attrs.frozen
+class CompletedTask:
+    """What a complete task has made.
+
+    Attributes:
+      segment: the number of its segment.
+      staged: labels of sinks with the tokens of what was staged, pickled.
+    """
+
+    segment: int
+    blocks: BlockFile
+    staged: Sequence[tuple[str, bytes]]
+    counts: Counts
+    metrics: MetricsContainer
+
+
+class CollectedViews:
+    """A worker's views of side inputs, each of which is read once."""
+
+    def __init__(self) -> None:
+        self.views = SideInputViews()
+        self._known: set[int] = set()
+
+    def read(self, side_inputs: SideInputs) -> SideInputViews:
+        """Return the views, with these side inputs."""
+        for pcollection, parts in side_inputs.items():
+            if pcollection not in self._known:
+                self._known.add(pcollection)
+                for _, blocks in read_key_groups(parts):
+                    for block in blocks:
+                        self.views.add(pcollection, decode_bundle(block))
+        return self.views
+
+
+def run_task(
+    program: PartitionedPlan,
+    number: int,
+    attempt: str,
+    views: SideInputViews,
+    next_partition: Callable[[], Any],
+    pause: Callable[[Counts], None] = lambda counts: None,
+) -> CompletedTask:
+    """Run a segment on the partitions that `next_partition` returns, until it returns None.
+
+    Args:
+      number: the segment's.
+      attempt: the name that nothing else has.
+      pause: called now and then with what has been counted.
+    """
+    segment = program.segments[number]
+    counts, metrics = Counts(), MetricsContainer()
+    writer = BlockFileWriter(os.path.join(program.directory, attempt), program.partitions)
+    with scoped(metrics), rarely_collected():
+        task = SegmentTask(
+            program.plan,
+            [segment],
+            steps_of(segment),
+            views,
+            program.transaction,
+            attempt,
+            counts,
+            metrics,
+            writer.send,
+            program.groups,
+        )
+        try:
+            while (partition := next_partition()) is not None:
+                for _ in task.run(segment, _read(program, number, partition)):
+                    pause(counts)
+            for _ in task.finish():
+                pause(counts)
+            staged = [(label, dumps(token, label)) for label, token in task.stage()]
+        except BaseException:
+            task.discard()
+            writer.close()
+            raise
+    return CompletedTask(number, writer.close(), staged, counts, metrics)
+
+
+def _read(program: PartitionedPlan, number: int, partition: Any) -> Any:
+    if isinstance(program.segments[number].root, Source):
+        return (program.splits[number][partition],)
+    return read_key_groups(partition)
+
+
+class ShuffledFiles:
+    """The files of complete tasks that are still to be read."""
+
+    def __init__(self, program: PartitionedPlan) -> None:
+        self._program = program
+        self._files: list[list[BlockFile]] = [[] for _ in program.segments]
+        self._needs = [sorted(needs) for needs in dependencies(program.segments)]
+        # How many segments are yet to read the files of each.
+        self._readers = Counter(number for needs in self._needs for number in needs)
+
+    def add(self, task: CompletedTask) -> None:
+        """Add what a task has made."""
+        self._files[task.segment].append(task.blocks)
+
+    def partitions_of(self, number: int) -> list[Any]:
+        """Return the partitions of a segment's input: numbers of splits, or parts of files; without empty ones."""
+        root = self._program.segments[number].root
+        if isinstance(root, Source):
+            return list(range(len(self._program.splits[number])))
+        makers = [self._program.segments[n] for n in self._needs[number]]
+        if isinstance(root, Stored):
+            destination: Destination = ("stored", root.pcollection)
+            sends = [root.stage.label in maker.left for maker in makers]
+        else:
+            destination = ("grouping", root.transform.label)
+            sends = [root.transform.label in maker.groupings for maker in makers]
+        senders = list(compress(self._needs[number], sends))
+        found = [self._parts(senders, destination, partition) for partition in range(self._program.partitions)]
+        return [parts for parts in found if parts]
+
+    def side_inputs_of(self, number: int) -> SideInputs:
+        """Return the side inputs that a segment needs."""
+        makers, partitions = self._needs[number], range(self._program.partitions)
+        return {
+            i: [part for partition in partitions for part in self._parts(makers, ("side", i), partition)]
+            for i in sorted(self._program.segments[number].side_inputs)
+        }
+
+    def _parts(self, makers: Iterable[int], destination: Destination, partition: int) -> list[FilePart]:
+        files = (file for number in makers for file in self._files[number])
+        return [part for file in files if (part := file.part(destination, partition)) is not None]
+
+    def remove_after(self, number: int) -> None:
+        """Remove the files that nothing will read, now that a segment is complete."""
+        self._readers.subtract(self._needs[number])
+        for maker in (*self._needs[number], number):
+            if self._readers[maker] <= 0:
+                for file in self._files[maker]:
+                    with suppress(FileNotFoundError):
+                        os.remove(file.path)
+                self._files[maker] = []

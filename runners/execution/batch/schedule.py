@@ -1,0 +1,103 @@
+"""Which task is next: segments in the order of what they need, for workers that take partitions from a queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..plan.segments import Segment, dependencies
+
+
+class Schedule:
+    """The segments of a run, and the partitions of each that are yet to be processed.
+
+    A task is a segment in one worker.  It takes partitions of the segment until none is left.  If the worker fails,
+    all that its task has taken goes back to the queue, so a task counts as a whole or not at all.
+
+    Args:
+      segments: in an order in which inputs come first.
+      partitions_of: returns the partitions of a segment, by its number, once those that it needs are complete.
+
+    >>> schedule = Schedule([], lambda number: [])
+    >>> schedule.is_over, schedule.begin(worker=0)
+    (True, None)
+    """
+
+    def __init__(self, segments: Sequence[Segment], partitions_of: Callable[[int], Sequence[Any]]) -> None:
+        self._partitions_of = partitions_of
+        self._needs = dependencies(segments)
+        self._needed_by: list[list[int]] = [[] for _ in segments]
+        for number, needs in enumerate(self._needs):
+            for other in needs:
+                self._needed_by[other].append(number)
+        # Of each segment that may run, the partitions that no task has taken, and how many tasks it has.
+        self._waiting: dict[int, deque[Any]] = {}
+        self._tasks: dict[int, int] = {}
+        # By worker, its segment and the partitions that it has taken.
+        self._taken: dict[int, tuple[int, list[Any]]] = {}
+        self._open = len(segments)
+        # Segments that are complete, and whose input no other one needs; for the caller to take.
+        self.completed: list[int] = []
+        for number, needs in enumerate(self._needs):
+            if not needs and number not in self._waiting:
+                self._make_ready(number)
+        self._drop_empty()
+
+    @property
+    def is_over(self) -> bool:
+        """Return True when all segments are complete."""
+        return not self._open
+
+    def segment_of(self, worker: int) -> int | None:
+        """Return the number of the segment that a worker has; None if it is idle."""
+        return self._taken[worker][0] if worker in self._taken else None
+
+    def begin(self, worker: int) -> int | None:
+        """Give an idle worker a task; return its segment's number, or None if none can begin now."""
+        for number in sorted(self._waiting):
+            if self._waiting[number]:
+                self._taken[worker] = (number, [])
+                self._tasks[number] += 1
+                return number
+        return None
+
+    def next(self, worker: int) -> Any:
+        """Give a worker's task the next partition; None if none is left."""
+        number, taken = self._taken[worker]
+        if not self._waiting[number]:
+            return None
+        taken.append(self._waiting[number].popleft())
+        return taken[-1]
+
+    def complete(self, worker: int) -> None:
+        """Note that a worker's task is complete."""
+        number, _ = self._taken.pop(worker)
+        self._tasks[number] -= 1
+        self._drop_empty()
+
+    def lose(self, worker: int) -> None:
+        """Note that a worker has failed: what its task had taken is to be processed again."""
+        if worker in self._taken:
+            number, taken = self._taken.pop(worker)
+            self._tasks[number] -= 1
+            self._waiting[number].extendleft(reversed(taken))
+
+    def _make_ready(self, number: int) -> None:
+        self._waiting[number] = deque(self._partitions_of(number))
+        self._tasks[number] = 0
+
+    def _drop_empty(self) -> None:
+        """Complete the segments of which all partitions have been processed, and make ready those that need them."""
+        found = [number for number, left in self._waiting.items() if not left and not self._tasks[number]]
+        while found:
+            number = found.pop()
+            del self._waiting[number], self._tasks[number]
+            self._open -= 1
+            self.completed.append(number)
+            for other in self._needed_by[number]:
+                self._needs[other].discard(number)
+                if not self._needs[other]:
+                    self._make_ready(other)
+                    if not self._waiting[other]:
+                        found.append(other)

@@ -1,0 +1,109 @@
+"""Shuffles through files: what a task makes, and a partition of what several tasks have made."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+import attrs
+
+from .segment_task import Destination, KeyGroups
+
+# Offset and length of a block in its file.
+Place = tuple[int, int]
+
+# Of one file, the places of a partition's blocks, by key group.
+FilePart = tuple[str, dict[int, list[Place]]]
+
+# How many files are open at a time, at most.
+_OPEN_FILES = 64
+
+
+@attrs.frozen
+class BlockFile:
+    """The blocks that a task has made.
+
+    Attributes:
+      places: by destination and partition, the places of the blocks by key group.
+    """
+
+    path: str
+    places: dict[Destination, dict[int, dict[int, list[Place]]]]
+
+    def part(self, destination: Destination, partition: int) -> FilePart | None:
+        """Return a partition of what was made for a destination; None if there is nothing."""
+        found = self.places.get(destination, {}).get(partition)
+        return None if found is None else (self.path, found)
+
+
+class BlockFileWriter:
+    """Writes a task's blocks to a file, which is made with the first of them.
+
+    A key group belongs to the partition of its number, modulo the number of partitions.
+
+    Args:
+      partitions: how many there are of each destination.
+    """
+
+    def __init__(self, path: str, partitions: int) -> None:
+        self._path = path
+        self._partitions = partitions
+        self._file: IO[bytes] | None = None
+        self._end = 0
+        self._places: dict[Destination, dict[int, dict[int, list[Place]]]] = {}
+
+    def send(self, destination: Destination, group: int, block: bytes) -> None:
+        """Append a block."""
+        if self._file is None:
+            self._file = open(self._path, "wb")  # noqa: SIM115
+        self._file.write(block)
+        partitions = self._places.setdefault(destination, {})
+        groups = partitions.setdefault(group % self._partitions, {})
+        groups.setdefault(group, []).append((self._end, len(block)))
+        self._end += len(block)
+
+    def close(self) -> BlockFile:
+        """Finish the file."""
+        if self._file is not None:
+            self._file.close()
+        return BlockFile(self._path, self._places)
+
+
+def read_key_groups(parts: Iterable[FilePart]) -> KeyGroups:
+    """Yield the key groups of a partition, each with its blocks of all files."""
+    parts = list(parts)
+    files = _Files()
+    try:
+        for group in sorted({group for _, groups in parts for group in groups}):
+            yield group, _blocks(files, parts, group)
+    finally:
+        files.close()
+
+
+def _blocks(files: _Files, parts: Iterable[FilePart], group: int) -> Iterator[bytes]:
+    for path, groups in parts:
+        for offset, length in groups.get(group, ()):
+            file = files.of(path)
+            file.seek(offset)
+            yield file.read(length)
+
+
+class _Files:
+    """Files that are open for reading; the one that was read least recently is closed first."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, IO[bytes]] = OrderedDict()
+
+    def of(self, path: str) -> IO[bytes]:
+        file = self._open.get(path)
+        if file is None:
+            if len(self._open) >= _OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+            file = self._open[path] = open(path, "rb", buffering=0)  # noqa: SIM115
+        self._open.move_to_end(path)
+        return file
+
+    def close(self) -> None:
+        for file in self._open.values():
+            file.close()

@@ -1,0 +1,228 @@
+"""A run of a bounded pipeline in several worker processes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from types import FrameType
+from typing import Any
+
+import attrs
+
+from ...sdk.errors import PenstockError
+from ...sdk.metrics import MetricsContainer
+from ...sdk.options import StreamingOptions
+from ...sdk.redaction import logger_of
+from ..execution.batch.file_tasks import CompletedTask, PartitionedPlan, ShuffledFiles
+from ..execution.batch.schedule import Schedule
+from ..execution.counters import Counts
+from ..execution.fusion import Plan, Source
+from ..execution.plan.segments import cut
+from ..execution.remote_error import local
+from ..execution.sink_committer import sinks_of
+from ..execution.stuck_calls import CallWatch
+from .batch_workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
+from .bounded_run import committed_at_end, splits_of
+from .worker_processes import slots_of, start_of
+from .workers import WorkerDied
+
+_logger = logger_of(__name__)
+
+# A source is split into so many parts for each partition, so that the last one isn't waited for long.
+_SPLITS = 4
+
+# Seconds between two looks at the workers' signs of life, at most.
+_LOOK = 0.2
+
+
+@attrs.frozen
+class ParallelSettings:
+    """How a bounded run is distributed.
+
+    Attributes:
+      partitions: of each shuffle.
+      workers: how many processes there are.
+      start: how workers begin, "fork" or "spawn".
+      timeout: seconds until a worker that hangs is killed, and a call that doesn't return is named.
+      retries: how often a segment's tasks are retried when their workers die.
+    """
+
+    partitions: int
+    workers: int
+    start: str = "fork"
+    timeout: float = 10.0
+    retries: int = 3
+
+
+def settings_of(streaming: StreamingOptions) -> ParallelSettings:
+    """Return what the flags say."""
+    workers = slots_of(streaming)
+    start = start_of(workers, streaming)
+    return ParallelSettings(streaming.parallelism, workers, start, streaming.worker_timeout, streaming.max_restarts)
+
+
+class ParallelRun:
+    """A run in progress.
+
+    Attributes:
+      counts: elements by step, as of the last `refresh`.
+    """
+
+    def __init__(self, plan: Plan, metrics: MetricsContainer, settings: ParallelSettings) -> None:
+        self.plan = plan
+        self.counts = Counts()
+        self._metrics = metrics
+        self._settings = settings
+        self._transaction = uuid.uuid4().hex[:12]
+        # By label of a sink, the tokens of what complete tasks have staged.
+        self._staged: dict[str, list[Any]] = {label: [] for label in sinks_of(plan)}
+        # What complete tasks have counted, and by worker what its task has so far.
+        self._counted = Counts()
+        self._news: dict[int, Counts] = {}
+        self._attempts = map(str, count())
+        # By worker, the name of its task; by segment, how many of its workers have died.
+        self._attempt_of: dict[int, str] = {}
+        self._deaths: dict[int, int] = {}
+
+    def refresh(self) -> str:
+        """Have `counts` say what has been counted so far; return what else is to be shown."""
+        counts = Counts()
+        for known in (self._counted, *list(self._news.values())):
+            counts.add(known)
+        self.counts.steps = counts.steps
+        return ""
+
+    def run(self) -> None:
+        """Run to the end; on failure nothing that was written is left."""
+        with committed_at_end(self.plan, self._transaction, lambda: self._staged), _directory() as directory:
+            self._program = self._prepared(directory)
+            self._files = ShuffledFiles(self._program)
+            self._schedule = Schedule(self._program.segments, self._files.partitions_of)
+            self._run_tasks(directory)
+        self.refresh()
+
+    def _prepared(self, directory: str) -> PartitionedPlan:
+        segments = cut(self.plan)
+        partitions = self._settings.partitions
+        with CallWatch(self._settings.timeout):
+            splits = {
+                number: splits_of(segment, partitions * _SPLITS)
+                for number, segment in enumerate(segments)
+                if isinstance(segment.root, Source)
+            }
+        return PartitionedPlan(self.plan, segments, splits, partitions, directory, self._transaction)
+
+    def _run_tasks(self, directory: str) -> None:
+        settings = self._settings
+        workers = BatchWorkers(self._program, settings.workers, settings.start, settings.timeout)
+        try:
+            with _ended_by_sigterm(workers.kill, directory):
+                workers.start()
+                self._begin_tasks(workers)
+                while not self._schedule.is_over:
+                    try:
+                        for number, report in workers.poll(_LOOK):
+                            self._hear(workers, number, report)
+                    except WorkerDied as death:
+                        self._retry(workers, death)
+                    self._begin_tasks(workers)
+        finally:
+            workers.end()
+
+    def _begin_tasks(self, workers: BatchWorkers) -> None:
+        """Give tasks to the workers that have none, as far as there are any."""
+        for worker in range(workers.slots):
+            if self._schedule.segment_of(worker) is None:
+                number = self._schedule.begin(worker)
+                if number is None:
+                    return
+                attempt = self._attempt_of[worker] = next(self._attempts)
+                workers.send(worker, Begin(number, attempt, self._files.side_inputs_of(number)))
+
+    def _hear(self, workers: BatchWorkers, worker: int, report: Report) -> None:
+        if isinstance(report, Wanted):
+            workers.send(worker, Partition(self._schedule.next(worker)))
+        elif isinstance(report, Counts):
+            self._news[worker] = report
+        elif isinstance(report, TaskFailed):
+            error = local(report.error)
+            raise error from error.__cause__
+        else:
+            self._complete(worker, report)
+
+    def _retry(self, workers: BatchWorkers, death: WorkerDied) -> None:
+        """Have others do what a worker that has died had begun.  Raises `PenstockError` if that was tried before."""
+        worker = death.number
+        assert worker is not None
+        segment = self._schedule.segment_of(worker)
+        if segment is not None:
+            deaths = self._deaths[segment] = self._deaths.get(segment, 0) + 1
+            where = f"it was running {self._program.segments[segment].label}"
+            if deaths > self._settings.retries:
+                tried = f", and --max_restarts={self._settings.retries} retries have failed" if deaths > 1 else ""
+                raise PenstockError(f"{death}; {where}{tried}") from death
+            _logger.warning(
+                "%s; %s, and its part is processed again (retry %d of %d, --max_restarts)",
+                death,
+                where,
+                deaths,
+                self._settings.retries,
+            )
+            with suppress(FileNotFoundError):
+                os.remove(os.path.join(self._program.directory, self._attempt_of[worker]))
+        self._schedule.lose(worker)
+        self._news.pop(worker, None)
+        workers.replace(worker)
+
+    def _complete(self, worker: int, task: CompletedTask) -> None:
+        self._files.add(task)
+        self._metrics.merge(task.metrics)
+        self._counted.add(task.counts)
+        self._news.pop(worker, None)
+        for label, token in task.staged:
+            self._staged[label].append(pickle.loads(token))
+        self._schedule.complete(worker)
+        while self._schedule.completed:
+            self._files.remove_after(self._schedule.completed.pop())
+
+
+@contextmanager
+def _directory() -> Iterator[str]:
+    """Make a directory for the blocks of shuffles, and remove it after the `with` block."""
+    directory = tempfile.mkdtemp(prefix="penstock-batch-")
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _ended_by_sigterm(end: Callable[[], None], directory: str) -> Iterator[None]:
+    """Within, SIGTERM ends the workers and removes the directory before it ends this process.
+
+    Handlers that the program has set are left alone.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        end()
+        shutil.rmtree(directory, ignore_errors=True)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, hear)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
