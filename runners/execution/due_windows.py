@@ -19,10 +19,10 @@ from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner
 from .due_times import DueTimes
 from .fold import Fold
-from .panes import DISCARDING, LATE, ON_TIME, RETRACTING, Panes
+from .panes import DISCARDING, LATE, ON_TIME, RETRACTING, Panes, pane_of
 from .parked_entries import EVENT_TIME, PROCESSING_TIME
 from .trigger_decisions import Clocks, Decision, TriggerDecisions
-from .window_state import WindowState, pane_of
+from .window_state import WindowState
 from .window_table import WindowTable
 
 

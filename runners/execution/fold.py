@@ -8,14 +8,50 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import attrs
+
 from ...sdk import graph
 from ...sdk.combine_fn import CombineFn
 from ...sdk.windowing_strategy import WindowingStrategy
-from .stage_operations import FoldOperation
+from ...windowing import WindowFn
+from ...windowing.timestamp_combiner import TimestampCombiner
 from .user_code import guarded
 
 # Stands for "no accumulator yet", which no accumulator is equal to.
 MISSING = object()
+
+
+@attrs.frozen
+class FoldOperation:
+    """The fold of a grouping, at the end of a stage.
+
+    Attributes:
+      label: the grouping's full label.
+      first, step: expressions over `acc` and `x`; both None to collect values in lists.
+      combiner: which timestamps it keeps.
+      window_fn: the grouping's window function.
+    """
+
+    label: str
+    first: str | None
+    step: str | None
+    combiner: TimestampCombiner
+    window_fn: WindowFn
+
+    @property
+    def merging(self) -> bool:
+        """Whether elements are kept as they are until their windows have merged."""
+        return self.window_fn.is_merging
+
+    @property
+    def stamped(self) -> bool:
+        """Whether the timestamps of elements matter."""
+        return self.combiner is not TimestampCombiner.OUTPUT_AT_EOW
+
+    @property
+    def pending_width(self) -> int:
+        """How many entries of `Cells.pending` an element is, where windows merge by overlap."""
+        return 4 if self.stamped else 3
 
 
 class Fold:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
+from ...sdk.bundle import Bundle, Windows
 from ...triggers import AccumulationMode, PaneInfo, PaneInfoTiming
 from ...windowing.timestamp import MAX_MICROS
 from ...windowing.timestamp_combiner import TimestampCombiner
 from .fold import Fold
 from .signed_inputs import SignedInputs, SignedWindows
 from .trigger_decisions import Clocks
-from .window_state import Rows, WindowState, pane_of
+from .window_state import WindowState
 from .window_times import WindowTimes
 
 DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
@@ -25,6 +27,51 @@ EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTim
 
 # Values of these types can be emitted and kept: nobody can change them.
 _UNCHANGING = frozenset({int, float, str, bytes, bool, complex, type(None)})
+
+
+# Most panes of a stream are like many others of it.
+@lru_cache(maxsize=4096)
+def pane_of(index: int, on_time_panes: int, timing: PaneInfoTiming, is_last: bool) -> PaneInfo:
+    """The info of a window's next pane, after so many.
+
+    >>> pane_of(2, 0, PaneInfoTiming.EARLY, False).nonspeculative_index
+    -1
+    """
+    number = -1 if timing is PaneInfoTiming.EARLY else on_time_panes
+    return PaneInfo(is_first=index == 0, is_last=is_last, timing=timing, index=index, nonspeculative_index=number)
+
+
+class Rows:
+    """Panes on their way out, as columns."""
+
+    __slots__ = ("_panes", "_signs", "_timestamps", "_values", "_windows")
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._values: list[Any] = []
+        self._timestamps: list[int] = []
+        self._windows: list[Windows] = []
+        self._panes: list[PaneInfo] = []
+        self._signs: list[int] = []
+
+    def add(self, value: Any, timestamp: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
+        """Put out a pane, or take it back."""
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+        self._windows.append(windows)
+        self._panes.append(pane)
+        self._signs.append(sign)
+
+    def taken(self) -> Bundle | None:
+        """What has been put out since the last time, if anything."""
+        if not self._values:
+            return None
+        signs: Any = self._signs if -1 in self._signs else 1
+        bundle = Bundle(self._values, self._timestamps, self._windows, self._panes, signs)
+        self._clear()
+        return bundle
 
 
 class Panes:

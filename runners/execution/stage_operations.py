@@ -10,7 +10,6 @@ from ...sdk import graph
 from ...sdk.dofn import DoFn
 from ...sdk.dofn_signature import Argument, bind
 from ...windowing import GlobalWindows, WindowFn
-from ...windowing.timestamp_combiner import TimestampCombiner
 
 
 @attrs.frozen
@@ -56,39 +55,6 @@ class WindowOperation:
 
 
 Operation: TypeAlias = ParDoOperation | WindowOperation
-
-
-@attrs.frozen
-class FoldOperation:
-    """The fold of a grouping, at the end of a stage.
-
-    Attributes:
-      label: the grouping's full label.
-      first, step: expressions over `acc` and `x`; both None to collect values in lists.
-      combiner: which timestamps it keeps.
-      window_fn: the grouping's window function.
-    """
-
-    label: str
-    first: str | None
-    step: str | None
-    combiner: TimestampCombiner
-    window_fn: WindowFn
-
-    @property
-    def merging(self) -> bool:
-        """Whether elements are kept as they are until their windows have merged."""
-        return self.window_fn.is_merging
-
-    @property
-    def stamped(self) -> bool:
-        """Whether the timestamps of elements matter."""
-        return self.combiner is not TimestampCombiner.OUTPUT_AT_EOW
-
-    @property
-    def pending_width(self) -> int:
-        """How many entries of `Cells.pending` an element is, where windows merge by overlap."""
-        return 4 if self.stamped else 3
 
 
 def operation_of(transform: graph.Transform) -> Operation:

@@ -31,10 +31,10 @@ from .fold import Fold
 from .key_check import not_a_pair, pair_type, unhashable
 from .merged_accumulators import merging_two
 from .merging import IncrementalMerge
-from .panes import DISCARDING, LATE, RETRACTING, Panes
+from .panes import DISCARDING, LATE, RETRACTING, Panes, Rows
 from .trigger_decisions import Clocks, Decision, TriggerDecisions
 from .window_lifetime import lifetime_of
-from .window_state import Rows, WindowState
+from .window_state import WindowState
 from .window_table import MergingWindowTable, WindowTable
 from .window_times import WindowTimes
 

@@ -12,8 +12,9 @@ from ...windowing import (
     SlidingWindows,
 )
 from ...windowing.timestamp_combiner import TimestampCombiner
+from .fold import FoldOperation
 from .source_lines import Columns, Lines
-from .stage_operations import FoldOperation, WindowOperation
+from .stage_operations import WindowOperation
 
 # Window functions that assign every timestamp exactly one window.
 ONE_WINDOW = (FixedWindows, GlobalWindows, Sessions, CalendarDays, CalendarMonths, CalendarYears)

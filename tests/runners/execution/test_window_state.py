@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.runners.execution.panes import Rows, pane_of
 from penstock.runners.execution.trigger_decisions import Decision
-from penstock.runners.execution.window_state import Rows, WindowState, pane_of
+from penstock.runners.execution.window_state import WindowState
 from penstock.triggers import ONLY_PANE, PaneInfo, PaneInfoTiming
 from penstock.windowing import IntervalWindow
 
