@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import penstock as beam
-from penstock.runners.execution.fold import Fold
+from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk import graph
 
 

@@ -30,32 +30,11 @@ remote_error.py        the same, on their way from a worker
 
 A grouping:
 
-key_check.py           what may be a key, and what may be grouped
-cells.py               what a grouping holds for each window and key
-fold.py                how elements become accumulators, and those results
-window_operator.py     MergeWindows, GroupAlsoByWindow, ExpandToElements, of a bounded input
-triggered_windows.py   the same with triggers, panes and lateness
-window_table.py        the windows that there are, of all keys
-due_windows.py         what becomes of those whose time has come
-panes.py               what a window emits, and what it takes back
-window_lifetime.py     when a window is complete, and when it expires
-window_times.py        when windows are looked at again, and how they hold the watermark
-window_state.py        what is kept of one key's window
-window_snapshots.py    the same as plain data: whole, or what has changed
-trigger_decisions.py   what a trigger has decided, and when it is to be asked again
-merging.py             which windows become one, and what the merged window keeps
-merged_accumulators.py accumulators of windows that did, and of a shuffle's two sides
-signed_inputs.py       inputs that may be retracted
-multiset.py            values, and how often each is there
-equal_values.py        which value is taken back
+windows/               the window operator, bounded and triggered
 parking.py             what of a task has no room in memory, on disk meanwhile
-parked_windows.py      windows that come and go
 parked_state.py        keyed state that does
 parked_entries.py      RocksDB: entries by id, and in the order of their times
-numbered_windows.py    the windows of what is parked
 memory_size.py         how much memory things take
-due_times.py           what is due when, and what holds the watermark back
-grouped_values.py      groups larger than memory
 
 A ParDo with state:
 
@@ -112,7 +91,6 @@ What leaves the process, and what is counted:
 
 column_codec.py        columns as bytes
 shuffle_blocks.py      cells on their way through a shuffle
-folded_bundle.py       accumulators in the place of elements
 portions.py            bundles cut, where a stage folds for a shuffle
 element_shuffle.py     elements on their way through one
 output_rows.py         elements gathered one by one

@@ -15,15 +15,15 @@ from typing import Any, Protocol
 from ...sdk import graph
 from ...sdk.bundle import Bundle
 from ...windowing import BoundedWindow
-from .cells import Cells
 from .counters import Counts
-from .fold import Fold
 from .fusion import Back, Grouping, Head, Keyed, Output, Plan, Source, Stage, Step, Union
 from .left_work import LeavingStep
 from .side_input_views import SideInputViews
 from .stage import Emit, StageExecutor
 from .stateful import StatefulExecutor
 from .time_slice import TimeSlice
+from .windows.bounded_operator import Cells
+from .windows.combining import Fold
 
 Receiver = Callable[[Bundle], None]
 

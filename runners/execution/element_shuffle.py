@@ -10,10 +10,10 @@ from typing import Any
 
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.coders.key_encoding import KEY_GROUPS, key_group
-from .key_check import not_a_pair, pair_type
 from .output_rows import narrowed
 from .shuffle_blocks import BUFFERED_ENTRIES, Send, decode_bundle, encode_bundle
 from .user_code import Attribution, attributed, reraise
+from .windows.keys import not_a_pair, pair_type
 
 Row = tuple[Any, int, Any, Any, int]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...windowing.timestamp_combiner import TimestampCombiner
-from .fold import FoldOperation
 from .source_lines import Columns, Lines
+from .windows.combining import FoldOperation
 
 
 def fold_pair(out: Lines, columns: Columns, fold: FoldOperation) -> None:

@@ -10,14 +10,13 @@ from ...sdk.metrics import MetricName, MetricsContainer
 from ...windowing.timestamp import MAX_MICROS
 from .clock import Clock
 from .dataflow import Dataflow, Receiver
-from .fold import Fold
-from .folded_bundle import FoldedBundle
 from .fusion import Grouping
 from .key_types import KeyTypes
 from .left_work import LeavingStep
 from .time_slice import TimeSlice
-from .triggered_windows import TriggeredWindows
 from .user_code import guarded
+from .windows.combining import Fold, FoldedBundle
+from .windows.triggered_operator import TriggeredWindows
 
 # The metric that counts what came too late.
 DROPPED_LATE = MetricName("penstock", "dropped_late")

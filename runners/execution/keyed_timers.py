@@ -8,8 +8,8 @@ from ...sdk.userstate.timer_spec import TimeDomain
 from ...triggers import PaneInfo
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, Timestamp
+from ...windowing.window_lifetime import end_of_window
 from .timers import EVENT_TIME, Timer, Timers
-from .window_lifetime import end_of_window
 
 
 class TimerOwner(Protocol):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from ...sdk.errors import PenstockError
 from .column_codec import encode_column
-from .equal_values import find_alike
 from .fresh_and_gone import FreshAndGone
 from .user_code import shortened
+from .windows.retractions import find_alike
 
 
 class MemoryChanges(NamedTuple):

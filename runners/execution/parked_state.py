@@ -18,9 +18,9 @@ from ...sdk.coders.key_encoding import KEY_GROUPS
 from ...windowing import BoundedWindow
 from .keyed_state import ChangeKind
 from .memory_size import average, memory_of
-from .numbered_windows import NumberedWindows
 from .parked_entries import ParkedEntries, Times, pickled, portions_of
 from .stateful import StatefulExecutor
+from .windows.spilled_windows import NumberedWindows
 
 # So many come and go together.
 PORTION = 1_000

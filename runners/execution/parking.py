@@ -16,10 +16,10 @@ from functools import partial
 
 from .parked_entries import ParkedEntries, ParkingDatabase
 from .parked_state import ParkedState
-from .parked_windows import ParkedWindows
 from .partitioning import owner
 from .snapshot_chunks import STATE, WINDOWS, Chunk
 from .task_execution import TaskExecution
+from .windows.spilled_windows import ParkedWindows
 
 # What is left in memory when something was parked.
 _LEFT = 0.8

@@ -11,8 +11,8 @@ from typing import Any
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import KEY_GROUPS, key_groups
-from .key_check import not_a_pair, pair_type, unhashable
 from .user_code import Attribution, attributed, reraise
+from .windows.keys import not_a_pair, pair_type, unhashable
 
 # Of how many keys it is remembered where they go.
 _REMEMBERED = 65_536

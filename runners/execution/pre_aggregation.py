@@ -34,13 +34,12 @@ from ...sdk import graph
 from ...sdk.bundle import Bundle, Windows
 from ...sdk.combine_fn import CombineFn
 from ...windowing.timestamp_combiner import TimestampCombiner
-from .cells import Cells
-from .fold import Fold
-from .folded_bundle import FoldedBundle
 from .fusion import Grouping, Stage, Step, shrinks
 from .stage import StageExecutor
 from .time_slice import TimeSlice
 from .user_code import guarded
+from .windows.bounded_operator import Cells
+from .windows.combining import Fold, FoldedBundle
 
 # Smaller bundles go as they are.
 SMALLEST = 64

@@ -23,12 +23,10 @@ import msgspec
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import KEY_GROUPS, key_groups
-from .cells import Cells
 from .column_codec import decode_column, encode_column
-from .fold import Fold
-from .folded_bundle import FoldedBundle
 from .user_code import Attribution, attributed, reraise
-from .window_operator import WindowOperator
+from .windows.bounded_operator import Cells, WindowOperator
+from .windows.combining import Fold, FoldedBundle
 
 # A block is cut in two while it is larger, unless it is a single value.
 BLOCK_BYTES = 4 << 20

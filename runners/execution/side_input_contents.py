@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from ...sdk.errors import PenstockError
 from ...stored import stored_as
-from .equal_values import find_alike
 from .user_code import shortened
+from .windows.retractions import find_alike
 
 
 @stored_as("side-input-change", 1)

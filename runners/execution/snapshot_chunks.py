@@ -32,7 +32,7 @@ from .records import pickled, unknown_format, unknown_type
 from .source_identities import PartitionPosition
 from .state_shapes import Mismatch
 from .unpickling import UnreadableData, cant_be_read
-from .window_snapshots import WindowColumns, WindowRecord
+from .windows.snapshots import WindowColumns, WindowRecord
 
 # Kinds of chunks that are chained.
 WINDOWS, STATE, TIMERS, MEMORY, VIEW = "windows", "state", "set timers", "outputs", "side input"

@@ -13,14 +13,14 @@ from ...sdk.element_wrappers import TaggedOutput, WindowedValue
 from ...sdk.errors import PipelineError
 from ...transforms.splittable_par_do import WorkToTheEnd
 from . import fusion
-from .cells import Cells
-from .fold import Fold
 from .garbage import rarely_collected
 from .output_memory import OutputMemory
 from .side_input_views import SideInputViews
 from .stage_chain import Chain
 from .stage_operations import Operation, ParDoOperation, operation_of
 from .user_code import guarded, shortened
+from .windows.bounded_operator import Cells
+from .windows.combining import Fold
 
 Emit = Callable[[graph.Tag, Bundle], None]
 

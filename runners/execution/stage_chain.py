@@ -16,11 +16,11 @@ from ...sdk.metrics import STEPS_OF_LINES
 from ...sdk.remainder import Remainder
 from ...windowing import TimestampedValue
 from .coded_keys import ENCODE
-from .key_check import not_a_pair, unhashable
 from .stage_names import NAMES, names_of, names_of_fold
 from .stage_operations import Operation, ParDoOperation
 from .stage_source import Generated, Shape, generate
 from .user_code import Attribution, attributed, reraise, shortened
+from .windows.keys import not_a_pair, unhashable
 
 if TYPE_CHECKING:
     from .stage import StageExecutor

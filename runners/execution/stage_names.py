@@ -11,10 +11,10 @@ from ...sdk.element_wrappers import SPECIAL_TYPES, WindowedValue
 from ...windowing import TimestampedValue, WindowFn, checked_windows
 from ...windowing.timestamp import Timestamp, micros_of
 from ...windowing.timestamp_combiner import TimestampCombiner, for_element
-from .fold import MISSING, Fold
-from .key_check import pair_type
 from .stage_operations import Operation, WindowOperation
 from .user_code import shortened
+from .windows.combining import MISSING, Fold
+from .windows.keys import pair_type
 
 # How many buckets of timestamps a stage remembers the windows of.
 _REMEMBERED_BUCKETS = 10_000

@@ -40,12 +40,12 @@ from ...sdk.dofn import (
     TimestampDoFn,
 )
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from .fold import FoldOperation
 from .fold_source import fold_pair
 from .plain_results import returns_pair, returns_plain
 from .source_lines import Columns, Lines
 from .stage_operations import Operation, ParDoOperation, WindowOperation
 from .window_source import assign_windows, explode
+from .windows.combining import FoldOperation
 
 
 @attrs.frozen

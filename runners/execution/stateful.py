@@ -32,8 +32,8 @@ from ...triggers import PaneInfo
 from ...triggers.pane import PANE_INFO_UNKNOWN
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...windowing.window_lifetime import end_of_window, expiry_of
 from . import fusion
-from .key_check import not_a_pair, pair_type, unhashable
 from .key_types import KeyTypes
 from .keyed_calls import asks_for_timers, generated_call
 from .keyed_state import Change, KeyedState
@@ -45,7 +45,7 @@ from .stage_names import iterable_type
 from .stage_operations import ParDoOperation
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 from .user_code import Attribution, attributed, guarded, reraise, shortened
-from .window_lifetime import end_of_window, expiry_of
+from .windows.keys import not_a_pair, pair_type, unhashable
 
 if TYPE_CHECKING:
     from .parked_state import ParkedState

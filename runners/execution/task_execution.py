@@ -19,6 +19,7 @@ from ...sdk.metrics import MetricsContainer
 from ...triggers import DefaultTrigger
 from ...windowing import BoundedWindow
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...windowing.window_lifetime import end_of_window
 from .clock import Clock
 from .counters import Counts
 from .dataflow import Arrival, Dataflow, Receiver
@@ -31,7 +32,6 @@ from .loops import LoopBetweenTasks, LoopInTask, earliest_of
 from .output import OutputRun
 from .side_input_views import SideInputViews
 from .time_slice import TimeSlice
-from .window_lifetime import end_of_window
 
 
 class TaskExecution:

@@ -14,9 +14,8 @@ from typing import Any, cast
 
 from ...sdk.bundle import Bundle
 from ...sdk.coders.key_encoding import key_groups
-from . import state_shapes, window_snapshots
+from . import state_shapes
 from .execution_graph import label_of
-from .folded_bundle import FoldedBundle
 from .fusion import Grouping, Head, Keyed, Plan, Stage
 from .key_types import KeyType, KeyTypes, types_of
 from .output_memory import MemoryChanges, OutputMemory
@@ -45,7 +44,9 @@ from .snapshot_chunks import (
 from .source_identities import Identities
 from .state_shapes import Mismatch
 from .task_execution import TaskExecution
-from .window_snapshots import WindowColumns
+from .windows import snapshots as window_snapshots
+from .windows.combining import FoldedBundle
+from .windows.snapshots import WindowColumns
 
 # Of the kinds that are chained, those that are kept by key.
 _BY_KEY = frozenset({WINDOWS, STATE, TIMERS})

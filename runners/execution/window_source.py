@@ -12,9 +12,9 @@ from ...windowing import (
     SlidingWindows,
 )
 from ...windowing.timestamp_combiner import TimestampCombiner
-from .fold import FoldOperation
 from .source_lines import Columns, Lines
 from .stage_operations import WindowOperation
+from .windows.combining import FoldOperation
 
 # Window functions that assign every timestamp exactly one window.
 ONE_WINDOW = (FixedWindows, GlobalWindows, Sessions, CalendarDays, CalendarMonths, CalendarYears)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from ...sdk.bundle import Bundle
 from ...sdk.errors import PenstockError
-from ..execution.folded_bundle import FoldedBundle
+from ..execution.windows.combining import FoldedBundle
 from .channel import ChannelId
 from .messages import Elements, Origin
 

@@ -16,13 +16,12 @@ from penstock.io.redis.source import RedisStreamEntry
 from penstock.runners.execution import snapshot_chunks as kinds
 from penstock.runners.execution.bounded_reader import SplitPartition
 from penstock.runners.execution.keyed_state import ChangeKind
-from penstock.runners.execution.multiset import Multiset
 from penstock.runners.execution.output_memory import MemoryChanges
 from penstock.runners.execution.side_input_contents import ViewChangeKind
-from penstock.runners.execution.signed_inputs import SignedInputs, SignedWindows
 from penstock.runners.execution.snapshot_chunks import Chunk
 from penstock.runners.execution.source_identities import PartitionPosition
-from penstock.runners.execution.window_snapshots import WindowRecord
+from penstock.runners.execution.windows.retractions import Multiset, SignedInputs, SignedWindows
+from penstock.runners.execution.windows.snapshots import WindowRecord
 from penstock.runners.local.messages import ClockMoved, SignalCame
 from penstock.runners.local.numbering import NUMBERS, ORIGIN
 from penstock.runners.spark.stream_on_driver import _Position

@@ -6,8 +6,8 @@ from typing import Any
 
 from transcripts.runner import Element, Pane, Transcript
 
-from penstock.runners.execution.fold import Fold
-from penstock.runners.execution.triggered_windows import TriggeredWindows
+from penstock.runners.execution.windows.combining import Fold
+from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk import graph
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.combine_fn import CombineFn

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....sdk.bundle import Bundle
-from ..cells import Cells
-from ..fold import Fold
 from ..fusion import Grouping
-from ..grouped_values import GroupSpill
 from ..shuffle_blocks import receive_block
 from ..user_code import Attribution, attributed, reraise
-from ..window_operator import WindowOperator
+from ..windows.bounded_operator import Cells, WindowOperator
+from ..windows.combining import Fold
+from ..windows.spilled_groups import GroupSpill
 
 
 class BoundedGrouping:

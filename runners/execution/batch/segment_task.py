@@ -26,7 +26,6 @@ from ..clock import Clock
 from ..counters import Counts, StepCount
 from ..dataflow import Dataflow, GroupingInput, Receiver
 from ..element_shuffle import ElementWriter
-from ..fold import Fold
 from ..fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, is_final
 from ..grouping import GroupingRun
 from ..keyed import KeyedRun
@@ -36,6 +35,7 @@ from ..portions import Portions
 from ..shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle
 from ..side_input_views import SideInputViews
 from ..user_code import guarded
+from ..windows.combining import Fold
 from .bounded_grouping import BoundedGrouping
 
 # The output that a block belongs to: ("grouping", label), ("stored", pcollection) or ("side", pcollection).

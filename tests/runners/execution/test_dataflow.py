@@ -11,10 +11,10 @@ import pytest
 import penstock as beam
 from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.dataflow import Dataflow
-from penstock.runners.execution.fold import Fold
 from penstock.runners.execution.fusion import Grouping, Plan, Stage, fuse, is_final
 from penstock.runners.execution.side_input_views import SideInputViews
-from penstock.runners.execution.window_operator import WindowOperator
+from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.side_inputs import AsList
 from penstock.windowing import IntervalWindow

@@ -11,7 +11,6 @@ import penstock as beam
 from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.execution_graph import Edge, EdgeKind, ExecutionGraph, cut
-from penstock.runners.execution.folded_bundle import FoldedBundle
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.in_flight import by_key_group, on_the_way, restored_on
 from penstock.runners.execution.partitioning import Partitioner
@@ -19,6 +18,7 @@ from penstock.runners.execution.shuffle_blocks import encode_bundle
 from penstock.runners.execution.snapshot_chunks import Chunk
 from penstock.runners.execution.task_execution import TaskExecution
 from penstock.runners.execution.task_snapshot import Restored
+from penstock.runners.execution.windows.combining import FoldedBundle
 from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.messages import Elements, Encoded
 from penstock.runners.local.overtaking import Overtaking

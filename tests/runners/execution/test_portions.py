@@ -9,11 +9,11 @@ from groupings import grouping_of
 
 import penstock as beam
 from penstock.runners.execution import shuffle_blocks
-from penstock.runners.execution.fold import Fold
 from penstock.runners.execution.fusion import Stage, fuse, shrinks
 from penstock.runners.execution.portions import Portions
 from penstock.runners.execution.shuffle_blocks import ShuffleWriter
 from penstock.runners.execution.stage import StageExecutor
+from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.bundle import Bundle
 from penstock.windowing import Sessions
 

@@ -16,14 +16,13 @@ from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
 from penstock.runners.execution import pre_aggregation
-from penstock.runners.execution.fold import Fold
-from penstock.runners.execution.folded_bundle import FoldedBundle
 from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.pre_aggregation import PreAggregation
 from penstock.runners.execution.shuffle_blocks import decode_bundle, encode_bundle
 from penstock.runners.execution.stuck_calls import step_of
 from penstock.runners.execution.time_slice import TimeSlice
-from penstock.runners.execution.triggered_windows import TriggeredWindows
+from penstock.runners.execution.windows.combining import Fold, FoldedBundle
+from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.runners.local.messages import Barrier, BarrierKind, Elements
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import Metrics

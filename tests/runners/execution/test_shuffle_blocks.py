@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import penstock as beam
 from penstock.runners.execution import shuffle_blocks
-from penstock.runners.execution.fold import Fold
 from penstock.runners.execution.fusion import Stage
 from penstock.runners.execution.shuffle_blocks import (
     Rows,
@@ -25,7 +24,8 @@ from penstock.runners.execution.shuffle_blocks import (
     receive_block,
 )
 from penstock.runners.execution.stage import StageExecutor
-from penstock.runners.execution.window_operator import WindowOperator
+from penstock.runners.execution.windows.bounded_operator import WindowOperator
+from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.coders.key_encoding import key_group
 from penstock.sdk.errors import InvalidKeyError

@@ -22,7 +22,7 @@ from penstock.runners.execution.snapshot_chunks import (
     records_of,
 )
 from penstock.runners.execution.task_snapshot import Restored
-from penstock.runners.execution.window_snapshots import WindowRecord
+from penstock.runners.execution.windows.snapshots import WindowRecord
 from penstock.runners.local.messages import Barrier
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.errors import SerializationError

@@ -30,7 +30,7 @@ from penstock.runners.execution.snapshot_chunks import (
     records_of,
 )
 from penstock.runners.execution.source_identities import PartitionPosition
-from penstock.runners.execution.window_snapshots import WINDOWS_AT, WindowColumns, WindowRecord
+from penstock.runners.execution.windows.snapshots import WINDOWS_AT, WindowColumns, WindowRecord
 from penstock.sdk.errors import CheckpointMismatchError, CorruptSnapshotError, UnknownFormatError
 from penstock.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
 from penstock.windowing import GlobalWindow, IntervalWindow

@@ -10,7 +10,7 @@ from subtasks_by_hand import graph_of
 import penstock as beam
 from penstock.runners.execution import pre_aggregation
 from penstock.runners.execution.execution_graph import Edge, EdgeKind
-from penstock.runners.execution.folded_bundle import FoldedBundle
+from penstock.runners.execution.windows.combining import FoldedBundle
 from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.messages import Barrier, BarrierKind, Elements
 from penstock.runners.local.numbering import NumberedExchange, Numbering

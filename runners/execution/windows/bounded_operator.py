@@ -1,0 +1,251 @@
+"""The window operator: the last three of GroupByKeyAndWindow's five steps, for all runners.
+
+Elements are folded into cells as they come (DropTimestamps and GroupByKey lie before that).
+When the watermark moves, windows are merged (MergeWindows), what is due is grouped by window
+(GroupAlsoByWindow) and comes out as elements again (ExpandToElements).  Source: Dataflow
+Model, section 2.2.
+
+It is pure: bundles and watermarks in, bundles out.  It knows nothing of clocks, processes or
+files.
+
+Cells: what a grouping holds for each window and key.
+
+A stage that ends in a grouping folds straight into the cells of that grouping's window
+operator, or into cells of its own where the fold is lifted before a shuffle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows
+from ....sdk.coders.coded_key import check_keys
+from ....triggers import ONLY_PANE
+from ....windowing import BoundedWindow
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ....windowing.timestamp_combiner import TimestampCombiner, combined
+from ....windowing.window_lifetime import end_of_window
+from ..garbage import rarely_collected
+from ..user_code import Attribution, attributed, reraise
+from .combining import Fold, merging_into
+from .merging import BulkMerge, MergedWindow
+
+
+class WindowCells:
+    """The cells of one window.
+
+    Attributes:
+      window: the window.
+      accumulators: by key, what has been folded so far.
+      stamps: by key, the microseconds that the timestamp combiner keeps; empty at
+        the end of the window.
+    """
+
+    __slots__ = ("accumulators", "stamps", "window")
+
+    def __init__(self, window: BoundedWindow) -> None:
+        self.window = window
+        self.accumulators: dict[Any, Any] = {}
+        self.stamps: dict[Any, int] = {}
+
+
+class Cells:
+    """All cells of a grouping.
+
+    Attributes:
+      by_window: for windows that don't merge.
+      pending: for windows that do: by key, the elements whose windows haven't been merged
+        yet.  Where they merge by overlap, one flat list of start, size and value of each, and
+        its timestamp if the timestamp combiner looks at it (`FoldOperation.pending_width`):
+        a tuple for each would take twice the memory.  Else (window, window, timestamp, value).
+      size: how many entries have come, about: keys for a combining grouping whose windows
+        don't merge, else elements.
+    """
+
+    __slots__ = ("_sizes", "by_window", "pending", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.by_window: dict[BoundedWindow, WindowCells] = {}
+        self.pending: dict[Any, list[Any]] = {}
+        # What a bundle has touched, and how many keys were there before it.
+        self._sizes: list[tuple[dict[Any, Any], int]] = []
+
+    def start_bundle(self) -> None:
+        """Before a bundle is folded."""
+        self._sizes = [(self.pending, len(self.pending))]
+
+    def open(self, window: BoundedWindow) -> WindowCells:
+        """The cells of a window, when a bundle's first element of it comes."""
+        cells = self.by_window.get(window)
+        if cells is None:
+            cells = self.by_window[window] = WindowCells(window)
+        self._sizes.append((cells.accumulators, len(cells.accumulators)))
+        return cells
+
+    def finish_bundle(self) -> None:
+        """After a bundle was folded: looks at the keys that are new.
+
+        Raises `InvalidKeyError` for one that has no deterministic encoding.
+        """
+        sizes, self._sizes = self._sizes, []
+        for keys, before in sizes:
+            new = len(keys) - before
+            if new:
+                # Of windows that merge the elements count, which the stage knows of.
+                self.size += 0 if keys is self.pending else new
+                # Dictionaries keep the order of insertion.
+                check_keys(islice(reversed(keys), new))
+
+    def __len__(self) -> int:
+        return len(self.pending) + sum(len(cells.accumulators) for cells in self.by_window.values())
+
+    def take(self) -> Iterator[WindowCells]:
+        """Every window's cells, taken out."""
+        while self.by_window:
+            _, cells = self.by_window.popitem()
+            yield cells
+
+
+class WindowOperator:
+    """One worker's cells of one grouping, and when their results are due.
+
+    Attributes:
+      cells: what stages fold into.
+      watermark: the input watermark, in microseconds.
+    """
+
+    def __init__(self, fold: Fold) -> None:
+        self.fold = fold
+        self.cells = Cells()
+        self.watermark = MIN_MICROS
+        self._windowing = fold.windowing
+        self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
+        self._merge = BulkMerge(fold)
+        self._merge_into = merging_into(fold)
+        # Windows that have merged, by key.
+        self._merged: dict[Any, list[MergedWindow]] = {}
+
+    def advance(self, watermark: int) -> Iterator[Bundle]:
+        """Move the input watermark on; what becomes due comes out.
+
+        The watermark never goes back: an earlier one changes nothing.
+        """
+        if watermark <= self.watermark:
+            return
+        self.watermark = watermark
+        results = self._fire_merging() if self._windowing.window_fn.is_merging else self._fire()
+        try:
+            while True:
+                with rarely_collected():
+                    bundle = next(results, None)
+                if bundle is None:
+                    return
+                yield bundle
+        except BaseException as error:
+            reraise(attributed(error, Attribution(self.fold.label, None)))
+
+    def flush(self) -> Iterator[Bundle]:
+        """Everything that is held, as when the watermark goes to infinity; then start anew.
+
+        For a batch runner that brings the keys one range after the other.
+        """
+        yield from self.advance(MAX_MICROS)
+        self.watermark = MIN_MICROS
+
+    # A shuffle's two sides
+
+    def merge(self, window: BoundedWindow, keys: list[Any], accumulators: list[Any], stamps: list[Any]) -> None:
+        """Take in cells of a window that were folded elsewhere, no key twice; `stamps` may be empty."""
+        by_window = self.cells.by_window
+        cells = by_window.get(window)
+        if cells is None:
+            cells = by_window[window] = WindowCells(window)
+        self._merge_into(cells.accumulators, keys, accumulators)
+        for key, micros in zip(keys, stamps, strict=False):
+            other = cells.stamps.get(key)
+            cells.stamps[key] = micros if other is None else combined(self._combiner, other, micros)
+
+    def take_merged(self) -> Iterator[tuple[Any, list[MergedWindow]]]:
+        """Merge the windows that overlap among what has come, and take them out, key by key."""
+        pending, self.cells.pending = self.cells.pending, {}
+        for key, entries in pending.items():
+            yield key, self._merge.folded(entries, [])
+
+    def put_merged(self, keys: list[Any], windows: Iterable[MergedWindow]) -> None:
+        """Take in windows that were merged elsewhere."""
+        merged = self._merged
+        for key, window in zip(keys, windows, strict=True):
+            held = merged.get(key)
+            if held is None:
+                merged[key] = [window]
+            else:
+                held.append(window)
+
+    def replace(self, replaced: Callable[[Any], Any]) -> None:
+        """Put in the place of each accumulator that is held what `replaced` makes of it."""
+        for cells in self.cells.by_window.values():
+            for key, accumulator in cells.accumulators.items():
+                cells.accumulators[key] = replaced(accumulator)
+        for key, windows in self._merged.items():
+            joined = self._merge.joined(windows) if len(windows) > 1 else windows
+            self._merged[key] = [(window, replaced(accumulator), stamp) for window, accumulator, stamp in joined]
+
+    # Windows that don't merge
+
+    def _fire(self) -> Iterator[Bundle]:
+        by_window = self.cells.by_window
+        due = [w for w in by_window if end_of_window(w) <= self.watermark]
+        due.sort(key=_end)
+        for window in due:
+            yield from self._results(by_window.pop(window))
+
+    def _results(self, cells: WindowCells) -> Iterator[Bundle]:
+        fold, window = self.fold, cells.window
+        windows: Windows = (window,)
+        stamps = cells.stamps
+        items = iter(cells.accumulators.items())
+        while chunk := list(islice(items, BUNDLE_SIZE)):
+            timestamps: Any = window.max_micros
+            if stamps:
+                timestamps = [stamps[key] for key, _ in chunk]
+            if fold.extracts:
+                extracted = fold.extracted
+                chunk = [(key, extracted(accumulator)) for key, accumulator in chunk]
+            yield Bundle(chunk, timestamps, windows, ONLY_PANE)
+
+    # Windows that merge
+
+    def _fire_merging(self) -> Iterator[Bundle]:
+        merge = self._merge.folded
+        extracted, watermark = self.fold.extracted, self.watermark
+        everything = watermark >= MAX_MICROS
+        pending, self.cells.pending = self.cells.pending, {}
+        held, self._merged = self._merged, {}
+        values: list[Any] = []
+        timestamps: list[int] = []
+        windows: list[Windows] = []
+        for key in [*pending, *(key for key in held if key not in pending)]:
+            kept = []
+            for found in merge(pending.pop(key, []), held.pop(key, [])):
+                window, accumulator, stamp = found
+                if not everything and end_of_window(window) > watermark:
+                    kept.append(found)
+                    continue
+                last = window.max_micros
+                values.append((key, extracted(accumulator)))
+                timestamps.append(last if stamp is None else stamp)
+                windows.append((window,))
+            if kept:
+                self._merged[key] = kept
+            if len(values) >= BUNDLE_SIZE:
+                yield Bundle(values, timestamps, windows, ONLY_PANE)
+                values, timestamps, windows = [], [], []
+        if values:
+            yield Bundle(values, timestamps, windows, ONLY_PANE)
+
+
+def _end(window: BoundedWindow) -> int:
+    return window.max_micros

@@ -1,0 +1,34 @@
+"""What may be a key, and what may be grouped: errors at the first element that can't."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....sdk.errors import InvalidKeyError, NotAPairError
+from ..user_code import shortened
+
+
+def pair_type(element: Any) -> type:
+    """The element's type, if a (key, value) pair may be of it.
+
+    Raises `NotAPairError`.
+    """
+    if isinstance(element, (tuple, list)):
+        return type(element)
+    raise not_a_pair(element)
+
+
+def not_a_pair(element: Any) -> NotAPairError:
+    """The error for an element that is not a (key, value) pair."""
+    got = f"{shortened(element)} ({type(element).__name__})"
+    if isinstance(element, (tuple, list)):
+        got += f" of {len(element)} items"
+    return NotAPairError(f"expected a (key, value) pair, got {got}; did you forget WithKeys, or a Map to a pair?")
+
+
+def unhashable(key: Any) -> InvalidKeyError:
+    """The error for a key without a hash."""
+    return InvalidKeyError(
+        f"the key {shortened(key)} is a {type(key).__name__}, which is unhashable and so can't be grouped by; "
+        "use a tuple or a frozenset instead"
+    )

@@ -1,0 +1,306 @@
+"""MergeWindows: which of a key's windows become one, and what the merged window keeps (Dataflow Model, section 2.2.2).
+
+Both halves of the window operator merge here, and share three definitions:
+
+- `merged` says which windows become one: by their overlap, or as the user's `merge_windows` says.
+- `merged_timestamp` says which timestamp is kept of several.
+- `Fold.merged` makes one accumulator of several.
+
+`BulkMerge` merges the windows of a bounded input when all elements of a key are there, and folds the elements of a
+merged window in one call.  `IncrementalMerge` merges the window of one element with those of a triggered grouping, and
+their triggers, panes and holds, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import Any, TypeAlias, TypeVar
+
+from ....sdk.errors import PenstockError
+from ....windowing import BoundedWindow, IntervalWindow, WindowFn
+from ....windowing.overlap import overlapping, overlapping_runs
+from ....windowing.timestamp_combiner import KEEPING_LATEST, TimestampCombiner, for_element
+from ....windowing.window_lifetime import end_of_window, expiry_of
+from .combining import Fold
+from .panes import RETRACTING
+from .retractions import SignedWindows
+from .trigger_state import Clocks, TriggerDecisions
+from .window_state import WindowState
+from .window_table import MergingWindowTable
+
+T = TypeVar("T")
+
+# A key's window, its accumulator, and the microseconds that the timestamp
+# combiner keeps (None at the end of the window).
+MergedWindow: TypeAlias = tuple[BoundedWindow, Any, int | None]
+
+_first = itemgetter(0)
+
+
+def merged(window_fn: WindowFn, items: Iterable[tuple[BoundedWindow, T]]) -> list[tuple[BoundedWindow, list[T]]]:
+    """Merge a key's windows.
+
+    Args:
+      items: the windows, each with an item.
+
+    Returns the windows that they become, each with the items of the windows that it came from.  Windows that don't
+    merge are among them.  A result of `merge_windows` may be merged again.
+
+    Raises `PenstockError` where `merge_windows` merges a window that it wasn't given, or one that it has merged before.
+
+    >>> from penstock.windowing import IntervalWindow, Sessions
+    >>> merged(Sessions(9), [(IntervalWindow(0, 9), "a"), (IntervalWindow(30, 39), "b"), (IntervalWindow(6, 15), "c")])
+    [([0.0, 15.0), ['a', 'c']), ([30.0, 39.0), ['b'])]
+    """
+    if not window_fn.merges_by_overlap:
+        return _merged_by_fn(window_fn, items)
+    spans = sorted(map(_span, items), key=_first)
+    return [(IntervalWindow.of_micros(start, end), own) for start, end, own in overlapping_runs(spans)]
+
+
+def _span(item: tuple[Any, T]) -> tuple[int, int, T]:
+    (start, end), own = item
+    return start, end - start, own
+
+
+def _merged_by_fn(window_fn: WindowFn, items: Iterable[tuple[BoundedWindow, T]]) -> list[tuple[BoundedWindow, list[T]]]:
+    groups: dict[BoundedWindow, list[T]] = {}
+    for window, item in items:
+        groups.setdefault(window, []).append(item)
+    merges: list[tuple[list[BoundedWindow], BoundedWindow]] = []
+
+    class Context(WindowFn.MergeContext):
+        def merge(self, to_be_merged: Iterable[BoundedWindow], merge_result: BoundedWindow) -> None:
+            merges.append((list(dict.fromkeys(to_be_merged)), merge_result))
+
+    window_fn.merge_windows(Context(groups))
+    for sources, result in merges:
+        group: list[T] = []
+        for window in sources:
+            if window not in groups:
+                raise PenstockError(
+                    f"{window_fn!r}.merge_windows merged {window!r}, which is not among the windows that it was "
+                    "given, or was merged before"
+                )
+            group += groups.pop(window)
+        groups.setdefault(result, []).extend(group)
+    return list(groups.items())
+
+
+def merged_timestamp(combiner: TimestampCombiner, stamps: Iterable[int | None]) -> int | None:
+    """Return the timestamp that is kept of several elements or windows; those without one don't count.
+
+    >>> merged_timestamp(TimestampCombiner.OUTPUT_AT_LATEST, [3, None, 7])
+    7
+    """
+    known = [stamp for stamp in stamps if stamp is not None]
+    if not known:
+        return None
+    return max(known) if combiner in KEEPING_LATEST else min(known)
+
+
+class BulkMerge:
+    """MergeWindows for the pending elements of one key (`Cells.pending`), and for windows that have merged before."""
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self._window_fn = fold.windowing.window_fn
+        self._by_overlap = self._window_fn.merges_by_overlap
+        self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
+        self._stamped = fold.operation.stamped
+        self._width = fold.operation.pending_width
+
+    def folded(self, entries: list[Any], windows: list[MergedWindow]) -> list[MergedWindow]:
+        """Fold a key's pending elements, and merge their windows with those that are there already."""
+        if self._by_overlap:
+            found = self._folded_runs(entries)
+            return self.joined([*found, *windows]) if windows else found
+        by_window: dict[BoundedWindow, list[Any]] = {}
+        for window, _, micros, value in entries:
+            by_window.setdefault(window, []).append((value, micros))
+        return self.joined([*windows, *(self._folded(window, pairs) for window, pairs in by_window.items())])
+
+    def joined(self, windows: list[MergedWindow]) -> list[MergedWindow]:
+        """Merge a key's windows."""
+        return [
+            self._join(group, window) for window, group in merged(self._window_fn, zip(map(_first, windows), windows))
+        ]
+
+    def _join(self, group: list[MergedWindow], result: BoundedWindow) -> MergedWindow:
+        if len(group) == 1 and group[0][0] == result:
+            return group[0]
+        _, accumulators, stamps = zip(*group)
+        return result, self._fold.merged(list(accumulators)), merged_timestamp(self._combiner, stamps)
+
+    def _folded_runs(self, entries: list[Any]) -> list[MergedWindow]:
+        """Fold elements by the windows that they merge into, without an accumulator for each of them."""
+        runs = overlapping_runs(sorted(self._unpacked(entries), key=_first))
+        of, window_of = self._fold.of, IntervalWindow.of_micros
+        if self._stamped:
+            return [self._folded(window_of(begin, end), pairs) for begin, end, pairs in runs]
+        return [(window_of(begin, end), of(values), None) for begin, end, values in runs]
+
+    def _unpacked(self, entries: list[Any]) -> Iterator[tuple[int, int, Any]]:
+        """Yield start, size and value of each element; a pair of value and timestamp if the timestamp matters."""
+        width = self._width
+        starts, sizes, values = entries[::width], entries[1::width], entries[2::width]
+        return zip(starts, sizes, zip(values, entries[3::width]) if self._stamped else values)
+
+    def _folded(self, window: BoundedWindow, pairs: list[tuple[Any, int]]) -> MergedWindow:
+        """Fold values with timestamps into a window."""
+        combiner, window_fn = self._combiner, self._window_fn
+        stamp = merged_timestamp(combiner, [for_element(combiner, window, micros, window_fn) for _, micros in pairs])
+        return window, self._fold.of([value for value, _ in pairs]), stamp
+
+
+class IncrementalMerge:
+    """MergeWindows for the windows of a triggered grouping, one element at a time.
+
+    A window may be *empty*: all of its inputs were taken back, but what it has emitted stands
+    yet.  It is taken up by the next window that merges with it, without making that larger.
+
+    Args:
+      table: the windows.
+      retracted: whether inputs may be retractions.
+      touched: the windows whose triggers are yet to be asked.
+    """
+
+    def __init__(
+        self,
+        table: MergingWindowTable,
+        fold: Fold,
+        retracted: bool,
+        clocks: Clocks,
+        decisions: TriggerDecisions,
+        touched: dict[WindowState, None],
+    ) -> None:
+        windowing = fold.windowing
+        self._table = table
+        self._by_key = table.by_key
+        self._times = table.times
+        self._fold = fold
+        self._window_fn = windowing.window_fn
+        self._retracted = retracted
+        self._clocks = clocks
+        self._decisions = decisions
+        self._touched = touched
+        self._retracts = windowing.accumulation_mode is RETRACTING
+        self._lateness = windowing.allowed_lateness
+        self._combiner: TimestampCombiner = windowing.timestamp_combiner
+        self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
+        self._percentiles = windowing.trigger.percentiles()
+        self.find = self._overlapping if windowing.window_fn.merges_by_overlap else self._by_fn
+
+    # Which windows
+
+    def _overlapping(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
+        """Return the states that an element's window merges with, and the window that they become.
+
+        The same as `_by_fn` does.
+        """
+        found = self._by_key.get(key)
+        if found is None:
+            return [], window
+        windows, states = found
+        new: Any = window
+        first, last = overlapping(windows, new)
+        if first == last:
+            return [], window
+        start, end = new
+        if first + 1 == last and windows[first][0] <= start and windows[first][1] >= end:
+            # Within a window that is there: that stays as it is, and is not made again.
+            own, state = windows[first], states[first]
+            return [state], window if self._retracted and state.accumulator.is_empty else own
+        sources = states[first:last]
+        for own, state in zip(windows[first:last], sources):
+            if not (self._retracted and state.accumulator.is_empty):
+                start = start if start < own[0] else own[0]
+                end = end if end > own[1] else own[1]
+        return sources, window if (start, end) == new else IntervalWindow.of_micros(start, end)
+
+    def _by_fn(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
+        """Return the states that an element's window merges with, and the window that they become."""
+        current = self._table.of_key(key)
+        present = [state.window for state in current if not (self._retracted and state.accumulator.is_empty)]
+        groups = merged(self._window_fn, [(own, own) for own in [*present, window]])
+        sources, result = next((group, result) for result, group in groups if window in group)
+        return [state for state in current if state.window in sources or state.window == result], result
+
+    # What becomes of them
+
+    def join(self, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int) -> None:
+        """Make the first of the states that of the window which they have merged into, or one has grown into."""
+        state, *others = sources
+        # A merged window is a new window, whose panes begin anew, unless it is one of those that merge.
+        panes = on_time_panes = 0
+        if others:
+            for part in sources:
+                if part.windows[0] == window:
+                    panes, on_time_panes = part.panes, part.on_time_panes
+            self._take_over(state, others)
+        state.panes, state.on_time_panes = panes, on_time_panes
+        self._table.move(state, window)
+        if others or self._clocks.watermark >= state.end or self._percentiles:
+            self._place(state, sources, window, end, expiry)
+        else:
+            # To a trigger it is the same window, whose end is yet to come.
+            state.place(window, end, expiry)
+        if self._retracts or self._stamps:
+            self._times.hold(state, state.stamp if self._stamps else None)
+
+    def _take_over(self, state: WindowState, others: list[WindowState]) -> None:
+        """Give a state what others have, and remove those."""
+        changed, output_watermark = self._table.changed, self._times.watermark
+        parts = [state, *others]
+        accumulators = [part.accumulator for part in parts]
+        state.accumulator = SignedWindows.merged(accumulators) if self._retracted else self._fold.merged(accumulators)
+        if self._stamps:
+            # One behind the output watermark is that of an earlier pane, which no longer holds it.
+            stamps = [part.stamp for part in parts if part.stamp is not None and part.stamp >= output_watermark]
+            state.stamp = merged_timestamp(self._combiner, stamps)
+        for part in others:
+            state.has_new |= part.has_new
+            state.replaced += part.standing
+            self._touched.pop(part, None)
+            self._table.let_go(part)
+            if changed is not None:
+                changed[part] = None
+
+    def part(self, state: WindowState) -> list[WindowState]:
+        """Split a window after the input that joined it was taken back.
+
+        Returns the states of the windows that its inputs are now in, without its own.
+        """
+        groups = merged(self._window_fn, [(own, own) for own in state.accumulator.by_window])
+        if not groups:
+            return []
+        # A window that is still the same goes on.
+        groups.sort(key=lambda group: group[0] != state.windows[0])
+        parts = []
+        (first, _), *rest = groups
+        # The table is sorted, and a part lies within the whole.
+        self._table.remove(state)
+        for window, own in rest:
+            end = end_of_window(window)
+            part = WindowState(state.key, (window,), end, end, state.accumulator.taken(own), state.decision)
+            part.has_new = True
+            self._place(part, [state], window, end, expiry_of(end, self._lateness))
+            self._table.add(part)
+            self._touched[part] = None
+            parts.append(part)
+        if first != state.windows[0]:
+            end = end_of_window(first)
+            self._place(state, [state], first, end, expiry_of(end, self._lateness))
+            state.panes = state.on_time_panes = 0
+        self._table.add(state)
+        return parts
+
+    def _place(
+        self, state: WindowState, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int
+    ) -> None:
+        """Have a state stand for another window, with the trigger state of those that it came of."""
+        is_past = self._clocks.watermark >= end
+        state.was_on_time = is_past and any(part.was_on_time for part in sources)
+        state.decision = self._decisions.merged([part.decision for part in sources], end)
+        state.place(window, end, expiry)

@@ -1,0 +1,217 @@
+"""Panes: what a window emits when its trigger fires, and what it takes back with it.
+
+EARLY while the watermark is before the end of the window, then ON_TIME once, then LATE; a first pane is LATE if the
+output watermark has passed the end.  In RETRACTING mode the pane that stands is taken back before the next one.
+Source: Dataflow Model, section 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any
+
+from ....sdk.bundle import Bundle, Windows
+from ....triggers import AccumulationMode, PaneInfo, PaneInfoTiming
+from ....windowing.timestamp import MAX_MICROS
+from ....windowing.timestamp_combiner import TimestampCombiner
+from .combining import Fold
+from .retractions import SignedInputs, SignedWindows
+from .trigger_state import Clocks
+from .window_state import WindowState
+from .window_timers import WindowTimes
+
+DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
+EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
+
+# Values of these types can be emitted and kept: nobody can change them.
+_UNCHANGING = frozenset({int, float, str, bytes, bool, complex, type(None)})
+
+
+# Most panes of a stream are like many others of it.
+@lru_cache(maxsize=4096)
+def pane_of(index: int, on_time_panes: int, timing: PaneInfoTiming, is_last: bool) -> PaneInfo:
+    """The info of a window's next pane, after so many.
+
+    >>> pane_of(2, 0, PaneInfoTiming.EARLY, False).nonspeculative_index
+    -1
+    """
+    number = -1 if timing is PaneInfoTiming.EARLY else on_time_panes
+    return PaneInfo(is_first=index == 0, is_last=is_last, timing=timing, index=index, nonspeculative_index=number)
+
+
+class Rows:
+    """Panes on their way out, as columns."""
+
+    __slots__ = ("_panes", "_signs", "_timestamps", "_values", "_windows")
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._values: list[Any] = []
+        self._timestamps: list[int] = []
+        self._windows: list[Windows] = []
+        self._panes: list[PaneInfo] = []
+        self._signs: list[int] = []
+
+    def add(self, value: Any, timestamp: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
+        """Put out a pane, or take it back."""
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+        self._windows.append(windows)
+        self._panes.append(pane)
+        self._signs.append(sign)
+
+    def taken(self) -> Bundle | None:
+        """What has been put out since the last time, if anything."""
+        if not self._values:
+            return None
+        signs: Any = self._signs if -1 in self._signs else 1
+        bundle = Bundle(self._values, self._timestamps, self._windows, self._panes, signs)
+        self._clear()
+        return bundle
+
+
+class Panes:
+    """The panes of one grouping's windows, of all keys.
+
+    Args:
+      fold: the grouping's fold.
+      retracted: whether inputs may be retractions.
+      clocks: what the grouping knows of time.
+      times: where windows hold the watermark.
+
+    Attributes:
+      out: what has been emitted.
+      nothing: makes the accumulator of a window that nothing has come to.
+    """
+
+    def __init__(self, fold: Fold, retracted: bool, clocks: Clocks, times: WindowTimes) -> None:
+        windowing = fold.windowing
+        self.out = Rows()
+        self.nothing = _empty_accumulator(fold, retracted)
+        self._fn = fold.combine_fn
+        self._extract = fold.extracted if fold.extracts else None
+        self._retracted = retracted
+        self._mode = windowing.accumulation_mode
+        self._stamps = windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW
+        self._emit_unchanged = windowing.emit_unchanged
+        self._clocks = clocks
+        self._times = times
+
+    def emit(self, state: WindowState, is_last: bool) -> None:
+        """Emit a pane, if there is anything to say."""
+        end = state.end
+        if self._clocks.watermark < end:
+            timing = EARLY
+        else:
+            timing = LATE if state.was_on_time or self._times.watermark >= end else ON_TIME
+        if not state.has_new:
+            if timing is not ON_TIME:
+                return
+            if self._mode is RETRACTING and not self._emit_unchanged:
+                # What stands is what would be said.
+                state.was_on_time = True
+                self._times.release(state)
+                return
+        pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
+        timestamp = state.stamp
+        if timestamp is None or timestamp < self._times.watermark:
+            # None counts, or it is that of an earlier pane, which no longer holds the watermark.
+            timestamp = end - 1 if end < MAX_MICROS else state.windows[0].max_micros
+        if self._mode is RETRACTING:
+            is_new = self._emit_retracting(state, timestamp, pane)
+        else:
+            is_new = self._emit_value(state, timestamp, pane)
+        state.has_new = False
+        state.was_on_time = timing is not EARLY
+        if state.held is not None or (self._stamps and self._mode is RETRACTING):
+            self._times.hold(state, None)
+        if is_new:
+            state.panes += 1
+            state.on_time_panes += timing is not EARLY
+
+    def _emit_value(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
+        is_empty = not state.has_new or (self._retracted and state.accumulator.is_empty)
+        try:
+            value = self.value(state.accumulator, is_empty)
+        except ValueError:
+            # A combiner that makes nothing of nothing, such as min, has no empty pane.
+            if not is_empty:
+                raise
+            return False
+        self.out.add((state.key, value), timestamp, state.windows, pane, 1)
+        if self._mode is DISCARDING:
+            state.accumulator = self.nothing()
+            state.stamp = None
+        return True
+
+    def _emit_retracting(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
+        out, old, windows = self.out, state.pane, state.windows
+        if self._stamps and old is not None and pane.timing is LATE and state.pane_windows == windows:
+            # Both are late downstream; with one timestamp both are kept there or both are dropped.
+            timestamp = state.timestamp
+        is_empty = self._retracted and state.accumulator.is_empty
+        pair = None if is_empty else (state.key, self.value(state.accumulator))
+        if old is not None:
+            if (pane.timing is ON_TIME or pane.is_last) and self._stands(state, pair, timestamp):
+                return False
+            out.add(state.pair, state.timestamp, state.pane_windows, old, -1)
+        if state.replaced:
+            for standing in state.replaced:
+                out.add(*standing, -1)
+            state.replaced = ()
+        if is_empty:
+            state.pane = None
+            return False
+        out.add(pair, timestamp, windows, pane, 1)
+        state.pair, state.timestamp, state.pane_windows, state.pane = pair, timestamp, windows, pane
+        return True
+
+    def take_back_replaced(self, state: WindowState) -> None:
+        """Take back the panes of former windows that would be late downstream if they waited for the next pane."""
+        watermark = self._clocks.watermark
+        if state.pane is not None and self._times.is_replaced(state, state.standing[0], watermark):
+            self.out.add(*state.standing[0], -1)
+            state.pane = None
+        left = []
+        for standing in state.replaced:
+            if self._times.is_replaced(state, standing, watermark):
+                self.out.add(*standing, -1)
+            else:
+                left.append(standing)
+        state.replaced = tuple(left)
+
+    def _stands(self, state: WindowState, pair: Any, timestamp: int) -> bool:
+        """Whether what would be emitted is just what stands, and need not be said again."""
+        if self._emit_unchanged or state.replaced:
+            return False
+        if (timestamp, state.windows) != (state.timestamp, state.pane_windows):
+            return False
+        try:
+            return bool(pair == state.pair)
+        except (TypeError, ValueError):
+            # Arrays, say, which can't be compared as a whole.
+            return False
+
+    def value(self, accumulator: Any, is_empty: bool = False) -> Any:
+        """A window's result, which must stay what it is when more comes."""
+        if self._retracted:
+            value = accumulator.result(self._fn)
+        elif self._fn is None:
+            return list(accumulator)
+        elif is_empty:
+            # Only the combiner knows whether its accumulator of nothing is a result.
+            value = self._fn.extract_output(accumulator)
+        else:
+            value = self._extract(accumulator) if self._extract is not None else accumulator
+        return value if type(value) in _UNCHANGING or self._mode is DISCARDING else deepcopy(value)
+
+
+def _empty_accumulator(fold: Fold, retracted: bool) -> Callable[[], Any]:
+    """What makes the accumulator of a window that nothing has come to."""
+    if retracted:
+        return SignedWindows if fold.windowing.window_fn.is_merging else SignedInputs
+    return list if fold.combine_fn is None else fold.combine_fn.create_accumulator

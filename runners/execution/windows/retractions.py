@@ -1,0 +1,309 @@
+"""What a grouping keeps of inputs that may be retracted (Dataflow Model, section 2.3).
+
+Of inputs that the combiner can take back exactly, their accumulator and their number; of
+others the inputs themselves, as a multiset, which are combined anew when a result is due.
+
+Where windows merge, this is kept for each window that an input came with, not for the merged
+one: when the input that joined two sessions is taken back, they part again.
+
+Multiset: values, and how often each is there.
+
+Which value is taken back: one that is equal, or where values equal nothing, one that is encoded alike.
+
+What is no number isn't equal to itself, arrays can't be compared as a whole, and objects
+without `__eq__` are equal to themselves alone: all of them are other objects when they come out of a shuffle or
+a snapshot, and can still be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from typing import Any
+
+from ....sdk.combine_fn import CombineFn
+from ....sdk.errors import SerializationError
+from ....stored import restores
+from ....windowing import BoundedWindow
+from ..column_codec import decode_column, encode_column
+
+# A copy of one of these is equal to it, except for a float that is no number.
+_EQUAL_TO_COPIES = frozenset({int, str, bytes, bool, type(None), float})
+
+
+def are_equal(value: Any, other: Any) -> bool:
+    """Whether one of two values can stand for the other.
+
+    >>> are_equal([1], [1.0]), are_equal([1], [2])
+    (True, False)
+    """
+    try:
+        return bool(value == other)
+    except (TypeError, ValueError):
+        return find_alike(value, [other]) is not None
+
+
+def find_alike(value: Any, values: Iterable[Any]) -> int | None:
+    """The place of the first of these that is of the same type and encoded alike, if there is one.
+
+    For a value that no other one was equal to.  They aren't gone through if it would be equal
+    to a copy of itself, since then the right one would have been.
+
+    >>> find_alike(("a", float("nan")), [("b", 1), ("a", float("nan"))])
+    1
+    """
+    if type(value) in _EQUAL_TO_COPIES and value == value:
+        return None
+    try:
+        encoded = encode_column([value])
+        if _is_equal(decode_column(encoded)[0], value):
+            return None
+        for place, other in enumerate(values):
+            if type(other) is type(value) and encode_column([other]) == encoded:
+                return place
+    except SerializationError:
+        # What can't travel has never been anywhere: it is the object that it was.
+        pass
+    return None
+
+
+def _is_equal(value: Any, other: Any) -> bool:
+    try:
+        return bool(value == other)
+    except (TypeError, ValueError):
+        return False
+
+
+class _NotANumber:
+    """Stands for every float that isn't a number: no two of them are equal, yet one takes back another."""
+
+    # There is one, also after a journey to another process.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_not_a_number, ())
+
+
+_NAN = _NotANumber()
+
+
+@restores("not-a-number", 1)
+def _not_a_number() -> _NotANumber:
+    return _NAN
+
+
+class Multiset:
+    """Values and how often each is there; a count may be below zero for a while.
+
+    >>> values = Multiset()
+    >>> values.add("a", 1), values.add([1], 1), values.add("a", 1), values.add("a", -1)
+    (None, None, None, None)
+    >>> list(values)
+    ['a', [1]]
+    """
+
+    __slots__ = ("_counts", "_unhashable")
+
+    def __init__(self) -> None:
+        self._counts: dict[Any, int] = {}
+        # Values without a hash, found by comparing.
+        self._unhashable: list[tuple[Any, int]] = []
+
+    def add(self, value: Any, count: int) -> None:
+        """Have it there `count` times more."""
+        if type(value) is float and value != value:
+            value = _NAN
+        counts = self._counts
+        try:
+            known = counts.get(value)
+        except TypeError:
+            self._add_unhashable(value, count)
+            return
+        if known is None and count < 0:
+            place = find_alike(value, counts)
+            if place is not None:
+                value = list(counts)[place]
+        new = counts.get(value, 0) + count
+        if new:
+            counts[value] = new
+        else:
+            counts.pop(value, None)
+
+    def _add_unhashable(self, value: Any, count: int) -> None:
+        present = self._unhashable
+        place = next((i for i, (other, _) in enumerate(present) if are_equal(other, value)), None)
+        if place is None and count < 0:
+            place = find_alike(value, [other for other, _ in present])
+        if place is None:
+            present.append((value, count))
+            return
+        other, known = present[place]
+        if known + count:
+            present[place] = (other, known + count)
+        else:
+            del present[place]
+
+    def update(self, other: Multiset) -> None:
+        """Add what another one holds."""
+        for value, count in [*other._counts.items(), *other._unhashable]:
+            self.add(value, count)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_multiset, (self._counts, self._unhashable))
+
+    def __iter__(self) -> Iterator[Any]:
+        for value, count in [*self._counts.items(), *self._unhashable]:
+            for _ in range(count):
+                yield float("nan") if value is _NAN else value
+
+    def __len__(self) -> int:
+        """How many there are to go through: what is below zero isn't there."""
+        return sum(n for n in [*self._counts.values(), *(n for _, n in self._unhashable)] if n > 0)
+
+    def __bool__(self) -> bool:
+        return bool(self._counts or self._unhashable)
+
+
+@restores("multiset", 1)
+def _multiset(counts: dict[Any, int], unhashable: list[tuple[Any, int]]) -> Multiset:
+    restored = Multiset()
+    restored._counts, restored._unhashable = counts, unhashable
+    return restored
+
+
+Combiner = CombineFn[Any, Any, Any]
+
+
+class SignedInputs:
+    """The inputs of one key and window, net of what was retracted.
+
+    >>> from penstock.sdk.builtin_combiners import SumCombineFn
+    >>> inputs = SignedInputs()
+    >>> inputs.add(SumCombineFn(), None, 5, None, 1), inputs.add(SumCombineFn(), None, 2, None, 1)
+    (False, False)
+    >>> inputs.add(SumCombineFn(), None, 5, None, -1), inputs.result(SumCombineFn())
+    (False, 2)
+    """
+
+    __slots__ = ("accumulator", "count", "others", "stamps")
+
+    def __init__(self) -> None:
+        self.accumulator: Any = None
+        # How many inputs the accumulator stands for.
+        self.count = 0
+        self.others: Multiset | None = None
+        # What the timestamp combiner chooses from, if it is to choose.
+        self.stamps: Multiset | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_signed_inputs, (self.accumulator, self.count, self.others, self.stamps))
+
+    def add(self, fn: Combiner | None, window: BoundedWindow | None, value: Any, stamp: int | None, sign: int) -> bool:
+        """Take in an input, or take it back; whether nothing is left of those that came with `window`."""
+        if stamp is not None:
+            if self.stamps is None:
+                self.stamps = Multiset()
+            self.stamps.add(stamp, sign)
+        if fn is None or not fn.retracts_exactly(value):
+            if self.others is None:
+                self.others = Multiset()
+            self.others.add(value, sign)
+            return self.is_empty
+        if self.accumulator is None:
+            self.accumulator = fn.create_accumulator()
+        if sign > 0:
+            self.accumulator = fn.add_input(self.accumulator, value)
+        else:
+            assert fn.retract_input is not None
+            self.accumulator = fn.retract_input(self.accumulator, value)
+        self.count += sign
+        return self.is_empty
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that came was retracted."""
+        return self.count == 0 and not self.others
+
+    def result(self, fn: Combiner | None) -> Any:
+        """The result of the inputs that are left."""
+        others = list(self.others) if self.others is not None else []
+        return others if fn is None else fn.extract_output(self.combined(fn, others))
+
+    def combined(self, fn: Combiner, others: list[Any]) -> Any:
+        """An accumulator of the inputs that are left; with others, one that is not used again."""
+        if not self.count:
+            return fn.add_inputs(fn.create_accumulator(), others)
+        return fn.add_inputs(deepcopy(self.accumulator), others) if others else self.accumulator
+
+    def times(self) -> list[int]:
+        """What the timestamp combiner chooses from."""
+        return list(self.stamps) if self.stamps is not None else []
+
+
+class SignedWindows:
+    """The inputs of a merged window, by the window that each came with."""
+
+    __slots__ = ("by_window",)
+
+    def __init__(self) -> None:
+        self.by_window: dict[BoundedWindow, SignedInputs] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_signed_windows, (self.by_window,))
+
+    def add(self, fn: Combiner | None, window: BoundedWindow, value: Any, stamp: int | None, sign: int) -> bool:
+        """Take in an input, or take it back; whether nothing is left of those that came with `window`."""
+        inputs = self.by_window.get(window)
+        if inputs is None:
+            inputs = self.by_window[window] = SignedInputs()
+        is_gone = inputs.add(fn, window, value, stamp, sign)
+        if is_gone:
+            del self.by_window[window]
+        return is_gone
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that came was retracted."""
+        return not self.by_window
+
+    def result(self, fn: Combiner | None) -> Any:
+        """The result of the inputs that are left."""
+        parts = list(self.by_window.values())
+        if len(parts) == 1:
+            return parts[0].result(fn)
+        others = [value for part in parts for value in part.others or ()]
+        if fn is None:
+            return others
+        # Merging may change what it is given.
+        accumulators = [deepcopy(part.accumulator) for part in parts if part.count]
+        return fn.extract_output(fn.add_inputs(fn.merge_accumulators([fn.create_accumulator(), *accumulators]), others))
+
+    def times(self) -> list[int]:
+        """What the timestamp combiner chooses from."""
+        return [time for part in self.by_window.values() for time in part.times()]
+
+    def taken(self, windows: Iterable[BoundedWindow]) -> SignedWindows:
+        """The inputs that came with these windows, taken out."""
+        part = SignedWindows()
+        part.by_window = {window: self.by_window.pop(window) for window in windows}
+        return part
+
+    @staticmethod
+    def merged(parts: Iterable[SignedWindows]) -> SignedWindows:
+        """All inputs of several windows that have become one."""
+        whole = SignedWindows()
+        for part in parts:
+            whole.by_window |= part.by_window
+        return whole
+
+
+@restores("signed-inputs", 1)
+def _signed_inputs(accumulator: Any, count: int, others: Multiset | None, stamps: Multiset | None) -> SignedInputs:
+    restored = SignedInputs()
+    restored.accumulator, restored.count, restored.others, restored.stamps = accumulator, count, others, stamps
+    return restored
+
+
+@restores("signed-windows", 1)
+def _signed_windows(by_window: dict[BoundedWindow, SignedInputs]) -> SignedWindows:
+    restored = SignedWindows()
+    restored.by_window = by_window
+    return restored

@@ -1,0 +1,371 @@
+"""ParkedWindows: the windows of a grouping that have no room in memory, and how they come and go.
+
+What is parked is an entry: a key's window; or all windows of a key, where windows merge.  It comes back before
+an element of its key is looked at, when a time of its has come, and when all windows are
+looked at.  So whoever works with windows finds in memory whatever he may look for.
+
+An entry may have changed since the last snapshot.  Then what it is goes into the next one from where it is parked.
+
+NumberedWindows: a number for each window that anything is parked of, which is shorter than the window.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from math import ceil
+from typing import Any
+
+from ....sdk.bundle import Bundle, Windows, expanded
+from ....sdk.coders.key_encoding import encode_key, key_groups
+from ....windowing import BoundedWindow
+from ..memory_size import average, memory_of
+from ..parked_entries import ParkedEntries, Times, pickled, portions_of
+from .snapshots import PANE_WINDOWS_AT, WINDOWS_AT, Records, WindowColumns, WindowRecord, restore, row_of, state_of
+from .window_state import WindowState
+from .window_table import WindowTable
+
+_SIZE = 8
+# Stands for no window.
+_NONE = bytes(_SIZE)
+
+
+class NumberedWindows:
+    """Windows by number, as long as there are entries of them.
+
+    An entry's id has a byte for the key group, the number of the window, and then the key.
+
+    >>> from penstock.windowing import IntervalWindow
+    >>> windows = NumberedWindows()
+    >>> number = windows.entered(IntervalWindow(0, 10))
+    >>> windows.windows(b"g" + number + b"key"), IntervalWindow(0, 10) in windows
+    (([0.0, 10.0),), True)
+    >>> windows.left(b"g" + number + b"key")
+    >>> IntervalWindow(0, 10) in windows
+    False
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[BoundedWindow, bytes] = {}
+        self._windows: dict[bytes, Windows] = {}
+        self._counts: dict[bytes, int] = {}
+        self._last = 0
+
+    def __contains__(self, window: BoundedWindow | None) -> bool:
+        return window in self._numbers
+
+    def __iter__(self) -> Iterator[BoundedWindow]:
+        return iter(self._numbers)
+
+    def entered(self, window: BoundedWindow | None) -> bytes:
+        """The number of the window of an entry that is about to be parked."""
+        if window is None:
+            return _NONE
+        number = self._numbers.get(window)
+        if number is None:
+            self._last += 1
+            number = self._numbers[window] = self._last.to_bytes(_SIZE, "big")
+            self._windows[number] = (window,)
+            self._counts[number] = 0
+        self._counts[number] += 1
+        return number
+
+    def left(self, id: bytes) -> None:
+        """The entry with this id isn't parked any more."""
+        number = id[1 : 1 + _SIZE]
+        if number == _NONE:
+            return
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            (window,) = self._windows.pop(number)
+            del self._numbers[window], self._counts[number]
+
+    def number_of(self, window: BoundedWindow | None) -> bytes:
+        """The number of a window that has entries."""
+        return _NONE if window is None else self._numbers[window]
+
+    def ids(self, keys: list[Any], windows: Sequence[BoundedWindow | None], new: bool = False) -> list[bytes]:
+        """The ids of entries by key and window; new ones are about to be parked."""
+        number = self.entered if new else self.number_of
+        return [
+            bytes([group]) + number(window) + encode_key(key)
+            for group, key, window in zip(key_groups(keys), keys, windows)
+        ]
+
+    def windows(self, id: bytes) -> Windows:
+        """The window of an entry with this id, as the windows of an element."""
+        return self._windows[id[1 : 1 + _SIZE]]
+
+
+# So many come and go together.
+PORTION = 1_000
+# So many that are due are looked at together.
+DUE = 10_000
+
+# What a window takes besides itself and what is its own: its places in dictionaries and lists.
+_PLACES = 170
+
+# What is parked: a window, or a key whose windows merge.
+Entry = Any
+
+
+class ParkedWindows:
+    """The parked ones of a grouping's windows.
+
+    Args:
+      windows: the grouping's, by which they will be asked for.
+      label: the grouping's.
+      entries: where they are.
+      relieve: has some of them parked if there is too much in memory.
+    """
+
+    def __init__(self, windows: WindowTable, label: str, entries: ParkedEntries, relieve: Callable[[], None]) -> None:
+        self.relieve = relieve
+        self._label = label
+        self._windows = windows
+        self._entries = entries
+        self._numbers = NumberedWindows()
+        # What is in memory, the least recently used first; as it was when it was last counted.
+        self._used: dict[Entry, None] = {}
+        self._average = 0.0
+        self._measured = 0
+        # Since the last snapshot: the ids of what has changed and is parked; what is gone, and was found to be.
+        self._changed: dict[bytes, None] = {}
+        self._gone: dict[tuple[Any, BoundedWindow | None], None] = {}
+        if windows.changed is None:
+            # All that will be there has changed.
+            windows.changed = {}
+        windows.parked = self
+        windows.times.parked = entries
+
+    @property
+    def number_parked(self) -> int:
+        """How many entries aren't in memory."""
+        return len(self._entries)
+
+    # Coming back
+
+    def come_back(self, bundle: Bundle) -> None:
+        """Before a bundle is taken in: what it will come to."""
+        if not len(self._entries):
+            return
+        columns = bundle.values, expanded(bundle.windows, len(bundle))
+        wanted: dict[tuple[Any, BoundedWindow | None], None] = {}
+        try:
+            if self._windows.is_merging:
+                wanted = dict.fromkeys((key, None) for key, _ in bundle.values)
+            else:
+                for (key, _), windows in zip(*columns, strict=True):
+                    for window in windows:
+                        if window in self._numbers:
+                            wanted[key, window] = None
+            has_any = self._windows.has_any
+            missing = [entry for entry in wanted if not has_any(*entry)]
+            ids = self._numbers.ids([key for key, _ in missing], [window for _, window in missing])
+        except (TypeError, ValueError):
+            # No pairs, or keys that can't be any: whoever takes the bundle in says so.
+            return
+        self._take(ids)
+
+    def due_back(self, order: int, time: int) -> int | None:
+        """The first of those that are due by then; when the next ones will be."""
+        self._put_back(self._entries.due(order, time, DUE))
+        return self._entries.least(order)
+
+    def all_back(self) -> None:
+        """All of them."""
+        for portion in portions_of(self._entries.all(), PORTION):
+            self._take([id for id, _ in portion])
+
+    def _take(self, ids: Sequence[bytes]) -> None:
+        for portion in portions_of(ids, PORTION):
+            found = zip(portion, self._entries.take(portion))
+            self._put_back([(id, data) for id, data in found if data is not None])
+
+    def _put_back(self, found: Iterable[tuple[bytes, bytes]]) -> None:
+        windows = self._windows
+        for id, data in found:
+            key, states = self._unpacked(id, data)
+            if not windows.is_merging:
+                self._numbers.left(id)
+            has_changed = id in self._changed
+            if has_changed:
+                del self._changed[id]
+            for state in states:
+                windows.put(state)
+                if has_changed:
+                    self._changes[state] = None
+            self._used[key if windows.is_merging else states[0]] = None
+
+    # Going
+
+    def use(self) -> None:
+        """Take note of what has been used: it has changed since the last snapshot."""
+        windows, used, changed = self._windows, self._used, self._changes
+        gone: list[WindowState] = []
+        if windows.is_merging:
+            for key, states in self._by_key(changed).items():
+                used.pop(key, None)
+                if windows.has_any(key, None):
+                    used[key] = None
+                else:
+                    gone += states
+        else:
+            for state in changed:
+                used.pop(state, None)
+                if windows.has(state):
+                    used[state] = None
+                else:
+                    gone.append(state)
+        # Of these nothing but the name is needed any more.
+        for state in gone:
+            del changed[state]
+            self._gone[state.key, None if windows.is_merging else state.windows[0]] = None
+
+    @property
+    def _changes(self) -> dict[WindowState, None]:
+        assert self._windows.changed is not None
+        return self._windows.changed
+
+    def _by_key(self, states: Iterable[WindowState]) -> dict[Any, list[WindowState]]:
+        found: dict[Any, list[WindowState]] = {}
+        for state in states:
+            found.setdefault(state.key, []).append(state)
+        return found
+
+    def memory(self) -> int:
+        """About how many bytes those take that are in memory: as many times the average of a sample."""
+        count = len(self._windows)
+        if not self._measured / 2 < count < self._measured * 2:
+            self.measure()
+        return round(count * self._average)
+
+    def measure(self) -> None:
+        """Take another sample."""
+        self.use()
+        self._average, self._measured = average(self._used, self._memory_of), len(self._windows)
+
+    def _memory_of(self, entry: Entry) -> int:
+        states = self._windows.of_key(entry) if self._windows.is_merging else [entry]
+        own = [part for state in states for part in (state.key, state.accumulator, state.pair, *state.replaced)]
+        if self._windows.is_merging:
+            own += [part for state in states for part in (state.windows, state.stamp, state.decision)]
+        return len(states) * (_PLACES + _SLOTS) + memory_of(*own)
+
+    def park(self, share: float) -> None:
+        """Park that share of what is in memory, the least recently used first."""
+        self.use()
+        changed = self._by_key(self._changes) if self._windows.is_merging else None
+        count = min(len(self._used), ceil(len(self._used) * share))
+        for portion in portions_of(list(islice(self._used, count)), PORTION):
+            self._park(portion, changed)
+        self._windows.times.forget_stale()
+
+    def _park(self, entries: Sequence[Entry], changed: dict[Any, list[WindowState]] | None) -> None:
+        windows, changes = self._windows, self._changes
+        found: list[tuple[Any, BoundedWindow | None, list[WindowState]]] = []
+        for entry in entries:
+            del self._used[entry]
+            if windows.is_merging:
+                found.append((entry, None, windows.of_key(entry)))
+            else:
+                found.append((entry.key, entry.windows[0], [entry]))
+        ids = self._numbers.ids([key for key, _, _ in found], [window for _, window, _ in found], new=True)
+        parked: list[tuple[bytes, Times, bytes]] = []
+        for id, (key, _, states) in zip(ids, found):
+            parked.append((id, _times_of(states), self._packed(key, states)))
+            # With one of a key's windows all that are left of them have changed, where they merge.
+            for state in states if changed is None else changed.get(key, ()):
+                if state in changes:
+                    del changes[state]
+                    self._changed[id] = None
+            for state in states:
+                windows.let_go(state)
+        self._entries.put(parked)
+
+    # Snapshots
+
+    def records(self, is_whole: bool) -> Iterator[tuple[int, Records]]:
+        """What `snapshots.by_group` says of those in memory, of those that are not, to be put behind it."""
+        found: Iterator[tuple[bytes, bytes]]
+        if is_whole:
+            found = self._entries.all()
+        else:
+            # Others may have come in their place.
+            gone = [entry for entry in self._gone if not self._windows.has_any(*entry)]
+            by_group: dict[int, list[WindowRecord]] = {}
+            for group, (key, window) in zip(key_groups([key for key, _ in gone]), gone):
+                by_group.setdefault(group, []).append(WindowRecord(key, window, ()))
+            yield from by_group.items()
+            portions = portions_of(sorted(self._changed), PORTION)
+            found = ((id, data) for ids in portions for id, data in zip(ids, self._entries.get(ids)))
+        for group, own in groupby(found, key=lambda entry: entry[0][0]):
+            for entries in portions_of(own, PORTION):
+                yield group, self._recorded(entries)
+        self._changed.clear()
+        self._gone.clear()
+
+    def _recorded(self, found: Iterable[tuple[bytes, bytes]]) -> Records:
+        entries = [self._unpacked_rows(id, data) for id, data in found]
+        if self._windows.is_merging:
+            return [WindowRecord(key, None, rows) for key, rows in entries]
+        return WindowColumns([key for key, _ in entries], [row for _, (row,) in entries])
+
+    def restore(self, records: Records) -> None:
+        """Take over records of a snapshot, in place of what there is of their keys and windows."""
+        windows = self._windows
+        for portion in portions_of(records, PORTION):
+            known = [r for r in portion if windows.is_merging or r.window in self._numbers]
+            self._take(self._numbers.ids([r.key for r in known], [r.window for r in known]))
+            for state in [state for r in portion for state in windows.of(r.key, r.window)]:
+                self._used.pop(state.key if windows.is_merging else state, None)
+                windows.let_go(state)
+            restore(windows, portion)
+            for r in portion:
+                own = windows.of(r.key, r.window)
+                if own:
+                    self._used[r.key if windows.is_merging else own[0]] = None
+            self.relieve()
+
+    # Entries as bytes
+
+    def _packed(self, key: Any, states: Sequence[WindowState]) -> bytes:
+        rows: list[Any] = [row_of(state) for state in states]
+        if not self._windows.is_merging:
+            # The number says it.
+            (row,) = map(list, rows)
+            if row[PANE_WINDOWS_AT] is row[WINDOWS_AT]:
+                row[PANE_WINDOWS_AT] = None
+            row[WINDOWS_AT] = None
+            rows = [row]
+        return pickled((key, rows), self._label)
+
+    def _unpacked_rows(self, id: bytes, data: bytes) -> tuple[Any, tuple[tuple[Any, ...], ...]]:
+        key, rows = pickle.loads(data)
+        if not self._windows.is_merging:
+            (row,) = rows
+            windows: Windows = self._numbers.windows(id)
+            row[WINDOWS_AT] = windows
+            if row[PANE_WINDOWS_AT] is None:
+                row[PANE_WINDOWS_AT] = windows
+        return key, tuple(map(tuple, rows))
+
+    def _unpacked(self, id: bytes, data: bytes) -> tuple[Any, list[WindowState]]:
+        key, rows = self._unpacked_rows(id, data)
+        return key, [state_of(key, row) for row in rows]
+
+
+_SLOTS = 16 + 8 * (len(WindowState.__slots__) + 2)
+
+
+def _times_of(states: Sequence[WindowState]) -> Times:
+    return (
+        _least(state.event_time for state in states),
+        _least(state.processing_time for state in states),
+        _least(state.held for state in states),
+    )
+
+
+def _least(times: Iterable[int | None]) -> int | None:
+    return min((time for time in times if time is not None), default=None)

@@ -1,0 +1,414 @@
+"""Windows with triggers: every key's window, when it fires, and how its panes relate.
+
+The part of the window operator that keeps a state for each key and window: trigger state,
+pane number, what has been emitted.  Here elements come in, and clocks move.  Which windows there are is in
+`window_table.py`, what becomes of them when they merge in `merging.py` and when they are due in
+`firing.py`, and what a pane says in `panes.py`.  Four rules make the panes independent of how a runner
+cuts its input into bundles, and let no data be lost silently:
+
+- A trigger that counts elements is asked after each of them; one that looks only at clocks
+  once for each bundle and window.
+- A pane is EARLY while the watermark is before the end of the window, then ON_TIME once,
+  then LATE; a first one is LATE if the output watermark has passed the end.
+- A window expires when the watermark is past its end plus the allowed lateness.  What has
+  not been emitted by then is: the closing pane, which is the last.
+- An element of a window that has expired is late beyond rescue: dropped, counted, and given
+  to whoever asked for late data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....sdk.bundle import Bundle, Windows, expanded
+from ....sdk.coders.coded_key import check_keys
+from ....triggers import PaneInfo
+from ....windowing import BoundedWindow
+from ....windowing.timestamp import MIN_MICROS
+from ....windowing.timestamp_combiner import TimestampCombiner, combined, for_element
+from ....windowing.window_lifetime import lifetime_of
+from .combining import Fold, merging_two
+from .firing import DueWindows
+from .keys import not_a_pair, pair_type, unhashable
+from .merging import IncrementalMerge
+from .panes import DISCARDING, LATE, RETRACTING, Panes, Rows
+from .trigger_state import Clocks, Decision, TriggerDecisions
+from .window_state import WindowState
+from .window_table import MergingWindowTable, WindowTable
+from .window_timers import WindowTimes
+
+_LATE_ELEMENT = PaneInfo(timing=LATE)
+
+# A window's states by key, when it is complete, and when it expires.
+Place = tuple[dict[Any, WindowState], int, int]
+
+# The states of a window that has expired.
+_NONE: dict[Any, WindowState] = {}
+
+
+class TriggeredWindows:
+    """The windows of all keys of one grouping.
+
+    Args:
+      fold: the grouping's fold.
+      retracted: whether inputs may be retractions.
+      keep_late: whether `taken_late` is to give the elements that came too late.
+      over: true when loops are to be left (`TimeSlice.over`); None for loops that run to their end.
+
+    Attributes:
+      dropped: how many elements came too late.
+      table: the windows that there are.
+    """
+
+    def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False, over: Any = None) -> None:
+        windowing = fold.windowing
+        self._over = over
+        self.dropped = 0
+        self._fold = fold
+        self._fn = fold.combine_fn
+        self._add_input = None if self._fn is None else self._fn.add_input
+        self._merge_two = merging_two(fold)
+        self._retracted = retracted
+        self._keep_late = keep_late
+        self._trigger = windowing.trigger
+        self._element_wise = windowing.trigger.element_wise
+        self._percentiles = windowing.trigger.percentiles()
+        self._retracts = windowing.accumulation_mode is RETRACTING
+        self._discarding = windowing.accumulation_mode is DISCARDING
+        self._lateness = windowing.allowed_lateness
+        self._combiner: TimestampCombiner = windowing.timestamp_combiner
+        self._stamps = self._combiner is not TimestampCombiner.OUTPUT_AT_EOW
+        self._clocks = clocks = Clocks()
+        self._times = WindowTimes(clocks, windowing.accumulation_mode, windowing.allowed_lateness)
+        self._panes = Panes(fold, retracted, clocks, self._times)
+        self._nothing = self._panes.nothing
+        self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)
+        self.table = WindowTable(self._times)
+        self._merging: IncrementalMerge | None = None
+        # The windows that a bundle has come to, whose trigger is still to be asked.
+        self._touched: dict[WindowState, None] = {}
+        if windowing.window_fn.is_merging:
+            self.table = table = MergingWindowTable(self._times, windowing.window_fn.merges_by_overlap)
+            self._merging = IncrementalMerge(table, fold, retracted, clocks, self._decisions, self._touched)
+        self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes, over)
+        self._new_keys: list[Any] = []
+        self._late = Rows()
+        self._pair: type | None = None
+
+    @property
+    def watermark(self) -> int:
+        """The input watermark, in microseconds."""
+        return self._clocks.watermark
+
+    @property
+    def processing_time(self) -> int:
+        """The clock, in microseconds."""
+        return self._clocks.processing_time
+
+    # Elements
+
+    def process(self, bundle: Bundle) -> int:  # noqa: C901 - one loop, which is the hot one
+        """Take in a bundle; what fires is in `taken` afterwards.
+
+        Returns how many elements, at its end, it has not come to.
+        """
+        touched, merging, add_input = self._touched, self._merging, self._add_input
+        retracted, stamps, element_wise = self._retracted, self._stamps, self._element_wise
+        keeps_earliest = self._combiner is TimestampCombiner.OUTPUT_AT_EARLIEST and not (retracted or self._retracts)
+        watermark, nothing, new_keys = self._clocks.watermark, self._nothing, self._new_keys
+        pair, start = self._pair, self._decisions.start
+        self._times.output_watermark()
+        # Most elements have the windows of the one before, and one of them.
+        near: Windows | None = None
+        places: dict[BoundedWindow, Place] = {}
+        states: dict[Any, WindowState] = {}
+        end = expiry = MIN_MICROS
+        n = len(bundle)
+        columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n), expanded(bundle.signs, n)
+        values: Any = iter(bundle.values)
+        over, left = self._over, 0
+        for element, micros, windows, sign in zip(values, *columns, strict=True):
+            if over:
+                left = values.__length_hint__() + 1
+                break
+            if type(element) is not pair:
+                pair = self._pair = pair_type(element)
+            try:
+                key, value = element
+            except ValueError:
+                raise not_a_pair(element) from None
+            for window in windows:
+                if merging is None and windows is not near:
+                    near = windows if len(windows) == 1 else None
+                    states, end, expiry = places.get(window) or self._place(window, places)
+                try:
+                    state = states.get(key)
+                except TypeError:
+                    raise unhashable(key) from None
+                if state is None:
+                    if merging is not None:
+                        state = self._merged(key, window)
+                    elif states is not _NONE:
+                        own = windows if near is not None else (window,)
+                        state = states[key] = WindowState(key, own, end, expiry, nothing(), start)
+                        new_keys.append(key)
+                    if state is None:
+                        self._drop(element, micros, window, sign)
+                        continue
+                if retracted:
+                    self._add_signed(state, window, value, micros, sign)
+                elif add_input is None:
+                    state.accumulator.append(value)
+                else:
+                    state.accumulator = add_input(state.accumulator, value)
+                state.has_new = True
+                if stamps or micros < watermark:
+                    stamp = state.stamp
+                    # The earliest timestamp that holds the watermark isn't behind it; a later one makes no difference.
+                    if not keeps_earliest or stamp is None or stamp != state.held or micros < stamp:
+                        self._stamp(state, micros)
+                touched[state] = None
+                if element_wise:
+                    self._ask(value)
+        check_keys(new_keys)
+        new_keys.clear()
+        self._ask(None)
+        return left
+
+    def merge(self, bundle: Bundle) -> int:
+        """Take in accumulators of elements that were folded before a shuffle: `(key, (accumulator, count))`.
+
+        Only where it makes no difference (see `pre_aggregation.py`): so windows don't merge here.
+
+        Returns how many values, at its end, it has not come to.
+        """
+        touched, by_window, new_keys, merge_two = self._touched, self.table.by_window, self._new_keys, self._merge_two
+        watermark, lateness, start = self._clocks.watermark, self._lateness, self._decisions.start
+        self._times.output_watermark()
+        stamps, discarding = self._stamps, self._discarding
+        near: Windows | None = None
+        states: dict[Any, WindowState] = {}
+        end = expiry = MIN_MICROS
+        n = len(bundle)
+        columns = expanded(bundle.timestamps, n), expanded(bundle.windows, n)
+        values: Any = iter(bundle.values)
+        over, left = self._over, 0
+        for (key, (accumulator, count)), stamp, windows in zip(values, *columns, strict=True):
+            if over:
+                left = values.__length_hint__() + 1
+                break
+            if windows is not near:
+                near = windows
+                end, expiry = lifetime_of(windows[0], lateness)
+                states = by_window.setdefault(windows[0], {}) if expiry > watermark else _NONE
+            state = states.get(key)
+            if state is None:
+                if states is _NONE:
+                    self.dropped += count
+                    continue
+                state = states[key] = WindowState(key, windows, end, expiry, accumulator, start)
+                new_keys.append(key)
+            elif discarding and not state.has_new:
+                state.accumulator = accumulator
+            else:
+                state.accumulator = merge_two(state.accumulator, accumulator)
+            state.has_new = True
+            if stamps:
+                self._keep(state, stamp)
+            elif end <= watermark:
+                self._times.hold_what_waits(state)
+            touched[state] = None
+        check_keys(new_keys)
+        new_keys.clear()
+        self._ask(None)
+        return left
+
+    def _place(self, window: BoundedWindow, places: dict[BoundedWindow, Place]) -> Place:
+        """Look up a window that doesn't merge, once for each bundle."""
+        end, expiry = lifetime_of(window, self._lateness)
+        is_there = expiry > self._clocks.watermark
+        place = places[window] = self.table.by_window.setdefault(window, {}) if is_there else _NONE, end, expiry
+        return place
+
+    def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
+        """The state of the window that an element's becomes a part of; None if that has expired."""
+        assert self._merging is not None
+        sources, window = self._merging.find(key, window)
+        end, expiry = lifetime_of(window, self._lateness)
+        if expiry <= self._clocks.watermark:
+            return None
+        if sources:
+            if len(sources) > 1 or sources[0].windows[0] != window:
+                self._merging.join(sources, window, end, expiry)
+            return sources[0]
+        state = WindowState(key, (window,), end, expiry, self._nothing(), self._decisions.start)
+        self._new_keys.append(key)
+        self.table.add(state)
+        return state
+
+    def _add_signed(self, state: WindowState, window: BoundedWindow, value: Any, micros: int, sign: int) -> None:
+        stamp = for_element(self._combiner, window, micros, self._fold.windowing.window_fn)
+        is_gone = state.accumulator.add(self._fn, window, value, stamp, sign)
+        if is_gone and self._merging is not None:
+            for part in self._merging.part(state):
+                if self._stamps:
+                    self._stamp(part, 0)
+
+    def _stamp(self, state: WindowState, micros: int) -> None:
+        if not self._stamps:
+            self._hold(state)
+        elif self._retracted:
+            # What was taken out of a window may have let the output watermark go on.
+            watermark = self._times.output_watermark()
+            times = [time for time in state.accumulator.times() if time >= watermark]
+            choose = max if self._combiner is TimestampCombiner.OUTPUT_AT_LATEST else min
+            state.stamp = choose(times) if times else None
+            self._hold(state)
+        else:
+            own = for_element(self._combiner, state.windows[0], micros, self._fold.windowing.window_fn)
+            assert own is not None
+            self._keep(state, own)
+
+    def _keep(self, state: WindowState, stamp: int) -> None:
+        """Keep what the timestamp combiner makes of a window's elements.
+
+        An element behind the output watermark can't hold that, and doesn't count; nor does what an earlier pane was
+        stamped with, if the watermark has passed it since.
+        """
+        before, watermark = state.stamp, self._times.watermark
+        if before is not None and before < watermark:
+            before = state.stamp = None
+        if stamp >= watermark:
+            state.stamp = stamp if before is None else combined(self._combiner, before, stamp)
+            if state.stamp == state.held and not self._retracts:
+                return
+        self._hold(state)
+
+    def _hold(self, state: WindowState) -> None:
+        if state.end <= self._clocks.watermark:
+            self._times.hold_what_waits(state)
+        else:
+            self._times.hold(state, state.stamp)
+
+    def _ask(self, element: Any) -> None:
+        """Tell the triggers of the windows that were touched, and fire where they say so."""
+        decisions, touched = self._decisions, self._touched
+        changed = self.table.changed
+        if changed is not None:
+            changed.update(touched)
+        # Most windows of a bundle are alike, to a trigger that doesn't look at elements.
+        last: Decision | None = None
+        decision = decisions.start
+        end = MIN_MICROS
+        for state in touched:
+            if self._element_wise:
+                decision = decisions.after_element(state.decision, element, state.end)
+            elif state.decision is not last or state.end != end:
+                last, end = state.decision, state.end
+                decision = decisions.after_bundle(last, end)
+            if decision.fires:
+                is_complete = state.end <= self._clocks.watermark
+                if is_complete:
+                    # Which of the window's panes it is depends on how far the watermark is downstream.
+                    self._times.output_watermark()
+                self._panes.emit(state, False)
+                if is_complete or self._stamps:
+                    # What is emitted lets it go on, and the next element may be behind it.
+                    self._times.output_watermark()
+            if decision is not state.decision:
+                state.decision = decision
+                self._times.schedule(state)
+        touched.clear()
+
+    def _drop(self, element: Any, micros: int, window: BoundedWindow, sign: int) -> None:
+        self.dropped += 1
+        if self._keep_late:
+            self._late.add(element, micros, (window,), _LATE_ELEMENT, sign)
+
+    # Clocks
+
+    def advance_watermark(self, watermark: int) -> None:
+        """Move the watermark on; it never goes back."""
+        if watermark > self._clocks.watermark:
+            # What comes out now is ahead of the watermark that has made it due.
+            self._times.output_watermark()
+            self._clocks.watermark = watermark
+            self._decisions.forget()
+            self._due.pass_event_times()
+
+    def advance_processing_time(self, processing_time: int) -> None:
+        """Move the clock on; it never goes back."""
+        if processing_time > self._clocks.processing_time:
+            self._times.output_watermark()
+            self._clocks.processing_time = processing_time
+            self._decisions.forget()
+            self._due.pass_processing_times()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether `catch_up` has to be called, for windows that are due and were left, or are yet to come back."""
+        return self._due.is_behind
+
+    def catch_up(self) -> None:
+        """Look at the next of the windows that are due."""
+        self._due.catch_up()
+
+    def advance_percentile(self, percentile: float, watermark: int) -> None:
+        """Move a percentile watermark on."""
+        percentiles = self._clocks.percentiles
+        if watermark > percentiles.get(percentile, MIN_MICROS):
+            percentiles[percentile] = watermark
+            if percentile in self._percentiles:
+                self._times.output_watermark()
+                self._due.look_at_all()
+
+    def signal(self, name: str) -> None:
+        """A signal has reached the pipeline."""
+        self._clocks.signals[name] = self._clocks.signals.get(name, 0) + 1
+        if name in self._trigger.signals():
+            self._times.output_watermark()
+            self._due.look_at_all()
+
+    def clocks(self) -> tuple[Any, ...]:
+        """What it knows of time, as plain data."""
+        clocks = self._clocks
+        return (
+            clocks.watermark,
+            clocks.processing_time,
+            dict(clocks.percentiles),
+            dict(clocks.signals),
+            self._times.watermark,
+        )
+
+    def set_clocks(self, clocks: tuple[Any, ...]) -> None:
+        """Take over what another one knew of time, before anything else."""
+        own = self._clocks
+        own.watermark, own.processing_time, own.percentiles, own.signals, self._times.watermark = clocks
+        self._decisions.forget()
+
+    def look_at_restored(self) -> None:
+        """Find out whether windows of a snapshot are due: they were left when it was taken."""
+        self._due.look_at_restored()
+
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which something may be due."""
+        return self._times.next_processing_time()
+
+    def next_event_time(self) -> int | None:
+        """The watermark, in microseconds, at which something may be due."""
+        return self._times.next_event_time()
+
+    def output_watermark(self) -> int:
+        """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
+        # Windows that are due don't all hold it, since they are emitted at once, as a rule.
+        return self._times.watermark if self._due.is_behind else self._times.output_watermark()
+
+    # What comes out
+
+    def taken(self) -> Bundle | None:
+        """What has been emitted since the last time, if anything."""
+        return self._panes.out.taken()
+
+    def taken_late(self) -> Bundle | None:
+        """The elements that came too late since the last time, if any were and they are kept."""
+        return self._late.taken()

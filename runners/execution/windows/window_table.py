@@ -1,0 +1,151 @@
+"""The windows that there are, of all keys of a grouping, and which of them have changed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any
+
+from ....windowing import BoundedWindow
+from .window_state import WindowState
+from .window_timers import WindowTimes
+
+if TYPE_CHECKING:
+    from .spilled_windows import ParkedWindows
+
+_NONE: dict[Any, WindowState] = {}
+
+
+class WindowTable:
+    """Windows in memory, with their times; windows that don't merge.
+
+    Args:
+      times: where windows have their times, and hold the watermark.
+
+    Attributes:
+      is_merging: whether windows merge.
+      by_window: the windows, by window and key.
+      times: as given.
+      changed: the windows that have changed since the last snapshot, removed ones among them; None without snapshots.
+      parked: the windows that aren't in memory; None if all are.
+    """
+
+    is_merging = False
+
+    def __init__(self, times: WindowTimes) -> None:
+        self.by_window: dict[BoundedWindow, dict[Any, WindowState]] = {}
+        self.times = times
+        self.changed: dict[WindowState, None] | None = None
+        self.parked: ParkedWindows | None = None
+
+    def __len__(self) -> int:
+        """Return the number of windows of all keys."""
+        return sum(map(len, self.by_window.values()))
+
+    def all(self) -> list[WindowState]:
+        """Return the windows of every key."""
+        return [state for states in self.by_window.values() for state in states.values()]
+
+    def has(self, state: WindowState) -> bool:
+        """Return whether a window is still there."""
+        return self.by_window.get(state.windows[0], _NONE).get(state.key) is state
+
+    def has_any(self, key: Any, window: BoundedWindow | None) -> bool:
+        """Return whether a key has a window."""
+        return window is not None and key in self.by_window.get(window, _NONE)
+
+    def of(self, key: Any, window: BoundedWindow | None) -> list[WindowState]:
+        """Return a key's window, if it is there."""
+        state = None if window is None else self.by_window.get(window, _NONE).get(key)
+        return [] if state is None else [state]
+
+    def of_key(self, key: Any) -> list[WindowState]:
+        """Return every window of a key."""
+        return [states[key] for states in self.by_window.values() if key in states]
+
+    def put(self, state: WindowState) -> None:
+        """Add a window of a snapshot, with its times and its hold."""
+        self.add(state)
+        self.times.put(state)
+
+    def let_go(self, state: WindowState) -> None:
+        """Remove a window, its times and its hold."""
+        self.remove(state)
+        state.cancel()
+        self.times.release(state)
+
+    def add(self, state: WindowState) -> None:
+        """Add a window."""
+        self.by_window.setdefault(state.windows[0], {})[state.key] = state
+
+    def remove(self, state: WindowState) -> None:
+        """Remove a window."""
+        window = state.windows[0]
+        states = self.by_window[window]
+        del states[state.key]
+        if not states:
+            del self.by_window[window]
+
+
+class MergingWindowTable(WindowTable):
+    """The same for windows that merge.
+
+    Args:
+      is_sorted: whether a key's windows are intervals that merge by overlap: they are kept in order.
+
+    Attributes:
+      by_key: the windows and their states, side by side, by key.
+    """
+
+    is_merging = True
+
+    def __init__(self, times: WindowTimes, is_sorted: bool) -> None:
+        super().__init__(times)
+        self.by_key: dict[Any, tuple[list[Any], list[WindowState]]] = {}
+        self._is_sorted = is_sorted
+
+    def __len__(self) -> int:
+        """Return the number of keys that have windows."""
+        return len(self.by_key)
+
+    def all(self) -> list[WindowState]:
+        """Return the windows of every key."""
+        return [state for _, own in self.by_key.values() for state in own]
+
+    def has(self, state: WindowState) -> bool:
+        """Return whether a window is still there."""
+        return state in self.of_key(state.key)
+
+    def has_any(self, key: Any, window: BoundedWindow | None) -> bool:
+        """Return whether a key has any window."""
+        return key in self.by_key
+
+    def of(self, key: Any, window: BoundedWindow | None) -> list[WindowState]:
+        """Return every window of a key."""
+        return self.of_key(key)
+
+    def of_key(self, key: Any) -> list[WindowState]:
+        """Return every window of a key."""
+        found = self.by_key.get(key)
+        return [] if found is None else list(found[1])
+
+    def add(self, state: WindowState) -> None:
+        """Add a window that merges with no other one."""
+        windows, states = self.by_key.setdefault(state.key, ([], []))
+        place = bisect_left(windows, state.windows[0]) if self._is_sorted else len(windows)
+        windows.insert(place, state.windows[0])
+        states.insert(place, state)
+
+    def remove(self, state: WindowState) -> None:
+        """Remove a window."""
+        windows, states = self.by_key[state.key]
+        window = state.windows[0]
+        place = bisect_left(windows, window) if self._is_sorted else windows.index(window)
+        del windows[place], states[place]
+        if not windows:
+            del self.by_key[state.key]
+
+    def move(self, state: WindowState, window: BoundedWindow) -> None:
+        """Put another window in the place of a state's own, before the state is made to stand for it."""
+        windows, _ = self.by_key[state.key]
+        own = state.windows[0]
+        windows[bisect_left(windows, own) if self._is_sorted else windows.index(own)] = window

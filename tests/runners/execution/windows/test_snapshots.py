@@ -1,0 +1,104 @@
+"""Snapshots of windows: the panes are the same if the operator is taken apart and put together after each step."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from groupings import fold_of
+from transcripts.operator_player import OperatorPlayer
+from transcripts.runner import Pane, load, run
+
+import penstock as beam
+from penstock.runners.execution.windows import snapshots
+from penstock.runners.execution.windows.snapshots import WindowColumns, WindowRecord, row_of
+from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
+from penstock.sdk.bundle import Bundle
+from penstock.windowing import FixedWindows, IntervalWindow
+
+
+class RestoredPlayer(OperatorPlayer):
+    """After each step all that is left of the operator is the pickle of a snapshot and of the changes since."""
+
+    def __init__(self, transcript: Any, whole: bool) -> None:
+        super().__init__(transcript)
+        self._fold = self.operator._fold
+        self._whole = whole
+        self._records = snapshots.snapshot(self.operator.table)
+        self._dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped
+
+    def taken(self) -> list[Pane]:
+        panes = super().taken()
+        if self._whole:
+            self._records = snapshots.snapshot(self.operator.table)
+        else:
+            self._records = [*self._records, *snapshots.changes(self.operator.table)]
+        self._records, clocks = pickle.loads(pickle.dumps((self._records, self.operator.clocks())))
+        self._dropped += self.operator.dropped
+        self.operator = TriggeredWindows(self._fold)
+        self.operator.set_clocks(clocks)
+        snapshots.restore(self.operator.table, self._records)
+        self.operator.table.changed = {}
+        return panes
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "changes"])
+@pytest.mark.parametrize("transcript", load(), ids=str)
+def test_panes_are_the_same_when_the_operator_is_restored_after_each_step(transcript: Any, whole: bool) -> None:
+    """Whatever a trigger, a merge or a pane needs to know is in the snapshot; or in what has changed since."""
+    assert [] == run(transcript, RestoredPlayer(transcript, whole))
+
+
+def windows() -> TriggeredWindows:
+    return TriggeredWindows(fold_of(beam.CombinePerKey(sum), FixedWindows(10)))
+
+
+def bundle(*pairs: tuple[str, float]) -> Bundle:
+    return Bundle(list(pairs), 0, (IntervalWindow(0, 10),))
+
+
+def test_only_what_has_changed_is_in_the_changes() -> None:
+    """Keys that nothing has come for aren't written again."""
+    operator = windows()
+    operator.process(bundle(("a", 1), ("b", 1)))
+    assert {"a", "b"} == {record.key for record in snapshots.snapshot(operator.table)}
+    operator.process(bundle(("b", 1)))
+    assert ["b"] == [record.key for record in snapshots.changes(operator.table)]
+    assert [] == snapshots.changes(operator.table)
+
+
+def test_what_has_expired_is_said_to_be_gone() -> None:
+    """So that a chain of changes doesn't bring it back."""
+    operator = windows()
+    operator.process(bundle(("a", 1)))
+    records = snapshots.snapshot(operator.table)
+    operator.advance_watermark(20_000_000)
+    changes = snapshots.changes(operator.table)
+    assert [WindowRecord("a", IntervalWindow(0, 10), ())] == changes
+    restored = windows()
+    snapshots.restore(restored.table, [*records, *changes])
+    assert [] == restored.table.all()
+
+
+def test_changes_come_after_a_snapshot() -> None:
+    """Before one there is nothing that they could be changes of."""
+    with pytest.raises(RuntimeError, match="no snapshot"):
+        snapshots.changes(windows().table)
+
+
+def test_columns_keep_what_is_equal_apart() -> None:
+    """A key whose maximum is `True` beside those with `1` and `1.0`: through a pickle each is what it was."""
+    operator = TriggeredWindows(fold_of(beam.CombinePerKey(max), FixedWindows(10)))
+    operator.process(bundle(("a", 1), ("b", True), ("c", 1.0)))
+    states = operator.table.all()
+    found = WindowColumns([state.key for state in states], map(row_of, states))
+    columns = pickle.loads(pickle.dumps(found))
+    snapshots.restore(operator.table, columns)
+
+    found = {state.key: repr(state.accumulator) for state in operator.table.all()}
+    assert {"a": "1", "b": "True", "c": "1.0"} == found
