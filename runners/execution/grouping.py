@@ -72,9 +72,9 @@ class GroupingRun(LeavingStep):
             self._process(bundle)
 
     def _process(self, bundle: Bundle) -> None:
-        parked = self.windows.table.parked
-        if parked is not None:
-            guarded(self.label, partial(parked.come_back, bundle))
+        spilled = self.windows.table.spilled
+        if spilled is not None:
+            guarded(self.label, partial(spilled.load_for, bundle))
         work = self.windows.merge if type(bundle) is FoldedBundle else self.windows.process
         left = guarded(self.label, partial(work, bundle))
         self._flush()
@@ -135,8 +135,8 @@ class GroupingRun(LeavingStep):
     def _catch_up(self) -> None:
         """What is due is put out portion by portion, where it has no room in memory together."""
         while self.windows.is_behind and not self.over:
-            if self.windows.table.parked is not None:
-                self.windows.table.parked.relieve()
+            if self.windows.table.spilled is not None:
+                self.windows.table.spilled.relieve()
             guarded(self.label, self.windows.catch_up)
             self._flush()
         if self.over is not None:

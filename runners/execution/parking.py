@@ -19,7 +19,7 @@ from .parked_state import ParkedState
 from .partitioning import owner
 from .snapshot_chunks import STATE, WINDOWS, Chunk
 from .task_execution import TaskExecution
-from .windows.spilled_windows import ParkedWindows
+from .windows.spilled_windows import SpilledWindows
 
 # What is left in memory when something was parked.
 _LEFT = 0.8
@@ -37,10 +37,10 @@ class Parking:
     def __init__(self, execution: TaskExecution, limit: int, directory: str | None = None) -> None:
         self._limit = limit
         self._database = ParkingDatabase(directory)
-        self._steps: dict[tuple[str, str], ParkedWindows | ParkedState] = {}
+        self._steps: dict[tuple[str, str], SpilledWindows | ParkedState] = {}
         for label, grouping in execution.groupings.items():
             relieve = partial(self._relieve, [(label, WINDOWS)])
-            self._steps[label, WINDOWS] = ParkedWindows(grouping.windows.table, label, self._entries(), relieve)
+            self._steps[label, WINDOWS] = SpilledWindows(grouping.windows.table, label, self._entries(), relieve)
         for label, keyed in execution.keyed.items():
             relieve = partial(self._relieve, [(label, STATE)])
             self._steps[label, STATE] = ParkedState(keyed.executor, self._entries(), relieve)

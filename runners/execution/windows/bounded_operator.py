@@ -1,17 +1,14 @@
-"""The window operator: the last three of GroupByKeyAndWindow's five steps, for all runners.
+"""The bounded window operator: windows that are emitted once, when the watermark passes their end.
 
-Elements are folded into cells as they come (DropTimestamps and GroupByKey lie before that).
-When the watermark moves, windows are merged (MergeWindows), what is due is grouped by window
-(GroupAlsoByWindow) and comes out as elements again (ExpandToElements).  Source: Dataflow
-Model, section 2.2.
+It takes the last three of GroupByKeyAndWindow's five steps (Dataflow Model, section 2.2).  Stages fold elements into
+cells, one for each key and window; DropTimestamps and GroupByKey are done by then.  When the watermark moves, the
+operator merges windows (MergeWindows), groups results by window (GroupAlsoByWindow) and emits them as elements
+(ExpandToElements).
 
-It is pure: bundles and watermarks in, bundles out.  It knows nothing of clocks, processes or
-files.
+A stage that ends in a grouping folds into the cells of that grouping's operator.  Before a shuffle it folds into cells
+of its own, which are merged behind the shuffle.
 
-Cells: what a grouping holds for each window and key.
-
-A stage that ends in a grouping folds straight into the cells of that grouping's window
-operator, or into cells of its own where the fold is lifted before a shuffle.
+The operator knows nothing of clocks, processes or files.
 """
 
 from __future__ import annotations
@@ -38,9 +35,9 @@ class WindowCells:
 
     Attributes:
       window: the window.
-      accumulators: by key, what has been folded so far.
-      stamps: by key, the microseconds that the timestamp combiner keeps; empty at
-        the end of the window.
+      accumulators: the accumulators, by key.
+      stamps: the microseconds that the timestamp combiner keeps, by key; empty if results are stamped with the end of
+        the window.
     """
 
     __slots__ = ("accumulators", "stamps", "window")
@@ -55,13 +52,13 @@ class Cells:
     """All cells of a grouping.
 
     Attributes:
-      by_window: for windows that don't merge.
-      pending: for windows that do: by key, the elements whose windows haven't been merged
-        yet.  Where they merge by overlap, one flat list of start, size and value of each, and
-        its timestamp if the timestamp combiner looks at it (`FoldOperation.pending_width`):
-        a tuple for each would take twice the memory.  Else (window, window, timestamp, value).
-      size: how many entries have come, about: keys for a combining grouping whose windows
-        don't merge, else elements.
+      by_window: cells of windows that don't merge.
+      pending: elements whose windows merge and haven't been merged yet, by key.  For windows that merge by overlap
+        a flat list with start, size and value of each element, and its timestamp if the timestamp combiner looks at it
+        (`FoldOperation.pending_width`): a tuple for each would take twice the memory.  For other windows
+        (window, window, timestamp, value) of each.
+      size: the approximate number of entries: of keys for a combining grouping whose windows don't merge, else of
+        elements.
     """
 
     __slots__ = ("_sizes", "by_window", "pending", "size")
@@ -70,15 +67,15 @@ class Cells:
         self.size = 0
         self.by_window: dict[BoundedWindow, WindowCells] = {}
         self.pending: dict[Any, list[Any]] = {}
-        # What a bundle has touched, and how many keys were there before it.
+        # The dictionaries that a bundle has folded into, and their numbers of keys before.
         self._sizes: list[tuple[dict[Any, Any], int]] = []
 
     def start_bundle(self) -> None:
-        """Before a bundle is folded."""
+        """Prepare for folding a bundle."""
         self._sizes = [(self.pending, len(self.pending))]
 
     def open(self, window: BoundedWindow) -> WindowCells:
-        """The cells of a window, when a bundle's first element of it comes."""
+        """Return the cells of a window, for a bundle's first element in it."""
         cells = self.by_window.get(window)
         if cells is None:
             cells = self.by_window[window] = WindowCells(window)
@@ -86,15 +83,15 @@ class Cells:
         return cells
 
     def finish_bundle(self) -> None:
-        """After a bundle was folded: looks at the keys that are new.
+        """Check the new keys of a bundle after folding it.
 
-        Raises `InvalidKeyError` for one that has no deterministic encoding.
+        Raises `InvalidKeyError` for a key without a deterministic encoding.
         """
         sizes, self._sizes = self._sizes, []
         for keys, before in sizes:
             new = len(keys) - before
             if new:
-                # Of windows that merge the elements count, which the stage knows of.
+                # For windows that merge the stage counts elements.
                 self.size += 0 if keys is self.pending else new
                 # Dictionaries keep the order of insertion.
                 check_keys(islice(reversed(keys), new))
@@ -103,17 +100,18 @@ class Cells:
         return len(self.pending) + sum(len(cells.accumulators) for cells in self.by_window.values())
 
     def take(self) -> Iterator[WindowCells]:
-        """Every window's cells, taken out."""
+        """Remove and yield the cells of each window."""
         while self.by_window:
             _, cells = self.by_window.popitem()
             yield cells
 
 
 class WindowOperator:
-    """One worker's cells of one grouping, and when their results are due.
+    """The bounded window operator of one grouping in one worker.
 
     Attributes:
-      cells: what stages fold into.
+      fold: the grouping's fold.
+      cells: the cells that stages fold into.
       watermark: the input watermark, in microseconds.
     """
 
@@ -125,13 +123,13 @@ class WindowOperator:
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
         self._merge = BulkMerge(fold)
         self._merge_into = merging_into(fold)
-        # Windows that have merged, by key.
+        # Merged windows that are not complete yet, by key.
         self._merged: dict[Any, list[MergedWindow]] = {}
 
     def advance(self, watermark: int) -> Iterator[Bundle]:
-        """Move the input watermark on; what becomes due comes out.
+        """Advance the input watermark, and yield the results of the windows that are complete.
 
-        The watermark never goes back: an earlier one changes nothing.
+        A watermark that isn't later than the present one changes nothing.
         """
         if watermark <= self.watermark:
             return
@@ -148,9 +146,9 @@ class WindowOperator:
             reraise(attributed(error, Attribution(self.fold.label, None)))
 
     def flush(self) -> Iterator[Bundle]:
-        """Everything that is held, as when the watermark goes to infinity; then start anew.
+        """Yield the results of all windows, and start anew with the watermark at minus infinity.
 
-        For a batch runner that brings the keys one range after the other.
+        Batch runners call it after each range of keys.
         """
         yield from self.advance(MAX_MICROS)
         self.watermark = MIN_MICROS
@@ -158,7 +156,12 @@ class WindowOperator:
     # A shuffle's two sides
 
     def merge(self, window: BoundedWindow, keys: list[Any], accumulators: list[Any], stamps: list[Any]) -> None:
-        """Take in cells of a window that were folded elsewhere, no key twice; `stamps` may be empty."""
+        """Merge cells of a window that were folded before a shuffle.
+
+        Args:
+          keys: the keys, each of them once.
+          stamps: the timestamps that are kept; empty if results are stamped with the end of the window.
+        """
         by_window = self.cells.by_window
         cells = by_window.get(window)
         if cells is None:
@@ -169,13 +172,13 @@ class WindowOperator:
             cells.stamps[key] = micros if other is None else combined(self._combiner, other, micros)
 
     def take_merged(self) -> Iterator[tuple[Any, list[MergedWindow]]]:
-        """Merge the windows that overlap among what has come, and take them out, key by key."""
+        """Merge the pending windows, and remove and yield them key by key."""
         pending, self.cells.pending = self.cells.pending, {}
         for key, entries in pending.items():
             yield key, self._merge.folded(entries, [])
 
     def put_merged(self, keys: list[Any], windows: Iterable[MergedWindow]) -> None:
-        """Take in windows that were merged elsewhere."""
+        """Add windows that were merged before a shuffle."""
         merged = self._merged
         for key, window in zip(keys, windows, strict=True):
             held = merged.get(key)
@@ -185,7 +188,7 @@ class WindowOperator:
                 held.append(window)
 
     def replace(self, replaced: Callable[[Any], Any]) -> None:
-        """Put in the place of each accumulator that is held what `replaced` makes of it."""
+        """Replace each accumulator by the result of `replaced`, after merging the windows that have come so far."""
         for cells in self.cells.by_window.values():
             for key, accumulator in cells.accumulators.items():
                 cells.accumulators[key] = replaced(accumulator)

@@ -1,13 +1,10 @@
-"""The fold of a grouping: how elements become accumulators, and those results.
+"""Folding elements into accumulators, merging accumulators, and extracting results.
 
-Both kinds of grouping are one here: a plain one folds values into lists.
+A plain grouping folds values into lists; a combining one uses its CombineFn.
 
-Accumulators merged, key by key: what most of the time behind a shuffle goes into.
-
-Of a combiner whose merge is an expression the loop is generated, as a stage's is; that saves
-a call, and a list to call it with, for each key.
-
-Accumulators on their way through a shuffle, in the place of the elements that were folded into them.
+Merging accumulators takes most of the time behind a shuffle.  For a combiner whose merge is an expression the loop is
+generated, as a stage's is: that saves a call and a list for each key.  On their way through a shuffle, accumulators
+travel in a `FoldedBundle`.
 """
 
 from __future__ import annotations
@@ -27,18 +24,18 @@ from ....windowing import WindowFn
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ..user_code import guarded
 
-# Stands for "no accumulator yet", which no accumulator is equal to.
+# A key without an accumulator; no accumulator is equal to it.
 MISSING = object()
 
 
 @attrs.frozen
 class FoldOperation:
-    """The fold of a grouping, at the end of a stage.
+    """What the code generated for a stage has to know of the fold at its end.
 
     Attributes:
       label: the grouping's full label.
-      first, step: expressions over `acc` and `x`; both None to collect values in lists.
-      combiner: which timestamps it keeps.
+      first, step: expressions over `acc` and `x`; both None for values collected in lists.
+      combiner: the timestamp combiner.
       window_fn: the grouping's window function.
     """
 
@@ -50,17 +47,17 @@ class FoldOperation:
 
     @property
     def merging(self) -> bool:
-        """Whether elements are kept as they are until their windows have merged."""
+        """Return whether elements stay unfolded until their windows have merged."""
         return self.window_fn.is_merging
 
     @property
     def stamped(self) -> bool:
-        """Whether the timestamps of elements matter."""
+        """Return whether the timestamp combiner looks at the timestamps of elements."""
         return self.combiner is not TimestampCombiner.OUTPUT_AT_EOW
 
     @property
     def pending_width(self) -> int:
-        """How many entries of `Cells.pending` an element is, where windows merge by overlap."""
+        """Return the number of entries of `Cells.pending` for each element, for windows that merge by overlap."""
         return 4 if self.stamped else 3
 
 
@@ -69,9 +66,10 @@ class Fold:
 
     Attributes:
       label: the grouping's full label.
+      windowing: the grouping's windowing.
       combine_fn: its combiner; None for a plain grouping.
-      operation: what the generated code needs to know.
-      names: what the generated code calls, by name.
+      operation: the description of the fold for generated code.
+      names: the functions that generated code calls, by name.
     """
 
     def __init__(self, transform: graph.Transform) -> None:
@@ -104,17 +102,17 @@ class Fold:
             guarded(self.label, self.combine_fn.teardown)
 
     def of(self, values: list[Any]) -> Any:
-        """The accumulator of these values."""
+        """Return an accumulator of these values."""
         fn = self.combine_fn
         return values if fn is None else fn.add_inputs(fn.create_accumulator(), values)
 
     def merged(self, accumulators: list[Any]) -> Any:
-        """One accumulator for several."""
+        """Merge accumulators into one."""
         if len(accumulators) == 1:
             return accumulators[0]
         if self.combine_fn is not None:
             return self.combine_fn.merge_accumulators(accumulators)
-        # A group that is on disk takes in the others.
+        # A group on disk is extended by the others.
         whole: Any = next((values for values in accumulators if type(values) is not list), [])
         for values in accumulators:
             if values is not whole:
@@ -122,7 +120,7 @@ class Fold:
         return whole
 
     def compacted(self, accumulators: Iterable[Any]) -> list[Any]:
-        """Accumulators as they are to travel."""
+        """Return accumulators as the combiner compacts them for a shuffle."""
         fn = self.combine_fn
         if fn is None or type(fn).compact is CombineFn.compact:
             return list(accumulators)
@@ -130,11 +128,11 @@ class Fold:
 
     @property
     def extracts(self) -> bool:
-        """Whether a result is something else than its accumulator."""
+        """Return whether a result differs from its accumulator."""
         return self.combine_fn is not None and not self.combine_fn.output_is_accumulator
 
     def extracted(self, accumulator: Any) -> Any:
-        """The result that an accumulator stands for."""
+        """Return the result of an accumulator."""
         fn = self.combine_fn
         return accumulator if fn is None or fn.output_is_accumulator else fn.extract_output(accumulator)
 
@@ -154,7 +152,7 @@ _APPENDED = "acc.extend(x) or acc"
 
 
 def _merge_of(fold: Fold) -> tuple[str, dict[str, Any]]:
-    """The merge of two accumulators, `acc` and `x`, as an expression; and the names in it."""
+    """Return the merge of two accumulators, `acc` and `x`, as an expression, and the names that it uses."""
     expression = "merged([acc, x])"
     if fold.combine_fn is None:
         expression = _APPENDED
@@ -164,13 +162,13 @@ def _merge_of(fold: Fold) -> tuple[str, dict[str, Any]]:
 
 
 def merging_two(fold: Fold) -> Callable[[Any, Any], Any]:
-    """A function of two accumulators, of at least one element each, that gives one for both."""
+    """Return a function that merges two accumulators, of at least one element each."""
     expression, names = _merge_of(fold)
     return eval(_compiled(f"lambda acc, x: {expression}", "eval"), names)  # type: ignore[no-any-return]
 
 
 def merging_into(fold: Fold) -> MergeInto:
-    """A function `(held, keys, accumulators)` that merges accumulators into those held by key.
+    """Return a function `(held, keys, accumulators)` that merges accumulators into those held by key.
 
     >>> from penstock.runners.execution.windows.combining import MISSING
     >>> exec(_SOURCE.format(merge="acc + x"), names := {"MISSING": MISSING})
@@ -197,9 +195,10 @@ def _compiled(source: str, mode: str) -> CodeType:
 
 
 class FoldedBundle(Bundle):
-    """A bundle whose values are `(key, (accumulator, elements))`: of so many elements, each in one window.
+    """Bundle of accumulators in the place of the elements that were folded into them.
 
-    Its timestamps are what the grouping's timestamp combiner keeps.
+    Its values are `(key, (accumulator, number of elements))`, each in one window.  Its timestamps are those that the
+    grouping's timestamp combiner keeps.
 
     >>> folded = FoldedBundle([("a", (5, 2)), ("b", (1, 1))])
     >>> len(folded), folded.elements, folded.part(0, 1).elements
@@ -210,7 +209,7 @@ class FoldedBundle(Bundle):
 
     @property
     def elements(self) -> int:
-        """How many elements were folded into what it has."""
+        """Return the number of elements that were folded into the accumulators."""
         return sum(count for _, (_, count) in self.values)
 
     def part(self, start: int, stop: int) -> FoldedBundle:

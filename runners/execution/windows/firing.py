@@ -1,10 +1,10 @@
-"""Windows whose time has come: each fires if its trigger says so, and is closed if it has expired.
+"""Firing of windows that are due: a window fires if its trigger says so, and is closed when it has expired.
 
-A window expires when the watermark is past its end plus the allowed lateness.  What has
-not been emitted by then is: the closing pane, which is the last.
+A window expires when the watermark is past its end plus the allowed lateness.  Its closing pane, the last one, has the
+elements that no pane has had before.
 
 Most windows have no lateness and nothing more to emit once they have fired at their end.  They are kept while the
-watermark stays there, and of those that share a window one alone is looked at again: all expire with it.
+watermark stays there.  Of the keys that share such a window only one is scheduled again: all expire with it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from .window_timers import DueTimes
 
 
 class DueWindows:
-    """Looks at a grouping's windows, when a clock has moved or something else that triggers ask for.
+    """Fires and closes a grouping's windows after a clock has moved, or a signal that triggers ask for has come.
 
     Args:
       table: the windows.
       retracted: whether inputs may be retractions.
-      panes: where what they emit goes.
+      panes: emits panes.
+      over: true when the time slice is over (`TimeSlice.over`); None for loops that run to their end.
 
     Attributes:
-      is_behind: whether `catch_up` has to be called, for windows that are due and were left, or are yet to come back.
+      is_behind: whether `catch_up` has to be called: windows that are due were left, or are still on disk.
     """
 
     def __init__(
@@ -63,20 +64,20 @@ class DueWindows:
         self._closes_at_once = is_plain and not table.is_merging
         self._expire_together = windowing.allowed_lateness == 0 and not table.is_merging
         self._discards = windowing.accumulation_mode is DISCARDING
-        # Windows with states that have fired at their end and aren't looked at again: they expire with one that is.
+        # Windows with states that have fired at their end and aren't scheduled: they expire with one that is.
         self._fired: dict[BoundedWindow, None] = {}
         self._fired_end = MIN_MICROS
 
     def catch_up(self) -> None:
-        """Look at the next of the windows that are due."""
+        """Process the next of the windows that are due."""
         self.is_behind = False
         self.pass_event_times()
         self.pass_processing_times()
 
     def pass_event_times(self) -> None:
-        """Look at the windows whose time the watermark has reached."""
+        """Process the windows whose time the watermark has reached."""
         watermark, due = self._clocks.watermark, self._times.event_times
-        until = watermark if self._table.parked is None else self._back_until(EVENT_TIME, watermark)
+        until = watermark if self._table.spilled is None else self._loaded_until(EVENT_TIME, watermark)
         over, fired, closes_at_once = self._over, self._fired, self._closes_at_once
         while not over and (time := due.next()) is not None and time <= until:
             here = due.pop()
@@ -96,24 +97,24 @@ class DueWindows:
         self._note(due, until)
 
     def look_at_restored(self) -> None:
-        """Find out whether windows of a snapshot are due: they were left when it was taken."""
+        """Note whether windows of a snapshot are due: they were left when it was taken."""
         self._note(self._times.event_times, self._clocks.watermark)
         self._note(self._times.processing_times, self._clocks.processing_time)
 
     def _put_back(self, due: DueTimes[WindowState], time: int, states: Iterable[WindowState]) -> None:
-        """Leave the rest of the windows that are due at a time."""
+        """Schedule the rest of the windows that are due at a time again."""
         for state in states:
             due.add(time, state)
 
     def _note(self, due: DueTimes[WindowState], until: int) -> None:
-        """Note whether windows have been left that are due up to a time."""
+        """Note whether windows are left that are due up to a time."""
         if (time := due.next()) is not None and time <= until:
             self.is_behind = True
 
     def pass_processing_times(self) -> None:
-        """Look at the windows whose time the clock has reached."""
+        """Process the windows whose time the clock has reached."""
         now, due = self._clocks.processing_time, self._times.processing_times
-        until = now if self._table.parked is None else self._back_until(PROCESSING_TIME, now)
+        until = now if self._table.spilled is None else self._loaded_until(PROCESSING_TIME, now)
         while not self._over and (time := due.next()) is not None and time <= until:
             states = iter(due.pop())
             for state in states:
@@ -124,27 +125,27 @@ class DueWindows:
                     self._put_back(due, time, states)
         self._note(due, until)
 
-    def _back_until(self, order: int, time: int) -> int:
-        """Have the first of the windows come back that are due: up to when they can be looked at."""
-        assert self._table.parked is not None
-        left = self._table.parked.due_back(order, time)
+    def _loaded_until(self, order: int, time: int) -> int:
+        """Load the first of the windows on disk that are due, and return the time up to which all are in memory."""
+        assert self._table.spilled is not None
+        left = self._table.spilled.load_due(order, time)
         if left is None or left > time:
             return time
         self.is_behind = True
         return left
 
     def look_at_all(self) -> None:
-        """Look at every window: a trigger may ask for what no clock tells."""
+        """Process every window, for triggers that depend on more than the two clocks."""
         self._decisions.forget()
-        if self._table.parked is not None:
-            self._table.parked.all_back()
+        if self._table.spilled is not None:
+            self._table.spilled.load_all()
         for state in self._table.all():
             self._look(state)
 
     def _closed(self, due: list[WindowState], time: int) -> list[WindowState]:
-        """Close the windows that give their first pane as they expire, which is what most do; the others are left.
+        """Close windows that emit their first pane as they expire, as most windows do, and return the others.
 
-        The same as `_look` does, in a quarter of the time.
+        The effect is that of `_look`, in a quarter of the time.
         """
         left: list[WindowState] = []
         out, extract, watermark, output_watermark = (
@@ -185,7 +186,7 @@ class DueWindows:
         return left
 
     def _look(self, state: WindowState) -> None:
-        """Fire if the trigger says so; close the window if it has expired."""
+        """Fire a window if its trigger says so, and close it if it has expired."""
         changed = self._table.changed
         if changed is not None:
             changed[state] = None
@@ -200,8 +201,8 @@ class DueWindows:
         state.decision = decision
         if watermark >= state.end:
             if state.has_new:
-                # A pane that is due by the end of the window, but not yet: what follows is to wait for it.
-                self._times.hold_what_waits(state)
+                # A pane is yet to come, though the window is complete: it holds the output watermark.
+                self._times.hold_next_pane(state)
             elif state.held is not None:
                 self._times.hold(state, None)
             if state.was_on_time and state.event_time is None and self._is_end(state.end) and self._may_wait(state):
@@ -211,13 +212,13 @@ class DueWindows:
     # Windows that have fired at their end
 
     def _is_end(self, time: int) -> bool:
-        """Whether windows that end at this time are complete and have yet to expire, with nothing else to wait for."""
+        """Return whether windows that end at this time are complete, and have nothing left but to expire."""
         is_there = self._expire_together and time == self._clocks.watermark < MAX_MICROS
-        # A parked window comes back at a time of its own.
-        return is_there and self._table.parked is None
+        # A window on disk is loaded at a time of its own.
+        return is_there and self._table.spilled is None
 
     def _may_wait(self, state: WindowState) -> bool:
-        """Leave a window that has fired at its end to another one of its kind, if it can be."""
+        """Return whether a window that has fired at its end can expire with another key's, unscheduled."""
         decision = state.decision
         if state.has_new or state.held is not None or decision.processing_time is not None:
             return False
@@ -232,9 +233,9 @@ class DueWindows:
         return True
 
     def _fired_at(self, due: list[WindowState], time: int) -> list[WindowState]:
-        """Have the windows fire that end now and give their first pane, which is what most do; the others are left.
+        """Fire windows that end now and emit their first pane, as most windows do, and return the others.
 
-        The same as `_look` does.
+        The effect is that of `_look`.
         """
         left: list[WindowState] = []
         out, fired, decisions, discards = self._panes.out, self._fired, self._decisions, self._discards
@@ -287,7 +288,7 @@ class DueWindows:
         return left
 
     def _let_go_fired(self) -> None:
-        """Forget the windows that nothing has come to since they fired at their end, when the others are gone."""
+        """Remove the windows that have fired at their end and received nothing since, once the others are removed."""
         expiry, due = self._fired_end + 1, self._times.event_times.next()
         if self._clocks.watermark < expiry or (due is not None and due <= expiry):
             return

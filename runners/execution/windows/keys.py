@@ -1,4 +1,4 @@
-"""What may be a key, and what may be grouped: errors at the first element that can't."""
+"""Checks of (key, value) pairs and of keys, and the errors for those that can't be grouped."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..user_code import shortened
 
 
 def pair_type(element: Any) -> type:
-    """The element's type, if a (key, value) pair may be of it.
+    """Return the type of an element that may be a (key, value) pair.
 
-    Raises `NotAPairError`.
+    Raises `NotAPairError` for other elements.
     """
     if isinstance(element, (tuple, list)):
         return type(element)
@@ -19,7 +19,7 @@ def pair_type(element: Any) -> type:
 
 
 def not_a_pair(element: Any) -> NotAPairError:
-    """The error for an element that is not a (key, value) pair."""
+    """Return the error for an element that is not a (key, value) pair."""
     got = f"{shortened(element)} ({type(element).__name__})"
     if isinstance(element, (tuple, list)):
         got += f" of {len(element)} items"
@@ -27,7 +27,7 @@ def not_a_pair(element: Any) -> NotAPairError:
 
 
 def unhashable(key: Any) -> InvalidKeyError:
-    """The error for a key without a hash."""
+    """Return the error for a key without a hash."""
     return InvalidKeyError(
         f"the key {shortened(key)} is a {type(key).__name__}, which is unhashable and so can't be grouped by; "
         "use a tuple or a frozenset instead"

@@ -157,13 +157,13 @@ class BulkMerge:
 class IncrementalMerge:
     """MergeWindows for the windows of a triggered grouping, one element at a time.
 
-    A window may be *empty*: all of its inputs were taken back, but what it has emitted stands
-    yet.  It is taken up by the next window that merges with it, without making that larger.
+    A window may be *empty*: all of its inputs were retracted, but the pane that it has emitted still stands.  The next
+    window that merges with it takes over its state, without becoming larger.
 
     Args:
       table: the windows.
       retracted: whether inputs may be retractions.
-      touched: the windows whose triggers are yet to be asked.
+      touched: windows with new elements, whose triggers are still to be asked.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class IncrementalMerge:
     def _overlapping(self, key: Any, window: BoundedWindow) -> tuple[list[WindowState], BoundedWindow]:
         """Return the states that an element's window merges with, and the window that they become.
 
-        The same as `_by_fn` does.
+        The result is that of `_by_fn`.
         """
         found = self._by_key.get(key)
         if found is None:
@@ -209,7 +209,7 @@ class IncrementalMerge:
             return [], window
         start, end = new
         if first + 1 == last and windows[first][0] <= start and windows[first][1] >= end:
-            # Within a window that is there: that stays as it is, and is not made again.
+            # The element's window lies within this one, which stays as it is.
             own, state = windows[first], states[first]
             return [state], window if self._retracted and state.accumulator.is_empty else own
         sources = states[first:last]
@@ -227,12 +227,15 @@ class IncrementalMerge:
         sources, result = next((group, result) for result, group in groups if window in group)
         return [state for state in current if state.window in sources or state.window == result], result
 
-    # What becomes of them
+    # Their states
 
     def join(self, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int) -> None:
-        """Make the first of the states that of the window which they have merged into, or one has grown into."""
+        """Merge states into the first of them, and make it the state of the merged window.
+
+        A single state grows into the window.
+        """
         state, *others = sources
-        # A merged window is a new window, whose panes begin anew, unless it is one of those that merge.
+        # The panes of a merged window begin anew, unless it equals one of the windows that merge.
         panes = on_time_panes = 0
         if others:
             for part in sources:
@@ -244,19 +247,19 @@ class IncrementalMerge:
         if others or self._clocks.watermark >= state.end or self._percentiles:
             self._place(state, sources, window, end, expiry)
         else:
-            # To a trigger it is the same window, whose end is yet to come.
+            # For the trigger it is the same window, which is not complete yet.
             state.place(window, end, expiry)
         if self._retracts or self._stamps:
             self._times.hold(state, state.stamp if self._stamps else None)
 
     def _take_over(self, state: WindowState, others: list[WindowState]) -> None:
-        """Give a state what others have, and remove those."""
+        """Merge the contents of other states into a state, and remove the others."""
         changed, output_watermark = self._table.changed, self._times.watermark
         parts = [state, *others]
         accumulators = [part.accumulator for part in parts]
         state.accumulator = SignedWindows.merged(accumulators) if self._retracted else self._fold.merged(accumulators)
         if self._stamps:
-            # One behind the output watermark is that of an earlier pane, which no longer holds it.
+            # A timestamp behind the output watermark is that of an earlier pane, which no longer holds it.
             stamps = [part.stamp for part in parts if part.stamp is not None and part.stamp >= output_watermark]
             state.stamp = merged_timestamp(self._combiner, stamps)
         for part in others:
@@ -268,18 +271,19 @@ class IncrementalMerge:
                 changed[part] = None
 
     def part(self, state: WindowState) -> list[WindowState]:
-        """Split a window after the input that joined it was taken back.
+        """Split a window after the input that joined its parts was retracted.
 
-        Returns the states of the windows that its inputs are now in, without its own.
+        The state goes on as that of the same window, if that is one of the parts, else of the first part.
+
+        Returns the new states of the other parts.
         """
         groups = merged(self._window_fn, [(own, own) for own in state.accumulator.by_window])
         if not groups:
             return []
-        # A window that is still the same goes on.
         groups.sort(key=lambda group: group[0] != state.windows[0])
         parts = []
         (first, _), *rest = groups
-        # The table is sorted, and a part lies within the whole.
+        # The parts lie within the whole, which is to be out of a sorted table before they are added.
         self._table.remove(state)
         for window, own in rest:
             end = end_of_window(window)
@@ -299,7 +303,7 @@ class IncrementalMerge:
     def _place(
         self, state: WindowState, sources: list[WindowState], window: BoundedWindow, end: int, expiry: int
     ) -> None:
-        """Have a state stand for another window, with the trigger state of those that it came of."""
+        """Make a state that of another window, with the merged trigger state of the windows that it came from."""
         is_past = self._clocks.watermark >= end
         state.was_on_time = is_past and any(part.was_on_time for part in sources)
         state.decision = self._decisions.merged([part.decision for part in sources], end)

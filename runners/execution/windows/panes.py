@@ -1,8 +1,8 @@
-"""Panes: what a window emits when its trigger fires, and what it takes back with it.
+"""Panes: what a window emits when its trigger fires, and what it retracts (Dataflow Model, section 2.3).
 
-EARLY while the watermark is before the end of the window, then ON_TIME once, then LATE; a first pane is LATE if the
-output watermark has passed the end.  In RETRACTING mode the pane that stands is taken back before the next one.
-Source: Dataflow Model, section 2.3.
+A pane is EARLY while the watermark is before the end of the window, then ON_TIME once, then LATE; a first pane is LATE
+if the output watermark has passed the end.  A pane *stands* if it was emitted and not retracted.  In RETRACTING mode
+the pane that stands is retracted before the next one is emitted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ from .window_timers import WindowTimes
 DISCARDING, RETRACTING = AccumulationMode.DISCARDING, AccumulationMode.RETRACTING
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
 
-# Values of these types can be emitted and kept: nobody can change them.
+# Immutable types, whose values can be both emitted and kept.
 _UNCHANGING = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 # Most panes of a stream are like many others of it.
 @lru_cache(maxsize=4096)
 def pane_of(index: int, on_time_panes: int, timing: PaneInfoTiming, is_last: bool) -> PaneInfo:
-    """The info of a window's next pane, after so many.
+    """Return the info of a window's next pane.
+
+    Args:
+      index: the number of panes so far.
+      on_time_panes: the number of those that weren't early.
 
     >>> pane_of(2, 0, PaneInfoTiming.EARLY, False).nonspeculative_index
     -1
@@ -42,7 +46,7 @@ def pane_of(index: int, on_time_panes: int, timing: PaneInfoTiming, is_last: boo
 
 
 class Rows:
-    """Panes on their way out, as columns."""
+    """Buffer of emitted panes, as columns."""
 
     __slots__ = ("_panes", "_signs", "_timestamps", "_values", "_windows")
 
@@ -57,7 +61,7 @@ class Rows:
         self._signs: list[int] = []
 
     def add(self, value: Any, timestamp: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
-        """Put out a pane, or take it back."""
+        """Append a pane, or its retraction."""
         self._values.append(value)
         self._timestamps.append(timestamp)
         self._windows.append(windows)
@@ -65,7 +69,7 @@ class Rows:
         self._signs.append(sign)
 
     def taken(self) -> Bundle | None:
-        """What has been put out since the last time, if anything."""
+        """Remove what was appended, and return it as a bundle; None if there is nothing."""
         if not self._values:
             return None
         signs: Any = self._signs if -1 in self._signs else 1
@@ -75,17 +79,17 @@ class Rows:
 
 
 class Panes:
-    """The panes of one grouping's windows, of all keys.
+    """Emits the panes of one grouping's windows.
 
     Args:
       fold: the grouping's fold.
       retracted: whether inputs may be retractions.
-      clocks: what the grouping knows of time.
-      times: where windows hold the watermark.
+      clocks: the grouping's clocks.
+      times: the windows' holds of the output watermark.
 
     Attributes:
-      out: what has been emitted.
-      nothing: makes the accumulator of a window that nothing has come to.
+      out: the emitted panes.
+      nothing: makes the accumulator of an empty window.
     """
 
     def __init__(self, fold: Fold, retracted: bool, clocks: Clocks, times: WindowTimes) -> None:
@@ -102,7 +106,7 @@ class Panes:
         self._times = times
 
     def emit(self, state: WindowState, is_last: bool) -> None:
-        """Emit a pane, if there is anything to say."""
+        """Emit a pane, unless there is nothing new and the window has had its on-time pane."""
         end = state.end
         if self._clocks.watermark < end:
             timing = EARLY
@@ -112,14 +116,14 @@ class Panes:
             if timing is not ON_TIME:
                 return
             if self._mode is RETRACTING and not self._emit_unchanged:
-                # What stands is what would be said.
+                # The pane would equal the one that stands.
                 state.was_on_time = True
                 self._times.release(state)
                 return
         pane = pane_of(state.panes, state.on_time_panes, timing, is_last)
         timestamp = state.stamp
         if timestamp is None or timestamp < self._times.watermark:
-            # None counts, or it is that of an earlier pane, which no longer holds the watermark.
+            # No element counts, or the stamp is that of an earlier pane, which no longer holds the watermark.
             timestamp = end - 1 if end < MAX_MICROS else state.windows[0].max_micros
         if self._mode is RETRACTING:
             is_new = self._emit_retracting(state, timestamp, pane)
@@ -138,7 +142,7 @@ class Panes:
         try:
             value = self.value(state.accumulator, is_empty)
         except ValueError:
-            # A combiner that makes nothing of nothing, such as min, has no empty pane.
+            # A combiner without a result for no elements, such as min, has no empty pane.
             if not is_empty:
                 raise
             return False
@@ -151,7 +155,7 @@ class Panes:
     def _emit_retracting(self, state: WindowState, timestamp: int, pane: PaneInfo) -> bool:
         out, old, windows = self.out, state.pane, state.windows
         if self._stamps and old is not None and pane.timing is LATE and state.pane_windows == windows:
-            # Both are late downstream; with one timestamp both are kept there or both are dropped.
+            # Both are late downstream: with one timestamp both are kept there, or both are dropped.
             timestamp = state.timestamp
         is_empty = self._retracted and state.accumulator.is_empty
         pair = None if is_empty else (state.key, self.value(state.accumulator))
@@ -171,7 +175,7 @@ class Panes:
         return True
 
     def take_back_replaced(self, state: WindowState) -> None:
-        """Take back the panes of former windows that would be late downstream if they waited for the next pane."""
+        """Retract the panes of former windows that would be late downstream if they waited for the next pane."""
         watermark = self._clocks.watermark
         if state.pane is not None and self._times.is_replaced(state, state.standing[0], watermark):
             self.out.add(*state.standing[0], -1)
@@ -185,7 +189,7 @@ class Panes:
         state.replaced = tuple(left)
 
     def _stands(self, state: WindowState, pair: Any, timestamp: int) -> bool:
-        """Whether what would be emitted is just what stands, and need not be said again."""
+        """Return whether a pane equals the one that stands, and needn't be emitted."""
         if self._emit_unchanged or state.replaced:
             return False
         if (timestamp, state.windows) != (state.timestamp, state.pane_windows):
@@ -193,17 +197,17 @@ class Panes:
         try:
             return bool(pair == state.pair)
         except (TypeError, ValueError):
-            # Arrays, say, which can't be compared as a whole.
+            # Values without a single truth, such as arrays.
             return False
 
     def value(self, accumulator: Any, is_empty: bool = False) -> Any:
-        """A window's result, which must stay what it is when more comes."""
+        """Return a window's result; more elements in the window don't change it."""
         if self._retracted:
             value = accumulator.result(self._fn)
         elif self._fn is None:
             return list(accumulator)
         elif is_empty:
-            # Only the combiner knows whether its accumulator of nothing is a result.
+            # The combiner decides whether an accumulator of no elements has a result.
             value = self._fn.extract_output(accumulator)
         else:
             value = self._extract(accumulator) if self._extract is not None else accumulator
@@ -211,7 +215,7 @@ class Panes:
 
 
 def _empty_accumulator(fold: Fold, retracted: bool) -> Callable[[], Any]:
-    """What makes the accumulator of a window that nothing has come to."""
+    """Return the function that makes the accumulator of an empty window."""
     if retracted:
         return SignedWindows if fold.windowing.window_fn.is_merging else SignedInputs
     return list if fold.combine_fn is None else fold.combine_fn.create_accumulator

@@ -1,18 +1,13 @@
-"""What a grouping keeps of inputs that may be retracted (Dataflow Model, section 2.3).
+"""Inputs that may be retracted: what a grouping keeps of them, and which input a retraction takes back.
 
-Of inputs that the combiner can take back exactly, their accumulator and their number; of
-others the inputs themselves, as a multiset, which are combined anew when a result is due.
+Of inputs that the combiner can retract exactly, a grouping keeps an accumulator and their number; of others the inputs
+themselves, in a multiset, and combines them when a result is due (Dataflow Model, section 2.3).  Where windows merge,
+it keeps this for each window that inputs came with instead of the merged one: when the input that joined two sessions
+is retracted, they are two sessions again.
 
-Where windows merge, this is kept for each window that an input came with, not for the merged
-one: when the input that joined two sessions is taken back, they part again.
-
-Multiset: values, and how often each is there.
-
-Which value is taken back: one that is equal, or where values equal nothing, one that is encoded alike.
-
-What is no number isn't equal to itself, arrays can't be compared as a whole, and objects
-without `__eq__` are equal to themselves alone: all of them are other objects when they come out of a shuffle or
-a snapshot, and can still be taken back.
+A retraction takes back an equal input, or one with the same encoding where values aren't equal to their copies.  NaN
+isn't equal to itself, arrays can't be compared as a whole, and objects without `__eq__` are equal only to themselves:
+behind a shuffle or a snapshot they are other objects, and can still be retracted.
 """
 
 from __future__ import annotations
@@ -27,12 +22,12 @@ from ....stored import restores
 from ....windowing import BoundedWindow
 from ..column_codec import decode_column, encode_column
 
-# A copy of one of these is equal to it, except for a float that is no number.
+# Types whose values are equal to their copies, except for NaN.
 _EQUAL_TO_COPIES = frozenset({int, str, bytes, bool, type(None), float})
 
 
 def are_equal(value: Any, other: Any) -> bool:
-    """Whether one of two values can stand for the other.
+    """Return whether one of two values can stand for the other.
 
     >>> are_equal([1], [1.0]), are_equal([1], [2])
     (True, False)
@@ -44,10 +39,10 @@ def are_equal(value: Any, other: Any) -> bool:
 
 
 def find_alike(value: Any, values: Iterable[Any]) -> int | None:
-    """The place of the first of these that is of the same type and encoded alike, if there is one.
+    """Return the index of the first of these values with the same type and encoding; None if there is none.
 
-    For a value that no other one was equal to.  They aren't gone through if it would be equal
-    to a copy of itself, since then the right one would have been.
+    For a value that none of them is equal to.  If it is equal to its own copies they aren't searched, since the one
+    to find would have been equal.
 
     >>> find_alike(("a", float("nan")), [("b", 1), ("a", float("nan"))])
     1
@@ -62,7 +57,7 @@ def find_alike(value: Any, values: Iterable[Any]) -> int | None:
             if type(other) is type(value) and encode_column([other]) == encoded:
                 return place
     except SerializationError:
-        # What can't travel has never been anywhere: it is the object that it was.
+        # A value that can't be encoded hasn't left the process: it is the object that it was.
         pass
     return None
 
@@ -75,9 +70,9 @@ def _is_equal(value: Any, other: Any) -> bool:
 
 
 class _NotANumber:
-    """Stands for every float that isn't a number: no two of them are equal, yet one takes back another."""
+    """Key for every NaN: no two of them are equal, and yet one retracts another."""
 
-    # There is one, also after a journey to another process.
+    # There is one object, also after pickling.
     def __reduce__(self) -> tuple[Any, ...]:
         return (_not_a_number, ())
 
@@ -91,7 +86,7 @@ def _not_a_number() -> _NotANumber:
 
 
 class Multiset:
-    """Values and how often each is there; a count may be below zero for a while.
+    """Values and their counts; a count may be negative for a while.
 
     >>> values = Multiset()
     >>> values.add("a", 1), values.add([1], 1), values.add("a", 1), values.add("a", -1)
@@ -104,11 +99,11 @@ class Multiset:
 
     def __init__(self) -> None:
         self._counts: dict[Any, int] = {}
-        # Values without a hash, found by comparing.
+        # Values without a hash are searched for.
         self._unhashable: list[tuple[Any, int]] = []
 
     def add(self, value: Any, count: int) -> None:
-        """Have it there `count` times more."""
+        """Add `count` to the count of a value."""
         if type(value) is float and value != value:
             value = _NAN
         counts = self._counts
@@ -142,7 +137,7 @@ class Multiset:
             del present[place]
 
     def update(self, other: Multiset) -> None:
-        """Add what another one holds."""
+        """Add the counts of another multiset."""
         for value, count in [*other._counts.items(), *other._unhashable]:
             self.add(value, count)
 
@@ -155,7 +150,7 @@ class Multiset:
                 yield float("nan") if value is _NAN else value
 
     def __len__(self) -> int:
-        """How many there are to go through: what is below zero isn't there."""
+        """Return the number of values that iterating gives: those with a negative count are left out."""
         return sum(n for n in [*self._counts.values(), *(n for _, n in self._unhashable)] if n > 0)
 
     def __bool__(self) -> bool:
@@ -187,17 +182,17 @@ class SignedInputs:
 
     def __init__(self) -> None:
         self.accumulator: Any = None
-        # How many inputs the accumulator stands for.
+        # The number of inputs in the accumulator.
         self.count = 0
         self.others: Multiset | None = None
-        # What the timestamp combiner chooses from, if it is to choose.
+        # The timestamps that the timestamp combiner chooses from, if it does.
         self.stamps: Multiset | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_signed_inputs, (self.accumulator, self.count, self.others, self.stamps))
 
     def add(self, fn: Combiner | None, window: BoundedWindow | None, value: Any, stamp: int | None, sign: int) -> bool:
-        """Take in an input, or take it back; whether nothing is left of those that came with `window`."""
+        """Add an input or retract it, and return whether no input is left of those that came with `window`."""
         if stamp is not None:
             if self.stamps is None:
                 self.stamps = Multiset()
@@ -219,27 +214,27 @@ class SignedInputs:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that came was retracted."""
+        """Return whether all inputs were retracted."""
         return self.count == 0 and not self.others
 
     def result(self, fn: Combiner | None) -> Any:
-        """The result of the inputs that are left."""
+        """Return the result of the inputs that are left."""
         others = list(self.others) if self.others is not None else []
         return others if fn is None else fn.extract_output(self.combined(fn, others))
 
     def combined(self, fn: Combiner, others: list[Any]) -> Any:
-        """An accumulator of the inputs that are left; with others, one that is not used again."""
+        """Return an accumulator of the inputs that are left; if there are others, one that may be changed."""
         if not self.count:
             return fn.add_inputs(fn.create_accumulator(), others)
         return fn.add_inputs(deepcopy(self.accumulator), others) if others else self.accumulator
 
     def times(self) -> list[int]:
-        """What the timestamp combiner chooses from."""
+        """Return the timestamps that the timestamp combiner chooses from."""
         return list(self.stamps) if self.stamps is not None else []
 
 
 class SignedWindows:
-    """The inputs of a merged window, by the window that each came with."""
+    """The inputs of a merged window, by the window that they came with."""
 
     __slots__ = ("by_window",)
 
@@ -250,7 +245,7 @@ class SignedWindows:
         return (_signed_windows, (self.by_window,))
 
     def add(self, fn: Combiner | None, window: BoundedWindow, value: Any, stamp: int | None, sign: int) -> bool:
-        """Take in an input, or take it back; whether nothing is left of those that came with `window`."""
+        """Add an input or retract it, and return whether no input is left of those that came with `window`."""
         inputs = self.by_window.get(window)
         if inputs is None:
             inputs = self.by_window[window] = SignedInputs()
@@ -261,34 +256,34 @@ class SignedWindows:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that came was retracted."""
+        """Return whether all inputs were retracted."""
         return not self.by_window
 
     def result(self, fn: Combiner | None) -> Any:
-        """The result of the inputs that are left."""
+        """Return the result of the inputs that are left."""
         parts = list(self.by_window.values())
         if len(parts) == 1:
             return parts[0].result(fn)
         others = [value for part in parts for value in part.others or ()]
         if fn is None:
             return others
-        # Merging may change what it is given.
+        # Merging may change its arguments.
         accumulators = [deepcopy(part.accumulator) for part in parts if part.count]
         return fn.extract_output(fn.add_inputs(fn.merge_accumulators([fn.create_accumulator(), *accumulators]), others))
 
     def times(self) -> list[int]:
-        """What the timestamp combiner chooses from."""
+        """Return the timestamps that the timestamp combiner chooses from."""
         return [time for part in self.by_window.values() for time in part.times()]
 
     def taken(self, windows: Iterable[BoundedWindow]) -> SignedWindows:
-        """The inputs that came with these windows, taken out."""
+        """Remove and return the inputs that came with these windows."""
         part = SignedWindows()
         part.by_window = {window: self.by_window.pop(window) for window in windows}
         return part
 
     @staticmethod
     def merged(parts: Iterable[SignedWindows]) -> SignedWindows:
-        """All inputs of several windows that have become one."""
+        """Merge the inputs of several windows."""
         whole = SignedWindows()
         for part in parts:
             whole.by_window |= part.by_window

@@ -1,11 +1,10 @@
-"""What a grouping keeps of its windows, as plain data: whole, or what has changed (ABS, section 4.2).
+"""Snapshots of a grouping's windows, as plain data: all windows, or those that have changed (ABS, section 4.2).
 
-A snapshot is a sequence of *records*, each of which says what is kept of one key in one window; or of
-all windows of one key, where windows merge.  A later record of the same key and window
-replaces an earlier one, so that a snapshot followed by its changes is a snapshot too.
+A snapshot is a sequence of *records*, each for one key and window, or for all windows of a key where windows merge.
+A later record of the same key and window replaces an earlier one: a snapshot followed by its changes is a snapshot.
 
-Where windows don't merge there may be very many of them, most of which differ in few things.  They are kept as
-columns, of which one that is the same for all is a single entry: that takes a third of the time, and of the bytes.
+Windows that don't merge can be very many, most of which differ in few slots.  Their records are columns; a column whose
+entries are all the same has one entry.  That takes a third of the time, and of the bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .trigger_state import Decision
 from .window_state import WindowState
 from .window_table import WindowTable
 
-# The slots of a window's state that are plain data as they are.
+# The slots of a window's state that are plain data.
 _PLAIN = (
     "windows",
     "end",
@@ -42,12 +41,13 @@ _PLAIN = (
 
 
 class WindowRecord(NamedTuple):
-    """What is kept of a key in a window; nothing any more if `states` is empty.
+    """The state of a key in a window; removed if `states` is empty.
 
     Attributes:
-      window: None where windows merge: then it is of all windows of the key.
-      states: the trigger's state, whether it is finished, when it is to be asked again in either
-        domain, and the slots of the window's state.
+      key: the key.
+      window: the window; None where windows merge, for all windows of the key.
+      states: of each window the trigger's state, whether it is finished, when to ask it again in both time domains, and
+        the slots of the window's state.
     """
 
     key: Any
@@ -59,8 +59,8 @@ class WindowColumns:
     """Records of windows that don't merge, as columns.
 
     Args:
-      keys: of windows that are there, at least one.
-      rows: what `row_of` says of each.
+      keys: the keys, at least one; none of the windows is removed.
+      rows: `row_of` each window.
 
     Iterating gives `WindowRecord`s.
     """
@@ -71,7 +71,7 @@ class WindowColumns:
         self._count = len(keys)
         self._keys = keys
         columns = zip(*rows, strict=True)
-        # A column of one entry is that of all.
+        # A column of one entry stands for equal entries.
         self._columns: list[Sequence[Any]] = [
             column[:1] if is_uniform(column) else column for is_uniform, column in zip(_UNIFORM, columns, strict=True)
         ]
@@ -92,7 +92,7 @@ class WindowColumns:
 
     @property
     def keys(self) -> list[Any]:
-        """The key of each record."""
+        """Return the key of each record."""
         return self._keys
 
     def __iter__(self) -> Iterator[WindowRecord]:
@@ -103,21 +103,21 @@ class WindowColumns:
 
 Records: TypeAlias = Sequence[WindowRecord] | WindowColumns
 
-# What a row is made of.
+# The entries of a row.
 _DECIDED = ("state", "is_finished", "event_time", "processing_time")
 row_of: Callable[[WindowState], tuple[Any, ...]] = attrgetter(*(f"decision.{name}" for name in _DECIDED), *_PLAIN)
-# Where the windows are in it, and those of the pane that stands.
+# The indices of a window, and of that of the pane that stands.
 WINDOWS_AT = len(_DECIDED) + _PLAIN.index("windows")
 PANE_WINDOWS_AT = len(_DECIDED) + _PLAIN.index("pane_windows")
 
 
 def _is_one(column: tuple[Any, ...]) -> bool:
-    """Whether all entries are the same object; equal ones might be `1` and `True`."""
+    """Return whether all entries are the same object; equal ones may be `1` and `True`."""
     return all(map(is_, column, repeat(column[0])))
 
 
 def _is_equal(column: tuple[Any, ...]) -> bool:
-    """Whether all entries are equal; for what is always of the same type, and so the same."""
+    """Return whether all entries are equal; for columns of one type."""
     return column.count(column[0]) == len(column)
 
 
@@ -130,12 +130,12 @@ _UNIFORM = [_OF_USERS.get(name, _is_equal) for name in (*_DECIDED, *_PLAIN)]
 
 
 def snapshot(windows: WindowTable) -> list[WindowRecord]:
-    """Everything that there is; what changes from here on is the next `changes`."""
+    """Return the records of all windows; `changes` are those since then."""
     return [record for records in by_group(windows, True) for record in records[1]]
 
 
 def changes(windows: WindowTable) -> list[WindowRecord]:
-    """What has changed since the last snapshot, or the last changes.
+    """Return the records of windows that have changed since the last snapshot or changes.
 
     Raises `RuntimeError` if there has been no snapshot.
     """
@@ -143,12 +143,14 @@ def changes(windows: WindowTable) -> list[WindowRecord]:
 
 
 def by_group(windows: WindowTable, is_whole: bool) -> list[tuple[int, Records]]:
-    """The records of a snapshot, or of what has changed, by key group; of one group there may be several entries.
+    """Return the records of all windows, or of those that have changed, by key group.
 
-    Raises `RuntimeError` if there has been no snapshot that anything could have changed since.
+    A group may be there several times.
+
+    Raises `RuntimeError` for changes if there has been no snapshot.
     """
     if windows.changed is None and not is_whole:
-        raise RuntimeError("there is no snapshot that anything could have changed since")
+        raise RuntimeError("there is no snapshot to return the changes since; call snapshot first")
     states: Iterable[WindowState] = windows.all() if is_whole else windows.changed or ()
     windows.changed = {}
     found: list[tuple[int, Records]] = []
@@ -164,7 +166,7 @@ def by_group(windows: WindowTable, is_whole: bool) -> list[tuple[int, Records]]:
             here.append(state)
         else:
             gone.append(WindowRecord(state.key, state.windows[0], ()))
-    # A window that is gone may have begun anew.
+    # Removed windows come first: a window may have begun anew since.
     found.extend(_grouped(gone))
     for group, own in _grouped(here):
         found.append((group, WindowColumns([state.key for state in own], map(row_of, own))))
@@ -182,9 +184,9 @@ def _grouped(keyed: Sequence[_Keyed]) -> Iterable[tuple[int, list[_Keyed]]]:
 
 
 def restore(windows: WindowTable, records: Iterable[WindowRecord]) -> None:
-    """Take over what the records say; of records of one key and window the last counts.
+    """Restore windows from records, of which the last for each key and window counts.
 
-    What changes from here on is the next `changes`.
+    `changes` are those since then.
     """
     if windows.changed is None:
         windows.changed = {}
@@ -195,7 +197,7 @@ def restore(windows: WindowTable, records: Iterable[WindowRecord]) -> None:
 
 
 def state_of(key: Any, row: tuple[Any, ...]) -> WindowState:
-    """The window that `row_of` was given."""
+    """Return the window state that a row was made of."""
     trigger_state, is_finished, event_time, processing_time, *slots = row
     decision = Decision(False, trigger_state, is_finished, event_time, processing_time)
     plain = dict(zip(_PLAIN, slots, strict=True))

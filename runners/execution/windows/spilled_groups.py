@@ -1,8 +1,7 @@
-"""The values of a group that is too large for memory: on disk, and read as a stream.
+"""Groups larger than memory: their values are spilled to a file, and read in chunks.
 
-A plain grouping gives a list of values.  Where a task holds much, its large groups move to a
-file, and each gives a `SpilledValues` instead: an iterable that may be gone through any number
-of times, with a chunk of it in memory at a time.
+A plain grouping emits lists of values.  Where a task's groups exceed its memory, the large ones are spilled and emitted
+as `SpilledValues`: iterables that can be iterated any number of times, with one chunk in memory at a time.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from typing import Any
 from ..column_codec import decode_column, encode_column
 from .bounded_operator import WindowOperator
 
-# What a task holds in memory before it moves groups to disk.
+# The memory of a task for its groups.
 MEMORY_BYTES = 64 << 20
 
-# How large a chunk on disk is.  Smaller groups stay in memory: they would free less than they cost.
+# The size of a chunk on disk.  Smaller groups stay in memory: spilling them would free less than it costs.
 CHUNK_BYTES = 256 << 10
 
-# What a value takes in memory besides its encoded bytes: an object, and a place in a list.
+# The memory of a value besides its encoded bytes: for an object, and a place in a list.
 _OBJECT_BYTES = 56
 
 
 class SpillFile:
-    """Chunks of values on disk; gone when nobody refers to it any more."""
+    """Temporary file of chunks of values, removed with its last reference."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="penstock-spill-")  # noqa: SIM115
         self._end = 0
 
     def write(self, values: list[Any]) -> tuple[int, int]:
-        """Append a chunk; where it is."""
+        """Append a chunk, and return its offset and size."""
         data = encode_column(values)
         self._file.seek(self._end)
         self._file.write(data)
@@ -42,13 +41,13 @@ class SpillFile:
         return place
 
     def read(self, place: tuple[int, int]) -> list[Any]:
-        """The chunk at a place."""
+        """Read a chunk."""
         self._file.seek(place[0])
         return decode_column(self._file.read(place[1]))
 
 
 class SpilledValues:
-    """The values of one group, most of them on disk.
+    """The values of one group, all but the last of them on disk.
 
     >>> values = SpilledValues([1, 2, 3], SpillFile(), chunk=2)
     >>> values.extend([4])
@@ -90,30 +89,30 @@ class SpilledValues:
 
 
 class GroupSpill:
-    """Keeps what the window operator of a plain grouping holds within memory.
+    """Spills large groups of the window operator of a plain grouping.
 
     Args:
       operator: the operator.
-      memory_bytes: how much it may hold, about.
+      memory_bytes: the approximate memory for its groups.
     """
 
     def __init__(self, operator: WindowOperator, memory_bytes: int = MEMORY_BYTES) -> None:
         self._operator = operator
         self._limit = memory_bytes
         self._file: SpillFile | None = None
-        # What has come since groups were last moved.
+        # The values received since groups were last spilled.
         self._bytes = 0
         self._values = 0
 
     def received(self, values: int, encoded_bytes: int) -> None:
-        """So many values have come; moves large groups to disk if that makes it too many."""
+        """Count received values, and spill large groups if the values exceed memory."""
         self._values += values
         self._bytes += encoded_bytes + values * _OBJECT_BYTES
         if self._bytes >= self._limit:
             self._spill()
 
     def flushed(self) -> None:
-        """The operator holds nothing any more."""
+        """Start anew, since the operator has emitted all groups."""
         self._bytes = self._values = 0
         self._file = None
 

@@ -1,12 +1,10 @@
-"""ParkedWindows: the windows of a grouping that have no room in memory, and how they come and go.
+"""Windows that are spilled to RocksDB, since memory has no room for them.
 
-What is parked is an entry: a key's window; or all windows of a key, where windows merge.  It comes back before
-an element of its key is looked at, when a time of its has come, and when all windows are
-looked at.  So whoever works with windows finds in memory whatever he may look for.
+The unit of spilling is an entry: a key's window, or all windows of a key where windows merge.  An entry is loaded
+before an element of its key is processed, when it is due, and before all windows are processed.  So the window operator
+finds in memory every window that it looks for.
 
-An entry may have changed since the last snapshot.  Then what it is goes into the next one from where it is parked.
-
-NumberedWindows: a number for each window that anything is parked of, which is shorter than the window.
+An entry that has changed since the last snapshot is read from disk for the next one.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ _NONE = bytes(_SIZE)
 
 
 class NumberedWindows:
-    """Windows by number, as long as there are entries of them.
+    """Numbers of the windows of spilled entries, which are shorter than windows.
 
-    An entry's id has a byte for the key group, the number of the window, and then the key.
+    The id of an entry has a byte for the key group, the number of the window, and the key.
 
     >>> from penstock.windowing import IntervalWindow
     >>> windows = NumberedWindows()
@@ -59,7 +57,7 @@ class NumberedWindows:
         return iter(self._numbers)
 
     def entered(self, window: BoundedWindow | None) -> bytes:
-        """The number of the window of an entry that is about to be parked."""
+        """Return the number of a window, and count an entry of it."""
         if window is None:
             return _NONE
         number = self._numbers.get(window)
@@ -72,7 +70,7 @@ class NumberedWindows:
         return number
 
     def left(self, id: bytes) -> None:
-        """The entry with this id isn't parked any more."""
+        """Count one entry less of a window."""
         number = id[1 : 1 + _SIZE]
         if number == _NONE:
             return
@@ -82,11 +80,11 @@ class NumberedWindows:
             del self._numbers[window], self._counts[number]
 
     def number_of(self, window: BoundedWindow | None) -> bytes:
-        """The number of a window that has entries."""
+        """Return the number of a window that has entries."""
         return _NONE if window is None else self._numbers[window]
 
     def ids(self, keys: list[Any], windows: Sequence[BoundedWindow | None], new: bool = False) -> list[bytes]:
-        """The ids of entries by key and window; new ones are about to be parked."""
+        """Return the ids of entries; new ones are counted."""
         number = self.entered if new else self.number_of
         return [
             bytes([group]) + number(window) + encode_key(key)
@@ -94,30 +92,30 @@ class NumberedWindows:
         ]
 
     def windows(self, id: bytes) -> Windows:
-        """The window of an entry with this id, as the windows of an element."""
+        """Return the window of an entry, as the windows of an element."""
         return self._windows[id[1 : 1 + _SIZE]]
 
 
-# So many come and go together.
+# The number of entries that are written and read together.
 PORTION = 1_000
-# So many that are due are looked at together.
+# The number of due entries that are loaded together.
 DUE = 10_000
 
-# What a window takes besides itself and what is its own: its places in dictionaries and lists.
+# The memory of a window's places in dictionaries and lists.
 _PLACES = 170
 
-# What is parked: a window, or a key whose windows merge.
+# A window; or a key, where windows merge.
 Entry = Any
 
 
-class ParkedWindows:
-    """The parked ones of a grouping's windows.
+class SpilledWindows:
+    """The spilled windows of a grouping.
 
     Args:
-      windows: the grouping's, by which they will be asked for.
-      label: the grouping's.
-      entries: where they are.
-      relieve: has some of them parked if there is too much in memory.
+      windows: the table of the grouping's windows.
+      label: the grouping's full label.
+      entries: the entries in RocksDB.
+      relieve: spills windows if there are too many in memory.
     """
 
     def __init__(self, windows: WindowTable, label: str, entries: ParkedEntries, relieve: Callable[[], None]) -> None:
@@ -126,28 +124,28 @@ class ParkedWindows:
         self._windows = windows
         self._entries = entries
         self._numbers = NumberedWindows()
-        # What is in memory, the least recently used first; as it was when it was last counted.
+        # The entries in memory, the least recently used first, and their size when last measured.
         self._used: dict[Entry, None] = {}
         self._average = 0.0
         self._measured = 0
-        # Since the last snapshot: the ids of what has changed and is parked; what is gone, and was found to be.
+        # Since the last snapshot: the ids of spilled entries that have changed, and the removed windows.
         self._changed: dict[bytes, None] = {}
         self._gone: dict[tuple[Any, BoundedWindow | None], None] = {}
         if windows.changed is None:
-            # All that will be there has changed.
+            # Without a snapshot every window counts as changed.
             windows.changed = {}
-        windows.parked = self
-        windows.times.parked = entries
+        windows.spilled = self
+        windows.times.spilled = entries
 
     @property
     def number_parked(self) -> int:
-        """How many entries aren't in memory."""
+        """Return the number of spilled entries."""
         return len(self._entries)
 
-    # Coming back
+    # Loading
 
-    def come_back(self, bundle: Bundle) -> None:
-        """Before a bundle is taken in: what it will come to."""
+    def load_for(self, bundle: Bundle) -> None:
+        """Load the entries that a bundle has elements of."""
         if not len(self._entries):
             return
         columns = bundle.values, expanded(bundle.windows, len(bundle))
@@ -164,26 +162,26 @@ class ParkedWindows:
             missing = [entry for entry in wanted if not has_any(*entry)]
             ids = self._numbers.ids([key for key, _ in missing], [window for _, window in missing])
         except (TypeError, ValueError):
-            # No pairs, or keys that can't be any: whoever takes the bundle in says so.
+            # No pairs, or no keys: the window operator raises the error.
             return
-        self._take(ids)
+        self._load(ids)
 
-    def due_back(self, order: int, time: int) -> int | None:
-        """The first of those that are due by then; when the next ones will be."""
-        self._put_back(self._entries.due(order, time, DUE))
+    def load_due(self, order: int, time: int) -> int | None:
+        """Load the first entries that are due up to a time, and return when the next ones are due."""
+        self._restore_entries(self._entries.due(order, time, DUE))
         return self._entries.least(order)
 
-    def all_back(self) -> None:
-        """All of them."""
+    def load_all(self) -> None:
+        """Load all entries."""
         for portion in portions_of(self._entries.all(), PORTION):
-            self._take([id for id, _ in portion])
+            self._load([id for id, _ in portion])
 
-    def _take(self, ids: Sequence[bytes]) -> None:
+    def _load(self, ids: Sequence[bytes]) -> None:
         for portion in portions_of(ids, PORTION):
             found = zip(portion, self._entries.take(portion))
-            self._put_back([(id, data) for id, data in found if data is not None])
+            self._restore_entries([(id, data) for id, data in found if data is not None])
 
-    def _put_back(self, found: Iterable[tuple[bytes, bytes]]) -> None:
+    def _restore_entries(self, found: Iterable[tuple[bytes, bytes]]) -> None:
         windows = self._windows
         for id, data in found:
             key, states = self._unpacked(id, data)
@@ -198,10 +196,10 @@ class ParkedWindows:
                     self._changes[state] = None
             self._used[key if windows.is_merging else states[0]] = None
 
-    # Going
+    # Spilling
 
     def use(self) -> None:
-        """Take note of what has been used: it has changed since the last snapshot."""
+        """Update the order of use: windows that were used have changed since the last snapshot."""
         windows, used, changed = self._windows, self._used, self._changes
         gone: list[WindowState] = []
         if windows.is_merging:
@@ -218,7 +216,7 @@ class ParkedWindows:
                     used[state] = None
                 else:
                     gone.append(state)
-        # Of these nothing but the name is needed any more.
+        # Of removed windows only key and window are kept.
         for state in gone:
             del changed[state]
             self._gone[state.key, None if windows.is_merging else state.windows[0]] = None
@@ -235,14 +233,14 @@ class ParkedWindows:
         return found
 
     def memory(self) -> int:
-        """About how many bytes those take that are in memory: as many times the average of a sample."""
+        """Return the approximate memory of the entries in memory, by the average of a sample."""
         count = len(self._windows)
         if not self._measured / 2 < count < self._measured * 2:
             self.measure()
         return round(count * self._average)
 
     def measure(self) -> None:
-        """Take another sample."""
+        """Measure another sample."""
         self.use()
         self._average, self._measured = average(self._used, self._memory_of), len(self._windows)
 
@@ -254,15 +252,15 @@ class ParkedWindows:
         return len(states) * (_PLACES + _SLOTS) + memory_of(*own)
 
     def park(self, share: float) -> None:
-        """Park that share of what is in memory, the least recently used first."""
+        """Spill a share of the entries in memory, the least recently used first."""
         self.use()
         changed = self._by_key(self._changes) if self._windows.is_merging else None
         count = min(len(self._used), ceil(len(self._used) * share))
         for portion in portions_of(list(islice(self._used, count)), PORTION):
-            self._park(portion, changed)
+            self._spill(portion, changed)
         self._windows.times.forget_stale()
 
-    def _park(self, entries: Sequence[Entry], changed: dict[Any, list[WindowState]] | None) -> None:
+    def _spill(self, entries: Sequence[Entry], changed: dict[Any, list[WindowState]] | None) -> None:
         windows, changes = self._windows, self._changes
         found: list[tuple[Any, BoundedWindow | None, list[WindowState]]] = []
         for entry in entries:
@@ -272,27 +270,27 @@ class ParkedWindows:
             else:
                 found.append((entry.key, entry.windows[0], [entry]))
         ids = self._numbers.ids([key for key, _, _ in found], [window for _, window, _ in found], new=True)
-        parked: list[tuple[bytes, Times, bytes]] = []
+        spilled: list[tuple[bytes, Times, bytes]] = []
         for id, (key, _, states) in zip(ids, found):
-            parked.append((id, _times_of(states), self._packed(key, states)))
-            # With one of a key's windows all that are left of them have changed, where they merge.
+            spilled.append((id, _times_of(states), self._packed(key, states)))
+            # Where windows merge, the change of one is a change of the key's entry.
             for state in states if changed is None else changed.get(key, ()):
                 if state in changes:
                     del changes[state]
                     self._changed[id] = None
             for state in states:
                 windows.let_go(state)
-        self._entries.put(parked)
+        self._entries.put(spilled)
 
     # Snapshots
 
     def records(self, is_whole: bool) -> Iterator[tuple[int, Records]]:
-        """What `snapshots.by_group` says of those in memory, of those that are not, to be put behind it."""
+        """Yield the records of spilled windows, to follow those of `snapshots.by_group`."""
         found: Iterator[tuple[bytes, bytes]]
         if is_whole:
             found = self._entries.all()
         else:
-            # Others may have come in their place.
+            # Their keys may have windows again.
             gone = [entry for entry in self._gone if not self._windows.has_any(*entry)]
             by_group: dict[int, list[WindowRecord]] = {}
             for group, (key, window) in zip(key_groups([key for key, _ in gone]), gone):
@@ -313,11 +311,11 @@ class ParkedWindows:
         return WindowColumns([key for key, _ in entries], [row for _, (row,) in entries])
 
     def restore(self, records: Records) -> None:
-        """Take over records of a snapshot, in place of what there is of their keys and windows."""
+        """Restore windows from records, in place of present windows of the same keys."""
         windows = self._windows
         for portion in portions_of(records, PORTION):
             known = [r for r in portion if windows.is_merging or r.window in self._numbers]
-            self._take(self._numbers.ids([r.key for r in known], [r.window for r in known]))
+            self._load(self._numbers.ids([r.key for r in known], [r.window for r in known]))
             for state in [state for r in portion for state in windows.of(r.key, r.window)]:
                 self._used.pop(state.key if windows.is_merging else state, None)
                 windows.let_go(state)
@@ -333,7 +331,7 @@ class ParkedWindows:
     def _packed(self, key: Any, states: Sequence[WindowState]) -> bytes:
         rows: list[Any] = [row_of(state) for state in states]
         if not self._windows.is_merging:
-            # The number says it.
+            # The id has the number of the window.
             (row,) = map(list, rows)
             if row[PANE_WINDOWS_AT] is row[WINDOWS_AT]:
                 row[PANE_WINDOWS_AT] = None

@@ -1,9 +1,8 @@
-"""What a trigger decides: whether a window fires now, and when to ask again.
+"""The trigger's state of each window, and its decisions: whether the window fires, and when to ask the trigger again.
 
-While no clock moves, what a trigger decides next depends on its state and on the end of the
-window alone; and most windows that a bundle touches are in the same state and end together.
-So a window keeps the last decision about it, and decisions that leave a trigger in the same
-state share what has followed from them: the trigger is asked once for all windows that are alike.
+While no clock moves, a trigger's next decision depends only on its state and on the end of the window.  Most windows
+that a bundle touches are in the same state and end together.  So a window keeps the last decision about it, and
+decisions with the same state share those that follow from them: the trigger is asked once for all equal windows.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from ....windowing.timestamp import MIN_MICROS
 from ....windowing.window_lifetime import expiry_of
 from ..column_codec import encode_column
 
-# How many decisions are remembered between two moves of a clock.
+# The number of decisions that are kept between two moves of a clock.
 _REMEMBERED = 10_000
 
 
 class Clocks:
-    """What a trigger sees of a window: the operator's clocks and signals, and the window's end."""
+    """What triggers see: the operator's clocks and signals, and the end of the window that is decided about."""
 
     __slots__ = ("end_of_window", "percentiles", "processing_time", "signals", "watermark")
 
@@ -33,20 +32,20 @@ class Clocks:
         self.signals: dict[str, int] = {}
 
     def percentile_watermark(self, percentile: float) -> int:
-        """What that share of the elements is past: at least as far as the watermark, which all are past."""
+        """Return the percentile watermark, which is never behind the watermark."""
         return max(self.watermark, self.percentiles.get(percentile, MIN_MICROS))
 
     def signalled(self, name: str) -> int:
-        """How often a signal has come."""
+        """Return how often a signal has come."""
         return self.signals.get(name, 0)
 
     def size_of(self, element: Any) -> int:
-        """The bytes of an element, encoded as it would travel."""
+        """Return the size of an element as a shuffle encodes it, in bytes."""
         return len(encode_column([element]))
 
 
 class Followed:
-    """What has followed, by the end of the window, from decisions that left a trigger in one state."""
+    """Decisions that follow from one state of a trigger, by the end of the window."""
 
     __slots__ = ("after_bundle", "now")
 
@@ -56,13 +55,13 @@ class Followed:
 
 
 class Decision:
-    """What is to happen to a window.
+    """A trigger's decision about a window.
 
     Attributes:
       fires: whether a pane is due.
-      state, is_finished: what the trigger remembers afterwards, and whether it is finished.
-      event_time, processing_time: when to look at the window again.
-      followed: the decisions that followed from it while no clock moved; None before any has.
+      state, is_finished: the trigger's state afterwards, and whether it is finished.
+      event_time, processing_time: when to ask the trigger again.
+      followed: the decisions that follow from it while no clock moves; None before there are any.
     """
 
     __slots__ = ("event_time", "fires", "followed", "is_finished", "processing_time", "state")
@@ -82,11 +81,10 @@ class TriggerDecisions:
     """A trigger's decisions.
 
     Args:
-      lateness: the grouping's allowed lateness, in microseconds: a window expires when
-        the watermark is past its end by more than that.
+      lateness: the grouping's allowed lateness, in microseconds.
 
     Attributes:
-      start: stands for the decision about a window that nothing has come to.
+      start: the decision that a new window starts with.
     """
 
     def __init__(self, trigger: Trigger, clocks: Clocks, lateness: int) -> None:
@@ -94,21 +92,21 @@ class TriggerDecisions:
         self._trigger = trigger
         self._clocks = clocks
         self._lateness = lateness
-        # By the trigger's state, and whether it is finished.
+        # Decisions by the trigger's state, and whether it is finished.
         self._followed: dict[Hashable, Followed] = {}
-        # Those of their dictionaries that hold anything, and how many entries that is.
+        # Their dictionaries that aren't empty, and the number of entries in them.
         self._filled: list[dict[int, Decision]] = []
         self._entries = 0
 
     def forget(self) -> None:
-        """A clock has moved."""
+        """Forget shared decisions, since a clock has moved."""
         for decisions in self._filled:
             decisions.clear()
         self._filled.clear()
         self._entries = 0
 
     def after_bundle(self, last: Decision, end: int) -> Decision:
-        """The decision after elements, of a trigger that doesn't look at each."""
+        """Return the decision after elements, of a trigger that doesn't look at each of them."""
         known = (last.followed or self._following(last)).after_bundle
         found = known.get(end)
         if found is None:
@@ -117,7 +115,7 @@ class TriggerDecisions:
         return found
 
     def now(self, last: Decision, end: int) -> Decision:
-        """The decision when nothing but the clocks may have moved."""
+        """Return the decision after the clocks may have moved."""
         known = (last.followed or self._following(last)).now
         found = known.get(end)
         if found is None:
@@ -129,7 +127,7 @@ class TriggerDecisions:
         try:
             followed = self._followed.setdefault((last.state, last.is_finished), Followed())
         except TypeError:
-            # The state of a user's trigger, without a hash.
+            # The state of a user's trigger has no hash.
             followed = Followed()
         if len(self._followed) > _REMEMBERED:
             self._followed.clear()
@@ -145,7 +143,7 @@ class TriggerDecisions:
         self._entries += 1
 
     def after_element(self, last: Decision, element: Any, end: int) -> Decision:
-        """The decision after an element, of a trigger that looks at it."""
+        """Return the decision after an element, of a trigger that looks at it."""
         state = last.state
         if not last.is_finished:
             self._clocks.end_of_window = end
@@ -153,7 +151,7 @@ class TriggerDecisions:
         return self._decided(state, last.is_finished, end)
 
     def merged(self, decisions: Sequence[Decision], end: int) -> Decision:
-        """What stands for the decision about a window that several have merged into."""
+        """Return the decision that a merged window starts with."""
         clocks = self._clocks
         clocks.end_of_window = end
         state = self._trigger.on_merge([decision.state for decision in decisions], clocks)
@@ -167,7 +165,7 @@ class TriggerDecisions:
         if fires:
             state, is_finished = trigger.on_fire(state, clocks)
         watermark, now = clocks.watermark, clocks.processing_time
-        # At its end a window may have to hold the watermark downstream.
+        # A window is scheduled for its end, too: it may have to hold the output watermark from there on.
         event_time = end if watermark < end else expiry_of(end, self._lateness)
         processing_time = None
         if not is_finished:

@@ -1,19 +1,17 @@
-"""Windows with triggers: every key's window, when it fires, and how its panes relate.
+"""The triggered window operator: windows with triggers, panes, lateness and retractions.
 
-The part of the window operator that keeps a state for each key and window: trigger state,
-pane number, what has been emitted.  Here elements come in, and clocks move.  Which windows there are is in
-`window_table.py`, what becomes of them when they merge in `merging.py` and when they are due in
-`firing.py`, and what a pane says in `panes.py`.  Four rules make the panes independent of how a runner
-cuts its input into bundles, and let no data be lost silently:
+It keeps a state for each key and window: accumulator, trigger state, pane index, the pane that stands.  This module
+processes elements and moves clocks.  `window_table.py` holds the windows, `merging.py` merges them, `firing.py` fires
+and closes those that are due, and `panes.py` emits.  Four rules make the panes independent of how a runner cuts its
+input into bundles, and lose no data silently:
 
-- A trigger that counts elements is asked after each of them; one that looks only at clocks
-  once for each bundle and window.
-- A pane is EARLY while the watermark is before the end of the window, then ON_TIME once,
-  then LATE; a first one is LATE if the output watermark has passed the end.
-- A window expires when the watermark is past its end plus the allowed lateness.  What has
-  not been emitted by then is: the closing pane, which is the last.
-- An element of a window that has expired is late beyond rescue: dropped, counted, and given
-  to whoever asked for late data.
+- A trigger that counts elements is asked after each of them; one that looks only at clocks once for each bundle and
+  window.
+- A pane is EARLY while the watermark is before the end of the window, then ON_TIME once, then LATE; a first pane is
+  LATE if the output watermark has passed the end.
+- A window expires when the watermark is past its end plus the allowed lateness.  Elements that no pane has had by then
+  are emitted in the closing pane, the last one.
+- An element of an expired window is dropped and counted, and emitted as late data if the grouping has such an output.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from .window_timers import WindowTimes
 
 _LATE_ELEMENT = PaneInfo(timing=LATE)
 
-# A window's states by key, when it is complete, and when it expires.
+# A window's states by key, and the watermarks at which it is complete and expires.
 Place = tuple[dict[Any, WindowState], int, int]
 
 # The states of a window that has expired.
@@ -52,12 +50,12 @@ class TriggeredWindows:
     Args:
       fold: the grouping's fold.
       retracted: whether inputs may be retractions.
-      keep_late: whether `taken_late` is to give the elements that came too late.
-      over: true when loops are to be left (`TimeSlice.over`); None for loops that run to their end.
+      keep_late: whether elements of expired windows are kept for `taken_late`.
+      over: true when the time slice is over (`TimeSlice.over`); None for loops that run to their end.
 
     Attributes:
-      dropped: how many elements came too late.
-      table: the windows that there are.
+      dropped: the number of elements of expired windows.
+      table: the windows.
     """
 
     def __init__(self, fold: Fold, retracted: bool = False, keep_late: bool = False, over: Any = None) -> None:
@@ -85,7 +83,7 @@ class TriggeredWindows:
         self._decisions = TriggerDecisions(windowing.trigger, clocks, self._lateness)
         self.table = WindowTable(self._times)
         self._merging: IncrementalMerge | None = None
-        # The windows that a bundle has come to, whose trigger is still to be asked.
+        # Windows with new elements, whose trigger is still to be asked.
         self._touched: dict[WindowState, None] = {}
         if windowing.window_fn.is_merging:
             self.table = table = MergingWindowTable(self._times, windowing.window_fn.merges_by_overlap)
@@ -97,20 +95,20 @@ class TriggeredWindows:
 
     @property
     def watermark(self) -> int:
-        """The input watermark, in microseconds."""
+        """Return the input watermark, in microseconds."""
         return self._clocks.watermark
 
     @property
     def processing_time(self) -> int:
-        """The clock, in microseconds."""
+        """Return the processing time, in microseconds."""
         return self._clocks.processing_time
 
     # Elements
 
     def process(self, bundle: Bundle) -> int:  # noqa: C901 - one loop, which is the hot one
-        """Take in a bundle; what fires is in `taken` afterwards.
+        """Process a bundle; `taken` has the panes afterwards.
 
-        Returns how many elements, at its end, it has not come to.
+        Returns the number of elements left at its end when the time slice was over.
         """
         touched, merging, add_input = self._touched, self._merging, self._add_input
         retracted, stamps, element_wise = self._retracted, self._stamps, self._element_wise
@@ -118,7 +116,7 @@ class TriggeredWindows:
         watermark, nothing, new_keys = self._clocks.watermark, self._nothing, self._new_keys
         pair, start = self._pair, self._decisions.start
         self._times.output_watermark()
-        # Most elements have the windows of the one before, and one of them.
+        # Most elements have one window, that of the element before.
         near: Windows | None = None
         places: dict[BoundedWindow, Place] = {}
         states: dict[Any, WindowState] = {}
@@ -176,11 +174,11 @@ class TriggeredWindows:
         return left
 
     def merge(self, bundle: Bundle) -> int:
-        """Take in accumulators of elements that were folded before a shuffle: `(key, (accumulator, count))`.
+        """Merge accumulators that were folded before a shuffle: `(key, (accumulator, count))`.
 
-        Only where it makes no difference (see `pre_aggregation.py`): so windows don't merge here.
+        Only where results are the same (`pre_aggregation.py`), so for windows that don't merge.
 
-        Returns how many values, at its end, it has not come to.
+        Returns the number of values left at its end when the time slice was over.
         """
         touched, by_window, new_keys, merge_two = self._touched, self.table.by_window, self._new_keys, self._merge_two
         watermark, lateness, start = self._clocks.watermark, self._lateness, self._decisions.start
@@ -216,7 +214,7 @@ class TriggeredWindows:
             if stamps:
                 self._keep(state, stamp)
             elif end <= watermark:
-                self._times.hold_what_waits(state)
+                self._times.hold_next_pane(state)
             touched[state] = None
         check_keys(new_keys)
         new_keys.clear()
@@ -224,14 +222,14 @@ class TriggeredWindows:
         return left
 
     def _place(self, window: BoundedWindow, places: dict[BoundedWindow, Place]) -> Place:
-        """Look up a window that doesn't merge, once for each bundle."""
+        """Return the states and the lifetime of a window that doesn't merge; called once for each bundle."""
         end, expiry = lifetime_of(window, self._lateness)
         is_there = expiry > self._clocks.watermark
         place = places[window] = self.table.by_window.setdefault(window, {}) if is_there else _NONE, end, expiry
         return place
 
     def _merged(self, key: Any, window: BoundedWindow) -> WindowState | None:
-        """The state of the window that an element's becomes a part of; None if that has expired."""
+        """Merge an element's window, and return the state of the merged one; None if that has expired."""
         assert self._merging is not None
         sources, window = self._merging.find(key, window)
         end, expiry = lifetime_of(window, self._lateness)
@@ -258,7 +256,7 @@ class TriggeredWindows:
         if not self._stamps:
             self._hold(state)
         elif self._retracted:
-            # What was taken out of a window may have let the output watermark go on.
+            # The output watermark may have advanced after inputs were retracted.
             watermark = self._times.output_watermark()
             times = [time for time in state.accumulator.times() if time >= watermark]
             choose = max if self._combiner is TimestampCombiner.OUTPUT_AT_LATEST else min
@@ -270,10 +268,10 @@ class TriggeredWindows:
             self._keep(state, own)
 
     def _keep(self, state: WindowState, stamp: int) -> None:
-        """Keep what the timestamp combiner makes of a window's elements.
+        """Combine an element's timestamp with the one that is kept.
 
-        An element behind the output watermark can't hold that, and doesn't count; nor does what an earlier pane was
-        stamped with, if the watermark has passed it since.
+        A timestamp behind the output watermark can't hold it and doesn't count.  Neither does that of an earlier pane
+        which the output watermark has passed since.
         """
         before, watermark = state.stamp, self._times.watermark
         if before is not None and before < watermark:
@@ -286,17 +284,17 @@ class TriggeredWindows:
 
     def _hold(self, state: WindowState) -> None:
         if state.end <= self._clocks.watermark:
-            self._times.hold_what_waits(state)
+            self._times.hold_next_pane(state)
         else:
             self._times.hold(state, state.stamp)
 
     def _ask(self, element: Any) -> None:
-        """Tell the triggers of the windows that were touched, and fire where they say so."""
+        """Ask the triggers of windows with new elements, and fire the windows that they say."""
         decisions, touched = self._decisions, self._touched
         changed = self.table.changed
         if changed is not None:
             changed.update(touched)
-        # Most windows of a bundle are alike, to a trigger that doesn't look at elements.
+        # Most windows of a bundle are equal to a trigger that doesn't look at elements.
         last: Decision | None = None
         decision = decisions.start
         end = MIN_MICROS
@@ -309,11 +307,11 @@ class TriggeredWindows:
             if decision.fires:
                 is_complete = state.end <= self._clocks.watermark
                 if is_complete:
-                    # Which of the window's panes it is depends on how far the watermark is downstream.
+                    # The timing of the pane depends on the output watermark.
                     self._times.output_watermark()
                 self._panes.emit(state, False)
                 if is_complete or self._stamps:
-                    # What is emitted lets it go on, and the next element may be behind it.
+                    # The emitted pane lets it advance, and the next element may be behind it.
                     self._times.output_watermark()
             if decision is not state.decision:
                 state.decision = decision
@@ -328,16 +326,16 @@ class TriggeredWindows:
     # Clocks
 
     def advance_watermark(self, watermark: int) -> None:
-        """Move the watermark on; it never goes back."""
+        """Advance the input watermark; an earlier one changes nothing."""
         if watermark > self._clocks.watermark:
-            # What comes out now is ahead of the watermark that has made it due.
+            # Panes that are due now are ahead of the new watermark.
             self._times.output_watermark()
             self._clocks.watermark = watermark
             self._decisions.forget()
             self._due.pass_event_times()
 
     def advance_processing_time(self, processing_time: int) -> None:
-        """Move the clock on; it never goes back."""
+        """Advance processing time; an earlier time changes nothing."""
         if processing_time > self._clocks.processing_time:
             self._times.output_watermark()
             self._clocks.processing_time = processing_time
@@ -346,15 +344,15 @@ class TriggeredWindows:
 
     @property
     def is_behind(self) -> bool:
-        """Whether `catch_up` has to be called, for windows that are due and were left, or are yet to come back."""
+        """Return whether `catch_up` has to be called: windows that are due were left, or are still on disk."""
         return self._due.is_behind
 
     def catch_up(self) -> None:
-        """Look at the next of the windows that are due."""
+        """Process the next of the windows that are due."""
         self._due.catch_up()
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
-        """Move a percentile watermark on."""
+        """Advance a percentile watermark."""
         percentiles = self._clocks.percentiles
         if watermark > percentiles.get(percentile, MIN_MICROS):
             percentiles[percentile] = watermark
@@ -363,14 +361,14 @@ class TriggeredWindows:
                 self._due.look_at_all()
 
     def signal(self, name: str) -> None:
-        """A signal has reached the pipeline."""
+        """Process a signal."""
         self._clocks.signals[name] = self._clocks.signals.get(name, 0) + 1
         if name in self._trigger.signals():
             self._times.output_watermark()
             self._due.look_at_all()
 
     def clocks(self) -> tuple[Any, ...]:
-        """What it knows of time, as plain data."""
+        """Return the state of all clocks, as plain data."""
         clocks = self._clocks
         return (
             clocks.watermark,
@@ -381,34 +379,34 @@ class TriggeredWindows:
         )
 
     def set_clocks(self, clocks: tuple[Any, ...]) -> None:
-        """Take over what another one knew of time, before anything else."""
+        """Restore the clocks of a snapshot, before anything else."""
         own = self._clocks
         own.watermark, own.processing_time, own.percentiles, own.signals, self._times.watermark = clocks
         self._decisions.forget()
 
     def look_at_restored(self) -> None:
-        """Find out whether windows of a snapshot are due: they were left when it was taken."""
+        """Note whether windows of a snapshot are due: they were left when it was taken."""
         self._due.look_at_restored()
 
     def next_processing_time(self) -> int | None:
-        """The processing time, in microseconds, at which something may be due."""
+        """Return the next processing time at which a window may be due, in microseconds."""
         return self._times.next_processing_time()
 
     def next_event_time(self) -> int | None:
-        """The watermark, in microseconds, at which something may be due."""
+        """Return the next watermark at which a window may be due, in microseconds."""
         return self._times.next_event_time()
 
     def output_watermark(self) -> int:
-        """How far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
-        # Windows that are due don't all hold it, since they are emitted at once, as a rule.
+        """Return the output watermark: the input watermark, unless windows hold it.  It never goes back."""
+        # Windows that are due don't hold it, since they fire at once as a rule; while some are left it stays.
         return self._times.watermark if self._due.is_behind else self._times.output_watermark()
 
-    # What comes out
+    # Output
 
     def taken(self) -> Bundle | None:
-        """What has been emitted since the last time, if anything."""
+        """Remove and return the emitted panes; None if there are none."""
         return self._panes.out.taken()
 
     def taken_late(self) -> Bundle | None:
-        """The elements that came too late since the last time, if any were and they are kept."""
+        """Remove and return the kept elements of expired windows; None if there are none."""
         return self._late.taken()

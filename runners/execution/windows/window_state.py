@@ -1,4 +1,4 @@
-"""WindowState: what a grouping keeps of one key's window until it expires."""
+"""The state that a grouping keeps of one key's window until it expires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from .trigger_state import Decision
 
-# A pane that stands: (pair of key and value, timestamp, windows, pane info).
+# A pane that was emitted and not retracted: (pair of key and value, timestamp, windows, pane info).
 Standing = tuple[Any, int, Windows, PaneInfo]
 
 
@@ -18,19 +18,18 @@ class WindowState:
 
     Attributes:
       windows: the window, as the windows of an element.
-      end, expiry: the watermarks at which it is complete, and at which it is forgotten.
-      accumulator: what has been folded: since the last pane when discarding, else from the start.
-      has_new: whether anything has come since the last pane.
-      stamp: what the timestamp combiner keeps; None at the end of the window, and where no element counts.
-      held: the hold that this window has on the watermark.
-      decision: the trigger's last one, with what it remembers.
-      panes, on_time_panes: how many there have been; those that weren't early.
-      was_on_time: whether it has fired since the watermark passed its end.
-      pair, timestamp, pane_windows, pane: the pane that stands: that was emitted and not
-        retracted, in RETRACTING mode.  No tuple of them, which the garbage collector
-        would go through again and again.  There is none if `pane` is None.
+      end, expiry: the watermarks at which the window is complete, and at which it expires.
+      accumulator: the elements folded since the last pane in DISCARDING mode, else since the start.
+      has_new: whether there are elements since the last pane.
+      stamp: the timestamp that the timestamp combiner keeps; None for the end of the window, and if no element counts.
+      held: where the window holds the output watermark; None if it doesn't.
+      decision: the trigger's last decision, with the trigger's state.
+      panes, on_time_panes: the number of panes, and of those that weren't early.
+      was_on_time: whether the window has fired since the watermark passed its end.
+      pair, timestamp, pane_windows, pane: the pane that stands, in RETRACTING mode; `pane` is None if there is none.
+        They are four slots instead of a tuple, which the garbage collector would traverse again and again.
       replaced: the panes that stand of windows that have merged into this one.
-      event_time, processing_time: when it is to be looked at again.
+      event_time, processing_time: the times at which the window is due.
     """
 
     __slots__ = (
@@ -76,22 +75,22 @@ class WindowState:
 
     @property
     def window(self) -> BoundedWindow:
-        """The window."""
+        """Return the window."""
         return self.windows[0]
 
     @property
     def standing(self) -> tuple[Standing, ...]:
-        """All panes that stand."""
+        """Return all panes that stand."""
         if self.pane is None:
             return self.replaced
         return ((self.pair, self.timestamp, self.pane_windows, self.pane), *self.replaced)
 
     def place(self, window: BoundedWindow, end: int, expiry: int) -> None:
-        """Have it stand for another window, as when windows merge."""
+        """Make it the state of another window, as when windows merge."""
         self.windows = (window,)
         self.end = end
         self.expiry = expiry
 
     def cancel(self) -> None:
-        """It is not to be looked at again."""
+        """Cancel its due times."""
         self.event_time = self.processing_time = None

@@ -1,32 +1,46 @@
-"""The windows that there are, of all keys of a grouping, and which of them have changed."""
+"""Tables of window states: all windows of a grouping that are in memory, and those that have changed."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from ....sdk.bundle import Bundle
 from ....windowing import BoundedWindow
 from .window_state import WindowState
 from .window_timers import WindowTimes
 
-if TYPE_CHECKING:
-    from .spilled_windows import ParkedWindows
-
 _NONE: dict[Any, WindowState] = {}
 
 
+class WindowsOnDisk(Protocol):
+    """The windows of a table that aren't in memory (`spilled_windows.py`)."""
+
+    def load_for(self, bundle: Bundle) -> None:
+        """Load the windows that a bundle has elements of."""
+
+    def load_due(self, order: int, time: int) -> int | None:
+        """Load the first windows that are due up to a time, and return when the next ones are due."""
+
+    def load_all(self) -> None:
+        """Load all windows."""
+
+    def relieve(self) -> None:
+        """Spill windows if there are too many in memory."""
+
+
 class WindowTable:
-    """Windows in memory, with their times; windows that don't merge.
+    """The windows of a grouping, for windows that don't merge.
 
     Args:
-      times: where windows have their times, and hold the watermark.
+      times: their due times and holds.
 
     Attributes:
       is_merging: whether windows merge.
       by_window: the windows, by window and key.
-      times: as given.
+      times: their due times and holds.
       changed: the windows that have changed since the last snapshot, removed ones among them; None without snapshots.
-      parked: the windows that aren't in memory; None if all are.
+      spilled: the windows on disk; None if all are in memory.
     """
 
     is_merging = False
@@ -35,7 +49,7 @@ class WindowTable:
         self.by_window: dict[BoundedWindow, dict[Any, WindowState]] = {}
         self.times = times
         self.changed: dict[WindowState, None] | None = None
-        self.parked: ParkedWindows | None = None
+        self.spilled: WindowsOnDisk | None = None
 
     def __len__(self) -> int:
         """Return the number of windows of all keys."""
@@ -145,7 +159,7 @@ class MergingWindowTable(WindowTable):
             del self.by_key[state.key]
 
     def move(self, state: WindowState, window: BoundedWindow) -> None:
-        """Put another window in the place of a state's own, before the state is made to stand for it."""
+        """Replace the window of a state, before the state's own `place`."""
         windows, _ = self.by_key[state.key]
         own = state.windows[0]
         windows[bisect_left(windows, own) if self._is_sorted else windows.index(own)] = window

@@ -1,10 +1,8 @@
-"""When windows are to be looked at again, and how they hold the watermark back meanwhile.
+"""The times at which windows are due, and their holds of the output watermark.
 
-DueTimes: what is due when, many things at one time.
-
-Windows end together, and aligned processing-time triggers fire together; so a heap of
-distinct times with a list for each costs little more than a list.  An entry isn't removed
-when it is no longer wanted: whoever is told that it is due looks whether it still is.
+Windows end together, and aligned processing-time triggers fire together.  So a heap of distinct times, with a list of
+windows for each, costs little more than a list.  An entry isn't removed when a window is scheduled for another time:
+the window's own `event_time` and `processing_time` say whether an entry still counts.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ T = TypeVar("T")
 
 
 class DueTimes(Generic[T]):
-    """Things by the time, in microseconds, at which they are due.
+    """Queue of things by the time, in microseconds, at which they are due.
 
     >>> due = DueTimes()
     >>> due.add(20, "b"), due.add(10, "a"), due.add(20, "c")
@@ -39,7 +37,7 @@ class DueTimes(Generic[T]):
         self._at: dict[int, list[T]] = {}
 
     def add(self, time: int, thing: T) -> None:
-        """Have a thing become due."""
+        """Add a thing that is due at a time."""
         at = self._at.get(time)
         if at is None:
             self._at[time] = [thing]
@@ -48,22 +46,22 @@ class DueTimes(Generic[T]):
             at.append(thing)
 
     def next(self) -> int | None:
-        """The earliest time at which anything is due."""
+        """Return the earliest time at which anything is due."""
         return self._times[0] if self._times else None
 
     def pop(self) -> list[T]:
-        """Take out what is due at that time, in the order in which it was added."""
+        """Remove and return the things that are due at the earliest time, in the order in which they were added."""
         return self._at.pop(heappop(self._times))
 
     def keep(self, is_wanted: Callable[[T, int], bool]) -> None:
-        """Forget the entries that are no longer wanted at their time."""
+        """Remove the entries that are no longer wanted at their time."""
         kept = ((time, [thing for thing in things if is_wanted(thing, time)]) for time, things in self._at.items())
         self._at = {time: things for time, things in kept if things}
         self._times = sorted(self._at)
 
 
 class Holds:
-    """Timestamps that hold the watermark back; the least of them counts.
+    """Multiset of timestamps that hold the watermark; the least of them counts.
 
     >>> holds = Holds()
     >>> holds.add(7), holds.add(5), holds.remove(5), holds.least()
@@ -85,11 +83,11 @@ class Holds:
         self._counts[time] = count + 1
 
     def remove(self, time: int) -> None:
-        """Let go of one hold at this time."""
+        """Remove one hold at this time."""
         self._counts[time] -= 1
 
     def least(self) -> int | None:
-        """The earliest time that is held."""
+        """Return the earliest time that is held."""
         times, counts = self._times, self._counts
         while times and not counts[times[0]]:
             del counts[heappop(times)]
@@ -100,30 +98,31 @@ RETRACTING = AccumulationMode.RETRACTING
 
 
 class WindowTimes:
-    """The times of one grouping's windows, of all keys.
+    """The due times and holds of one grouping's windows.
 
     Args:
-      clocks: what the grouping knows of time.
+      clocks: the grouping's clocks.
       mode: its accumulation mode.
+      lateness: its allowed lateness, in microseconds.
 
     Attributes:
-      event_times, processing_times: what is due in either domain.
-      watermark: the output watermark, in microseconds, as it was last looked at.
-      parked: windows that aren't in memory, and have times as well; None if all are.
+      event_times, processing_times: the windows that are due, by time.
+      watermark: the output watermark, in microseconds, as it was computed last.
+      spilled: windows on disk, which have times, too; None if all are in memory.
     """
 
     def __init__(self, clocks: Clocks, mode: AccumulationMode, lateness: int = 0) -> None:
         self.event_times: DueTimes[WindowState] = DueTimes()
         self.processing_times: DueTimes[WindowState] = DueTimes()
         self.watermark = MIN_MICROS
-        self.parked: ParkedEntries | None = None
+        self.spilled: ParkedEntries | None = None
         self._clocks = clocks
         self._retracts = mode is RETRACTING
         self._lateness = lateness
         self._holds = Holds()
 
     def schedule(self, state: WindowState) -> None:
-        """Have a window looked at when its trigger wants to be asked."""
+        """Schedule a window for the times of its trigger's decision."""
         decision = state.decision
         event_time, processing_time = decision.event_time, decision.processing_time
         if self._retracts and (state.replaced or state.pane_windows is not state.windows):
@@ -139,9 +138,9 @@ class WindowTimes:
                 self.processing_times.add(processing_time, state)
 
     def is_replaced(self, state: WindowState, standing: Standing, time: int) -> bool:
-        """Return whether a pane that stands is of a former window, which expires downstream behind this watermark.
+        """Return whether a pane that stands is of a former window that expires downstream after this watermark.
 
-        That is when the window's end and the allowed lateness are reached, unless the pane holds the output watermark.
+        That is so at the window's end plus the allowed lateness, unless the pane holds the output watermark.
         """
         _, timestamp, windows, _ = standing
         if windows == state.windows or (state.held is not None and timestamp >= state.held):
@@ -149,7 +148,7 @@ class WindowTimes:
         return windows[0].max_micros + 1 + self._lateness <= time
 
     def _last_chance(self, state: WindowState) -> int | None:
-        """Return the watermark up to which a pane of a former window has to be taken back, if there is one to come."""
+        """Return the next watermark up to which a pane of a former window has to be retracted, if there is one."""
         watermark, lateness = self._clocks.watermark, self._lateness
         times = [
             windows[0].max_micros + 1 + lateness
@@ -159,38 +158,38 @@ class WindowTimes:
         return min((time for time in times if time >= watermark), default=None)
 
     def next_processing_time(self) -> int | None:
-        """The processing time, in microseconds, at which something may be due."""
-        return self._with_parked(self.processing_times.next(), PROCESSING_TIME)
+        """Return the next processing time at which a window may be due, in microseconds."""
+        return self._with_spilled(self.processing_times.next(), PROCESSING_TIME)
 
     def next_event_time(self) -> int | None:
-        """The watermark, in microseconds, at which something may be due."""
-        return self._with_parked(self.event_times.next(), EVENT_TIME)
+        """Return the next watermark at which a window may be due, in microseconds."""
+        return self._with_spilled(self.event_times.next(), EVENT_TIME)
 
-    def _with_parked(self, time: int | None, order: int) -> int | None:
-        if self.parked is None:
+    def _with_spilled(self, time: int | None, order: int) -> int | None:
+        if self.spilled is None:
             return time
-        parked = self.parked.least(order)
-        return parked if time is None or (parked is not None and parked < time) else time
+        spilled = self.spilled.least(order)
+        return spilled if time is None or (spilled is not None and spilled < time) else time
 
     def forget_stale(self) -> None:
-        """Let go of windows that are not to be looked at any more, or at another time."""
+        """Remove entries of windows that are removed, or scheduled for another time."""
         self.event_times.keep(lambda state, time: state.event_time == time)
         self.processing_times.keep(lambda state, time: state.processing_time == time)
 
     # The output watermark
 
     def output_watermark(self) -> int:
-        """Look at how far the watermark is downstream: what is not yet emitted holds it.  It never goes back."""
-        held = self._with_parked(self._holds.least(), HELD)
+        """Compute the output watermark: the input watermark, unless windows hold it.  It never goes back."""
+        held = self._with_spilled(self._holds.least(), HELD)
         watermark = self._clocks.watermark if held is None else min(self._clocks.watermark, held)
         self.watermark = max(watermark, self.watermark)
         return self.watermark
 
     def hold(self, state: WindowState, time: int | None) -> None:
-        """Hold the output watermark at this time, or let go of it.  What is behind it already is late downstream.
+        """Hold the output watermark at a time, or release it for None and for a time that it has passed.
 
-        An early pane that stands may be taken back until the end of the window; that must not be
-        late downstream either.
+        An early pane that stands may be retracted until the end of its window.  It holds the output watermark, so that
+        its retraction isn't late downstream.
         """
         watermark = self.watermark
         if time is not None and time < watermark:
@@ -208,18 +207,18 @@ class WindowTimes:
         if time is not None:
             self._holds.add(time)
 
-    def hold_what_waits(self, state: WindowState) -> None:
-        """Hold the output watermark where the next pane of a window will be whose end the watermark has passed."""
+    def hold_next_pane(self, state: WindowState) -> None:
+        """Hold the output watermark at the timestamp of the next pane of a window that is complete."""
         self.hold(state, state.windows[0].max_micros if state.stamp is None else state.stamp)
 
     def release(self, state: WindowState) -> None:
-        """Let go of the hold that a window has, if it has one."""
+        """Release the hold of a window, if it has one."""
         if state.held is not None:
             self._holds.remove(state.held)
             state.held = None
 
     def put(self, state: WindowState) -> None:
-        """Take over a window of a snapshot, with the hold that it has."""
+        """Add a window of a snapshot, with its hold."""
         if state.held is not None:
             self._holds.add(state.held)
         self.schedule(state)

@@ -1,4 +1,4 @@
-"""Windows that are parked after every step: the panes are the same, and so is what snapshots say."""
+"""Windows that are spilled after every step: panes and snapshots are the same."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from transcripts.runner import Element, Pane, load, run
 
 from penstock.runners.execution.parked_entries import ParkedEntries, ParkingDatabase
 from penstock.runners.execution.windows import snapshots
-from penstock.runners.execution.windows.spilled_windows import ParkedWindows
+from penstock.runners.execution.windows.spilled_windows import SpilledWindows
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk.bundle import Bundle
 
 
-class ParkedPlayer(OperatorPlayer):
-    """After each step all windows are parked, and a snapshot is written; now and then there is nothing but that."""
+class SpillingPlayer(OperatorPlayer):
+    """Spills all windows after each step, and writes a snapshot; after every second step restores from that alone."""
 
     def __init__(self, transcript: Any, database: ParkingDatabase, whole: bool) -> None:
         super().__init__(transcript)
@@ -27,13 +27,13 @@ class ParkedPlayer(OperatorPlayer):
         self._steps = 0
         self._dropped = 0
         self._records: list[Any] = []
-        self._parked = self._new()
+        self._spilled = self._new()
 
-    def _new(self) -> ParkedWindows:
+    def _new(self) -> SpilledWindows:
         entries = ParkedEntries(self._database, 0)
-        # Of the one before.
+        # The entries of the player before.
         self._database.rocksdb.delete_range(b"\x00", b"\x01")
-        return ParkedWindows(self.operator.table, "Transcript", entries, lambda: None)
+        return SpilledWindows(self.operator.table, "Transcript", entries, lambda: None)
 
     @property
     def dropped(self) -> int:
@@ -42,36 +42,36 @@ class ParkedPlayer(OperatorPlayer):
     def elements(self, elements: list[Element]) -> list[Pane]:
         times = [element.timestamp for element in elements]
         windows = [self.windowing.window_fn.assign_micros(time) for time in times]
-        self._parked.come_back(Bundle([(element.key, element.value) for element in elements], times, windows))
+        self._spilled.load_for(Bundle([(element.key, element.value) for element in elements], times, windows))
         return super().elements(elements)
 
     def taken(self) -> list[Pane]:
         panes = super().taken()
         while self.operator.is_behind:
-            self._parked.park(1)
+            self._spilled.park(1)
             self.operator.catch_up()
             panes += super().taken()
         self._steps += 1
         whole = self._whole or self._steps == 1
-        self._parked.park(0.5 if self._steps % 3 else 1)
+        self._spilled.park(0.5 if self._steps % 3 else 1)
         found = [r for _, records in snapshots.by_group(self.operator.table, whole) for r in records]
-        found += [r for _, records in self._parked.records(whole) for r in records]
+        found += [r for _, records in self._spilled.records(whole) for r in records]
         self._records = found if whole else [*self._records, *found]
-        self._parked.park(1)
+        self._spilled.park(1)
         assert 0 == len(self.operator.table)
         if self._steps % 2 == 0:
             self._dropped += self.operator.dropped
             clocks = self.operator.clocks()
             self.operator = TriggeredWindows(self._fold)
             self.operator.set_clocks(clocks)
-            self._parked = self._new()
-            self._parked.restore(pickle.loads(pickle.dumps(self._records)))
+            self._spilled = self._new()
+            self._spilled.restore(pickle.loads(pickle.dumps(self._records)))
         return panes
 
 
 @pytest.mark.parametrize(("number", "transcript"), list(enumerate(load())), ids=str)
-def test_panes_are_the_same_when_all_windows_are_parked(
+def test_panes_are_the_same_when_all_windows_are_spilled(
     number: int, transcript: Any, database: ParkingDatabase
 ) -> None:
-    """They come back for what comes to them, when they are due, and from snapshots: whole ones, or changes."""
-    assert [] == run(transcript, ParkedPlayer(transcript, database, whole=number % 2 == 0))
+    """They are loaded for their elements, when they are due, and from snapshots: whole ones, or changes."""
+    assert [] == run(transcript, SpillingPlayer(transcript, database, whole=number % 2 == 0))
