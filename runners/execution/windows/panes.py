@@ -45,7 +45,7 @@ def pane_of(index: int, on_time_panes: int, timing: PaneInfoTiming, is_last: boo
     return PaneInfo(is_first=index == 0, is_last=is_last, timing=timing, index=index, nonspeculative_index=number)
 
 
-class Rows:
+class PaneBuffer:
     """Buffer of emitted panes, as columns."""
 
     __slots__ = ("_panes", "_signs", "_timestamps", "_values", "_windows")
@@ -94,7 +94,7 @@ class Panes:
 
     def __init__(self, fold: Fold, retracted: bool, clocks: Clocks, times: WindowTimes) -> None:
         windowing = fold.windowing
-        self.out = Rows()
+        self.out = PaneBuffer()
         self.nothing = _empty_accumulator(fold, retracted)
         self._fn = fold.combine_fn
         self._extract = fold.extracted if fold.extracts else None

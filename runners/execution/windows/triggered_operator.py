@@ -29,7 +29,7 @@ from .combining import Fold, merging_two
 from .firing import DueWindows
 from .keys import not_a_pair, pair_type, unhashable
 from .merging import IncrementalMerge
-from .panes import DISCARDING, LATE, RETRACTING, Panes, Rows
+from .panes import DISCARDING, LATE, RETRACTING, PaneBuffer, Panes
 from .trigger_state import Clocks, Decision, TriggerDecisions
 from .window_state import WindowState
 from .window_table import MergingWindowTable, WindowTable
@@ -90,7 +90,7 @@ class TriggeredWindows:
             self._merging = IncrementalMerge(table, fold, retracted, clocks, self._decisions, self._touched)
         self._due = DueWindows(self.table, fold, retracted, clocks, self._decisions, self._panes, over)
         self._new_keys: list[Any] = []
-        self._late = Rows()
+        self._late = PaneBuffer()
         self._pair: type | None = None
 
     @property

@@ -1,15 +1,11 @@
-"""WindowState, the panes that stand in it, and panes on their way out."""
+"""WindowState, and the panes that stand in it."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from penstock.runners.execution.windows.panes import Rows, pane_of
+from penstock.runners.execution.windows.panes import pane_of
 from penstock.runners.execution.windows.trigger_state import Decision
 from penstock.runners.execution.windows.window_state import WindowState
-from penstock.triggers import ONLY_PANE, PaneInfo, PaneInfoTiming
+from penstock.triggers import ONLY_PANE, PaneInfoTiming
 from penstock.windowing import IntervalWindow
 
 WINDOW, WIDER = IntervalWindow(0, 10), IntervalWindow(0, 20)
@@ -18,20 +14,6 @@ EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTim
 
 def state() -> WindowState:
     return WindowState("k", (WINDOW,), 9_999_999, 19_999_999, 0, Decision(False, None, False, None, None))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ((0, 0, EARLY, False), PaneInfo(True, False, EARLY, 0, -1)),
-        ((2, 0, ON_TIME, False), PaneInfo(False, False, ON_TIME, 2, 0)),
-        ((3, 1, LATE, True), PaneInfo(False, True, LATE, 3, 1)),
-        ((0, 0, ON_TIME, True), ONLY_PANE),
-    ],
-)
-def test_a_pane_says_how_many_there_were_before_it(arguments: Any, expected: PaneInfo) -> None:
-    """All of them, and those that weren't early: which an early one isn't among."""
-    assert expected == pane_of(*arguments)
 
 
 def test_nothing_stands_before_the_first_pane() -> None:
@@ -64,19 +46,3 @@ def test_what_is_cancelled_is_not_looked_at_again() -> None:
     due.event_time, due.processing_time = 5, 6
     due.cancel()
     assert (None, None) == (due.event_time, due.processing_time)
-
-
-def test_rows_are_taken_once() -> None:
-    """As a bundle, with one sign for all if there is one; none if there is nothing."""
-    rows = Rows()
-    assert None is rows.taken()
-    rows.add("a", 1, (WINDOW,), ONLY_PANE, 1)
-    bundle = rows.taken()
-    assert bundle is not None
-    assert ([("a", 1, (WINDOW,), ONLY_PANE, 1)], 1) == (list(bundle.rows()), bundle.signs)
-    rows.add("a", 1, (WINDOW,), ONLY_PANE, -1)
-    rows.add("b", 2, (WIDER,), ONLY_PANE, 1)
-    again = rows.taken()
-    assert again is not None
-    assert (["a", "b"], [-1, 1]) == (again.values, again.signs)
-    assert (["a"], None) == (bundle.values, rows.taken())
