@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from transcripts.naive_model import NaiveModel
 from transcripts.operator_player import OperatorPlayer
@@ -90,8 +90,24 @@ TRANSCRIPTS = st.builds(
 )
 
 
+# The second element fires the later window, which must not let the output watermark pass it in the earlier one.
+FIRES_IN_ONE_WINDOW = Transcript(
+    name="random",
+    file="random",
+    window="sliding 30 15",
+    trigger="AfterCount(2)",
+    mode=AccumulationMode.DISCARDING,
+    lateness=0,
+    timestamp=TIMESTAMPS["earliest"],
+    combine="sum",
+    in_order=False,
+    steps=in_time([("elements", [("k", 0)]), ("watermark", (16, 0)), ("elements", [("k", 15), ("k", 15)])]),
+)
+
+
 @settings(max_examples=1000)
 @given(TRANSCRIPTS)
+@example(FIRES_IN_ONE_WINDOW)
 def test_the_window_operator_and_the_naive_model_agree(transcript):
     operator, model = OperatorPlayer(transcript), NaiveModel(transcript)
     for number, step in enumerate(transcript.steps, 1):

@@ -166,8 +166,9 @@ class TriggeredWindows:
                     if not keeps_earliest or stamp is None or stamp != state.held or micros < stamp:
                         self._stamp(state, micros)
                 touched[state] = None
-                if element_wise:
-                    self._ask(value)
+            if element_wise:
+                # A window that fires lets the output watermark advance, so all windows have the element first.
+                self._ask(value)
         check_keys(new_keys)
         new_keys.clear()
         self._ask(None)
