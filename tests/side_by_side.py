@@ -1,10 +1,10 @@
 """The local runner as a job: variants that what is true of every runner is tried on.
 
-A variant is named by what is different: `local-job` takes checkpoints with one subtask, `local-2`
-and `local-4` have so many subtasks in this process (of a bounded pipeline so many partitions, whose tasks run in
-turn), and `local-2-processes` and `local-4-processes`
-have them in forked ones.  `local-2-simulated` has two in workers of a simulation, whose turns, delays and
-checkpoints are a seed's: nobody dies, since what user code notes in this process would be noted twice.
+A variant is named by what is different: `local-job` and `local-4` take checkpoints with one and with four subtasks in
+this process.  `local-2` has two subtasks without checkpoints; a bounded pipeline has two partitions, whose tasks run in
+turn.  `local-2-processes` and `local-4-processes` have forked workers.  `local-2-simulated` has two workers of a
+simulation; a seed decides on their turns, delays and checkpoints.  No worker dies there, since user code that notes
+calls in this process would note them twice.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Variant:
 IN_THIS_PROCESS = {
     "local-job": Variant(takes_checkpoints=True),
     "local-2": Variant(2),
-    "local-4": Variant(4),
+    "local-4": Variant(4, takes_checkpoints=True),
 }
 IN_PROCESSES = {
     "local-2-processes": Variant(2, 2),
@@ -76,10 +76,9 @@ class SideBySide(LocalStreamingRunner):
         streaming.parallelism, streaming.workers = self.variant.parallelism, self.variant.workers
         # Somebody who looks for a failure needn't see it four times.
         streaming.max_restarts = 0
-        if self.variant.parallelism > 1 and self.variant.workers == 1 and not is_streamed(graph, given):
-            return in_turn(graph, given)
         if not self.variant.takes_checkpoints:
-            return super().run_pipeline(graph, given)
+            in_parts = self.variant.parallelism > 1 and self.variant.workers == 1 and not is_streamed(graph, given)
+            return in_turn(graph, given) if in_parts else super().run_pipeline(graph, given)
         with tempfile.TemporaryDirectory() as directory:
             streaming.checkpoint_dir = directory
             result = super().run_pipeline(graph, given)

@@ -355,10 +355,10 @@ def test_a_job_gives_the_same_results_and_metrics_with_and_without(
         return found
 
     monkeypatch.setattr(PreAggregation, "folded", watched)
-    with_folding = ran(Variant(parallelism))
+    with_folding = ran(Variant(parallelism, takes_checkpoints=True))
     assert sum(after for _, after in sizes) * 10 < sum(before for before, _ in sizes)
     monkeypatch.setattr(PreAggregation, "of", lambda step, time_slice: None)
-    without = ran(Variant(parallelism))
+    without = ran(Variant(parallelism, takes_checkpoints=True))
     assert without == with_folding
     assert 6000 == with_folding[1]["lists", "seen"]
 
