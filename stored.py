@@ -59,12 +59,12 @@ _LATER = {
     "offset-range": "sdk.sources.offset_range",
     "readable-file": "io.files.matching",
     "redis-stream-entry": "io.redis.source",
-    "side-input-change": "runners.execution.side_input_contents",
+    "side-input-change": "runners.execution.stages.side_inputs",
     "signed-inputs": "runners.execution.windows.retractions",
     "signed-windows": "runners.execution.windows.retractions",
-    "split-partition": "runners.execution.bounded_reader",
+    "split-partition": "runners.execution.streaming.bounded_source",
     "staged-file": "io.files.sink",
-    "state-change": "runners.execution.keyed_state",
+    "state-change": "runners.execution.state.keyed_state",
 }
 
 # By tag, the versions that can be read.

@@ -22,11 +22,11 @@ from processes import output_of, peak_memory
 from timing import Quantity, Ratio
 
 import penstock as beam
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.manifest import PartReference
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.manifest import PartReference
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.spark.level_task import ResidentRun, own_part
 from penstock.runners.spark.parcels import TaskId, TaskResult, addressed
 from penstock.runners.spark.planned_batch import Arriving, PlannedBatch

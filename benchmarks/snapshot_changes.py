@@ -18,11 +18,11 @@ from timing import Quantity
 import penstock as beam
 from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
-from penstock.runners.execution.execution_graph import whole
-from penstock.runners.execution.fusion import Keyed, Stage, fuse
-from penstock.runners.execution.snapshot_chunks import records_of
-from penstock.runners.execution.task_execution import TaskExecution
-from penstock.runners.execution.task_snapshot import snapshot
+from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.fusion import Keyed, Stage, fuse
+from penstock.runners.execution.streaming.snapshot import snapshot
+from penstock.runners.execution.streaming.snapshot_chunks import records_of
+from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import TimerSpec, on_timer

@@ -16,10 +16,10 @@ from streams import RunningSum
 from timing import Quantity
 
 import penstock as beam
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.execution_graph import whole
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Inject
 from penstock.runners.local.messages import Barrier

@@ -27,7 +27,7 @@ from processes import cpu_of_this_and_children
 from timing import Quantity, Ratio, compare
 
 import penstock as beam
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.spark.micro_batch import MicroBatches
 from penstock.runners.spark.write_ahead import WriteAhead
 from penstock.sdk.bundle import Bundle

@@ -12,8 +12,8 @@ import click
 from ..sdk.errors import PenstockError
 
 if TYPE_CHECKING:
-    from ..runners.execution.manifest import Checkpoint
-    from ..runners.execution.snapshot_store import SnapshotStore
+    from ..runners.execution.checkpoints.manifest import Checkpoint
+    from ..runners.execution.checkpoints.store import SnapshotStore
 
 DIRECTORY = click.argument("directory")
 TIMEOUT = click.option("--timeout", type=float, default=600, show_default=True, help="Seconds to wait for an answer.")
@@ -139,7 +139,7 @@ def rollback(directory: str, allow_repeated_results: bool) -> None:
 
     Nothing is lost: the input since then is read again, by a fixed pipeline.
     """
-    from ..runners.execution.rollback import roll_back
+    from ..runners.execution.sinks.rollback import roll_back
 
     store = store_of(directory)
     if not store.found():
@@ -151,7 +151,7 @@ def rollback(directory: str, allow_repeated_results: bool) -> None:
 
 def _ask(directory: str, wish: str, timeout: float) -> None:
     """Ask a job, and print its answer."""
-    from ..runners.execution.disk import disk_of
+    from ..runners.execution.checkpoints.storage import disk_of
     from ..runners.local.requests import Wish, ask
 
     answer = ask(disk_of(directory), directory, Wish(wish), timeout)
@@ -161,7 +161,7 @@ def _ask(directory: str, wish: str, timeout: float) -> None:
 
 
 def _nothing_in(directory: str, epoch: int | None = None) -> str:
-    from ..runners.execution.disk import disk_of
+    from ..runners.execution.checkpoints.storage import disk_of
     from ..runners.local.productions.job import OWNER
 
     directory = directory.rstrip("/")
@@ -176,8 +176,8 @@ def _nothing_in(directory: str, epoch: int | None = None) -> str:
 
 def store_of(directory: str) -> SnapshotStore:
     """The store at a path or URL, to look at."""
-    from ..runners.execution.disk import disk_of
-    from ..runners.execution.snapshot_store import SnapshotStore
+    from ..runners.execution.checkpoints.storage import disk_of
+    from ..runners.execution.checkpoints.store import SnapshotStore
 
     directory = directory.rstrip("/") or "/"
     return SnapshotStore(disk_of(directory), directory)

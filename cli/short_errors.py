@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import traceback
 
-from ..runners.execution.remote_error import RemoteTraceback
-from ..runners.execution.user_code import ShortenedError
+from ..runners.execution.error_transport import RemoteTraceback
+from ..runners.execution.user_errors import ShortenedError
 from ..sdk.error_text import text_of
 from ..sdk.errors import PenstockError, UserCodeError
 from ..sdk.own_code import is_ours

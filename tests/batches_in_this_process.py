@@ -11,12 +11,12 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import time_of_day
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.sink_committer import with_dead_letters
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.sinks.committer import with_dead_letters
 from penstock.runners.spark import micro_batch_query
 from penstock.runners.spark.level_task import ResidentRun, own_part
 from penstock.runners.spark.micro_batch_query import MicroBatchQuery, QuerySettings

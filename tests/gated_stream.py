@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import penstock as beam
+from penstock.runners.execution.checkpoints.storage import LocalDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import time_of_day
-from penstock.runners.execution.disk import LocalDisk
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.coordinator import CheckpointSettings
 from penstock.runners.local.job import Job, JobSettings
 from penstock.runners.local.restarts import Restarts

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from restartable_streams import FailingDisk, Stream
 
-from penstock.runners.execution.execution_graph import cut, whole
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.sink_committer import committing_often
+from penstock.runners.execution.plan.execution_graph import cut, whole
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.sinks.committer import committing_often
 from penstock.runners.local.job import JobSettings
 from penstock.runners.local.productions.job import ProductionJob, Productions
 from penstock.runners.local.restarts import Restarts

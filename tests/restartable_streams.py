@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import penstock as beam
-from penstock.runners.execution.disk import LocalDisk
-from penstock.runners.execution.execution_graph import cut, whole
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import LocalDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut, whole
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.coordinator import CheckpointSettings
 from penstock.runners.local.job import Job, JobSettings
 from penstock.runners.local.restarts import Restarts

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.runners.execution.counters import Counts
-from penstock.runners.execution.fusion import Plan, Source, fuse, shrinks
+from penstock.runners.execution.plan.fusion import Plan, Source, fuse, shrinks
 from penstock.runners.execution.plan.segments import Segment, Stored, cut
-from penstock.runners.execution.shuffle_blocks import decode_bundle
-from penstock.runners.execution.side_input_views import SideInputViews
-from penstock.runners.execution.sink_committer import SinkCommitter
+from penstock.runners.execution.shuffle.blocks import decode_bundle
+from penstock.runners.execution.sinks.committer import SinkCommitter
+from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.runners.spark.task import rows_of
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import KEY_GROUPS

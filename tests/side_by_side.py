@@ -19,13 +19,13 @@ from zlib import crc32
 import attrs
 
 from penstock.runners.execution.batch.file_tasks import CollectedViews, run_task
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse, shrinks
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse, shrinks
 from penstock.runners.execution.progress import progress_of
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.sink_committer import with_dead_letters
-from penstock.runners.execution.snapshot_store import SnapshotStore
-from penstock.runners.execution.streaming_flags import check_streaming_flags
+from penstock.runners.execution.sinks.committer import with_dead_letters
+from penstock.runners.execution.streaming_options import check_streaming_flags
 from penstock.runners.execution.stuck_calls import CallWatch
 from penstock.runners.local import LocalStreamingRunner
 from penstock.runners.local.coordinator import CheckpointSettings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from penstock.runners.execution.manifest import Checkpoint, CheckpointKind
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.manifest import Checkpoint, CheckpointKind
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 
 
 def simulated_store(disk: SimulatedDisk | None = None, **options: Any) -> SnapshotStore:

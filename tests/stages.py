@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import penstock as beam
-from penstock.runners.execution.fusion import Grouping, Plan, Stage, Step, fuse, is_final
-from penstock.runners.execution.side_input_views import SideInputViews
-from penstock.runners.execution.stage import StageExecutor
+from penstock.runners.execution.plan.fusion import Grouping, Plan, Stage, Step, fuse, is_final
+from penstock.runners.execution.stages.executor import StageExecutor
+from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import penstock as beam
-from penstock.runners.execution.stateful import StatefulExecutor
+from penstock.runners.execution.state.stateful_pardo import StatefulExecutor
 from penstock.sdk import graph
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.userstate import BagStateSpec, CombiningValueStateSpec, TimerSpec, on_timer, on_window_expiration

@@ -7,10 +7,10 @@ from typing import Any
 
 import penstock as beam
 from penstock.runners.execution.clock import Clock
-from penstock.runners.execution.execution_graph import ExecutionGraph, cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.snapshot_chunks import Chunk, chunks_of
-from penstock.runners.execution.task_snapshot import Restored
+from penstock.runners.execution.plan.execution_graph import ExecutionGraph, cut
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.streaming.snapshot import Restored
+from penstock.runners.execution.streaming.snapshot_chunks import Chunk, chunks_of
 from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.messages import Barrier
 from penstock.runners.local.subtask import Snapshot, Subtask, SubtaskId

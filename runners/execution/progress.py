@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.errors import missing_extra
 from ...sdk.options import PipelineOptions, ProgressOptions
 from .counters import Counts
-from .forking import not_while_forking
-from .fusion import Plan, Stage
+from .fork_safety import not_while_forking
+from .plan.fusion import Plan, Stage
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -48,7 +48,7 @@ forked_snapshots.py      large snapshots, written by children
 commands.py              what is said between job and slots
 conversation.py          and that each thing is heard once
 
-A subtask, whose work is done by `runners/execution/task_execution.py`:
+A subtask, whose work is done by `runners/execution/streaming/task_execution.py`:
 
 subtask.py               messages in, messages out, one at a time
 subtask_channels.py      where its messages come from, and go to

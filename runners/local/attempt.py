@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from ...sdk.runner import PipelineState
-from ..execution.remote_error import local
+from ..execution.error_transport import local
 from .commands import Drain, Failed, Report, Stopped
 from .requests import Wish
 from .settling import Settling

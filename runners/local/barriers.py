@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..execution.execution_graph import Edge, EdgeKind
-from ..execution.in_flight import on_the_way
-from ..execution.snapshot_chunks import NEWS, Chunk, records_of
-from ..execution.task_execution import TaskExecution
+from ..execution.plan.execution_graph import Edge, EdgeKind
+from ..execution.streaming.in_flight import on_the_way
+from ..execution.streaming.snapshot_chunks import NEWS, Chunk, records_of
+from ..execution.streaming.task_execution import TaskExecution
 from .alignment import Alignment
 from .channel import Channel, ChannelId
 from .loop_log import LoopLog

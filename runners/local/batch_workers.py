@@ -16,10 +16,10 @@ import attrs
 from ...sdk.errors import UserCodeError
 from ..execution.batch.file_tasks import CollectedViews, CompletedTask, PartitionedPlan, SideInputs, run_task
 from ..execution.counters import Counts
-from ..execution.garbage import look_rarely_for_garbage
-from ..execution.remote_error import RemoteError, remote
+from ..execution.error_transport import RemoteError, remote
+from ..execution.gc_tuning import look_rarely_for_garbage
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
-from ..execution.user_code import as_exception
+from ..execution.user_errors import as_exception
 from .heartbeats import Heartbeats
 from .spawned_workers import spawned
 from .worker_processes import WorkerProcesses, forked

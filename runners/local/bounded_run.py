@@ -12,12 +12,12 @@ from ...sdk.metrics import MetricsContainer
 from ...sdk.sources.bounded import BoundedSource
 from ..execution.batch.segment_task import RECEIVED, SegmentTask
 from ..execution.counters import Counts
-from ..execution.fusion import Plan, Source
-from ..execution.output import OutputRun
+from ..execution.plan.fusion import Plan, Source
 from ..execution.plan.segments import Segment, cut
-from ..execution.side_input_views import SideInputViews
-from ..execution.sink_committer import SinkCommitter
-from ..execution.user_code import guarded
+from ..execution.sinks.committer import SinkCommitter
+from ..execution.sinks.writer import OutputRun
+from ..execution.stages.side_input_views import SideInputViews
+from ..execution.user_errors import guarded
 
 
 class BoundedRun:

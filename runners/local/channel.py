@@ -6,7 +6,7 @@ from collections import deque
 from itertools import islice
 from typing import NamedTuple
 
-from ..execution.shuffle_blocks import decode_bundle
+from ..execution.shuffle.blocks import decode_bundle
 from .messages import Barrier, BarrierKind, Elements, Encoded, Message
 
 # How many messages may wait in a channel before whoever sends them has to wait, and how many elements: enough to

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from ...sdk.errors import PenstockError, SnapshotError, StaleWriterError, UncertainCommitError
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
-from ..execution.checkpoint_commits import PREVIOUS
+from ..execution.checkpoints.manifest import Checkpoint, CheckpointKind
+from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import steady_time
-from ..execution.manifest import Checkpoint, CheckpointKind
-from ..execution.restored import NAMED
-from ..execution.sink_committer import Staged, encode_staged
-from ..execution.snapshot_store import SnapshotStore
+from ..execution.sinks.checkpoint_commits import PREVIOUS
+from ..execution.sinks.committer import Staged, encode_staged
+from ..execution.streaming.restored import NAMED
 from .attempt import Attempt
 from .commands import Acknowledged, Commit, Declined, Inject, Pause, Stop
 from .coordinator import Coordinator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ..execution.manifest import Checkpoint, PartReference
-from ..execution.remote_error import RemoteError
+from ..execution.checkpoints.manifest import Checkpoint, PartReference
+from ..execution.error_transport import RemoteError
 from ..execution.stuck_calls import Returned, Stuck
 from .channel import ChannelId
 from .messages import Barrier

@@ -20,7 +20,7 @@ import attrs
 
 from ...sdk.graph import Graph, ParDo, Transform
 from ...sdk.metrics import MetricsContainer, scoped
-from ..execution.user_code import shortened
+from ..execution.user_errors import shortened
 from .in_process import in_process
 from .simulated_graph import in_batch
 from .simulated_sink import CollectingSink, Row

@@ -14,9 +14,9 @@ from typing import Any
 
 from ...sdk.bundle import Bundle, expanded
 from ...windowing.timestamp import MAX_MICROS
-from ..execution.execution_graph import Edge, EdgeKind
-from ..execution.partitioning import Partitioner
-from ..execution.pre_aggregation import PreAggregation
+from ..execution.plan.execution_graph import Edge, EdgeKind
+from ..execution.shuffle.partitioner import Partitioner
+from ..execution.shuffle.pre_aggregation import PreAggregation
 from ..execution.time_slice import TimeSlice
 from .channel import Channel
 from .messages import Elements, Message, WatermarkMoved

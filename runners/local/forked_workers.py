@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 
 from ...sdk.redaction import logger_of
-from ..execution.execution_graph import EdgeKind, ExecutionGraph
+from ..execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from .channel import ChannelId
 from .commands import Command, Counted, Report, Rewind, Stopped

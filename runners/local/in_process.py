@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricsContainer
-from ..execution.fusion import fuse, is_final, never
+from ..execution.plan.fusion import fuse, is_final, never
 from .bounded_run import BoundedRun
 from .scripted_run import ScriptedRun
 

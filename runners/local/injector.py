@@ -18,17 +18,17 @@ from ...sdk.mixed_hash import pickled_hash, place
 from ...sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
-from ..execution.bounded_reader import BoundedPartitions, SplitPartition
-from ..execution.fusion import Source
-from ..execution.source_contract import (
+from ..execution.plan.fusion import Source
+from ..execution.plan.source_identities import PartitionPosition, rescaled
+from ..execution.streaming.bounded_source import BoundedPartitions, SplitPartition
+from ..execution.streaming.source_checks import (
     checked_backlog,
     checked_bundle,
     checked_partitions,
     checked_watermark,
     checked_watermarks,
 )
-from ..execution.source_identities import PartitionPosition, rescaled
-from ..execution.user_code import guarded
+from ..execution.user_errors import guarded
 
 # The number of a partition that is no number itself is one of so many.
 _NUMBERS = 1 << 12

@@ -21,18 +21,18 @@ from ...sdk.errors import CheckpointMismatchError, PenstockError, StaleWriterErr
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
 from ...sdk.sources.scripted_source import Script
-from ..execution.checkpoint_commits import ManifestDecision, OpenTransactionsFile, commit_succeeded
+from ..execution.checkpoints.catalog import path_of
+from ..execution.checkpoints.manifest import Checkpoint, CheckpointKind
+from ..execution.checkpoints.store import SnapshotStore, fresh_token
 from ..execution.clock import ProcessingTime
-from ..execution.commit_errors import END_OF_RUN, Decision
-from ..execution.execution_graph import EdgeKind, ExecutionGraph, label_of
-from ..execution.fusion import Source
-from ..execution.manifest import Checkpoint, CheckpointKind
-from ..execution.restored import restored_line
-from ..execution.sink_committer import SinkCommitter, Staged, decode_staged
-from ..execution.snapshot_store import SnapshotStore, fresh_token
-from ..execution.source_identities import ADVICE, changes_of_sources, described, identities_of, sources_of
-from ..execution.state_shapes import mismatches, shapes_of
-from ..execution.stored_checkpoints import path_of
+from ..execution.plan.execution_graph import EdgeKind, ExecutionGraph, label_of
+from ..execution.plan.fusion import Source
+from ..execution.plan.source_identities import ADVICE, changes_of_sources, described, identities_of, sources_of
+from ..execution.sinks.checkpoint_commits import ManifestDecision, OpenTransactionsFile, commit_succeeded
+from ..execution.sinks.committer import SinkCommitter, Staged, decode_staged
+from ..execution.sinks.errors import END_OF_RUN, Decision
+from ..execution.state.schema import mismatches, shapes_of
+from ..execution.streaming.restored import restored_line
 from .attempt import Attempt
 from .checkpointed_attempt import CheckpointedAttempt
 from .coordinator import CheckpointSettings

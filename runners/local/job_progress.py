@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ..execution.counters import Counts
-from ..execution.execution_graph import ExecutionGraph, label_of
+from ..execution.plan.execution_graph import ExecutionGraph, label_of
 from ..execution.progress import Progress
 from .vitals import Vitals
 

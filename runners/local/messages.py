@@ -7,8 +7,8 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from ...sdk.bundle import Bundle
-from ..execution.records import RecordType, decode_record
-from ..execution.snapshot_chunks import NEWS, Body, register_body
+from ..execution.serialization.records import RecordType, decode_record
+from ..execution.streaming.snapshot_chunks import NEWS, Body, register_body
 from ..execution.windows.combining import FoldedBundle
 
 # The label of a source, and one of its partitions.

@@ -15,7 +15,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from ...sdk.errors import OptionsError, missing_extra
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ..execution.forking import closed_in_children, not_while_forking
+from ..execution.fork_safety import closed_in_children, not_while_forking
 from .vitals import Vitals
 
 if TYPE_CHECKING:

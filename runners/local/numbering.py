@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from ...sdk.bundle import Bundle
-from ..execution.execution_graph import Edge, EdgeKind
-from ..execution.snapshot_chunks import PLAIN, register_body
+from ..execution.plan.execution_graph import Edge, EdgeKind
+from ..execution.streaming.snapshot_chunks import PLAIN, register_body
 from ..execution.time_slice import TimeSlice
 from .channel import Channel, ChannelId
 from .exchange import FRAME, Exchange

@@ -21,7 +21,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ..execution.shuffle_blocks import encode_bundle
+from ..execution.shuffle.blocks import encode_bundle
 from .messages import Elements, Encoded
 
 

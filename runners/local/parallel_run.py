@@ -24,10 +24,10 @@ from ...sdk.redaction import logger_of
 from ..execution.batch.file_tasks import CompletedTask, PartitionedPlan, ShuffledFiles
 from ..execution.batch.schedule import Schedule
 from ..execution.counters import Counts
-from ..execution.fusion import Plan, Source
+from ..execution.error_transport import local
+from ..execution.plan.fusion import Plan, Source
 from ..execution.plan.segments import cut
-from ..execution.remote_error import local
-from ..execution.sink_committer import sinks_of
+from ..execution.sinks.committer import sinks_of
 from ..execution.stuck_calls import CallWatch
 from .batch_workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
 from .bounded_run import committed_at_end, splits_of

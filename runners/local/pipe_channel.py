@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from ..execution.shuffle_blocks import decode_bundle, encode_bundle
+from ..execution.shuffle.blocks import decode_bundle, encode_bundle
 from .channel import Channel, ChannelId
 from .messages import Barrier, Elements, Encoded, Message, News, decode_news, encode_news
 

@@ -7,8 +7,8 @@ itself.  What a task behind a shuffle says depends on the order in which its inp
 that goes back, goes back too.
 
 >>> import penstock as beam
->>> from penstock.runners.execution.execution_graph import cut
->>> from penstock.runners.execution.fusion import fuse
+>>> from penstock.runners.execution.plan.execution_graph import cut
+>>> from penstock.runners.execution.plan.fusion import fuse
 >>> p = beam.Pipeline()
 >>> _ = p | beam.Create(["a", "b"]) | beam.combiners.Count.PerElement() | beam.Map(print)
 >>> graph = cut(fuse(p.graph()), parallelism=2)
@@ -24,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from ..execution.execution_graph import EdgeKind, ExecutionGraph
+from ..execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from .channel import ChannelId
 from .subtask_reports import SubtaskId
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ..execution.execution_graph import ExecutionGraph
+from ..execution.plan.execution_graph import ExecutionGraph
 from .region import left_ahead, region_of
 from .repeatable_tasks import why_not_repeatable
 from .subtask_reports import CaughtUp, SubtaskId

@@ -9,9 +9,9 @@ import attrs
 
 from ...sdk.errors import SnapshotError
 from ...sdk.redaction import logger_of
-from ..execution.manifest import Checkpoint, CheckpointKind
-from ..execution.remote_error import local
-from ..execution.sink_committer import Staged
+from ..execution.checkpoints.manifest import Checkpoint, CheckpointKind
+from ..execution.error_transport import local
+from ..execution.sinks.committer import Staged
 from .checkpointed_attempt import LONGEST_CHAIN, CheckpointedAttempt
 from .commands import Acknowledged, Failed, Pause, Report, Rewind, Rewound
 from .region import touching

@@ -11,8 +11,8 @@ from ...sdk import graph
 from ...sdk.dofn import DoFn
 from ...sdk.sources.scripted_source import Script
 from ...sdk.sources.unbounded import UnboundedSource
-from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task, inputs_of, outputs_of
-from ..execution.fusion import Output, Source, Stage, Step, Union
+from ..execution.plan.execution_graph import EdgeKind, ExecutionGraph, Task, inputs_of, outputs_of
+from ..execution.plan.fusion import Output, Source, Stage, Step, Union
 
 
 def why_not_repeatable(execution_graph: ExecutionGraph) -> dict[int, str | None]:

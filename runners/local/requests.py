@@ -32,8 +32,8 @@ import msgspec
 
 from ...sdk.errors import PenstockError
 from ...sdk.redaction import logger_of
-from ..execution.disk import Disk, LocalDisk, disk_of
-from ..execution.snapshot_store import fresh_token
+from ..execution.checkpoints.storage import Disk, LocalDisk, disk_of
+from ..execution.checkpoints.store import fresh_token
 
 __all__ = ["Addressed", "Answer", "Inbox", "Listener", "Request", "Run", "Wish", "ask", "disk_of", "read_answer"]
 

@@ -10,11 +10,11 @@ from ...sdk.metrics import MetricResults, MetricsContainer, scoped
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ...sdk.spark_interfaces import refuse_frames
-from ..execution.fusion import fuse, shrinks
-from ..execution.garbage import rarely_collected
+from ..execution.gc_tuning import rarely_collected
+from ..execution.plan.fusion import fuse, shrinks
 from ..execution.progress import progress_of
-from ..execution.sink_committer import with_dead_letters
-from ..execution.streaming_flags import check_streaming_flags, refuse_unheeded
+from ..execution.sinks.committer import with_dead_letters
+from ..execution.streaming_options import check_streaming_flags, refuse_unheeded
 from ..execution.stuck_calls import CallWatch
 from .in_process import in_process, is_batch
 

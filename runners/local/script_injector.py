@@ -14,10 +14,10 @@ from ...sdk.sources.scripted_source import (
 )
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.counters import Counts
-from ..execution.fusion import Plan, Source
-from ..execution.snapshot_chunks import SCRIPT
-from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import Restored
+from ..execution.plan.fusion import Plan, Source
+from ..execution.streaming.snapshot import Restored
+from ..execution.streaming.snapshot_chunks import SCRIPT
+from ..execution.streaming.task_execution import TaskExecution
 from .messages import ClockMoved, Message, PercentileMoved, SignalCame
 
 

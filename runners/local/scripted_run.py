@@ -28,10 +28,10 @@ from ...sdk.sources.scripted_source import (
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
 from ..execution.counters import Counts
-from ..execution.execution_graph import whole
-from ..execution.fusion import Keyed, Plan, Source, Stage
-from ..execution.task_execution import TaskExecution
-from ..execution.user_code import guarded
+from ..execution.plan.execution_graph import whole
+from ..execution.plan.fusion import Keyed, Plan, Source, Stage
+from ..execution.streaming.task_execution import TaskExecution
+from ..execution.user_errors import guarded
 from .bounded_run import committed_at_end, staged_by
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ...windowing.timestamp import MIN_MICROS
-from ..execution.loops import earliest_of
+from ..execution.streaming.feedback import earliest_of
 from .commands import GoneRound, Inject, Play
 from .messages import Barrier, BarrierKind
 from .subtask_reports import Settled, SubtaskId

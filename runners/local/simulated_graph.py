@@ -15,7 +15,7 @@ from ...sdk.sources.bounded import BoundedSource
 from ...sdk.sources.unbounded import UnboundedSource
 from ...triggers import DefaultTrigger
 from ...windowing.timestamp import Timestamp
-from ..execution.sink_committer import with_replaced_sinks
+from ..execution.sinks.committer import with_replaced_sinks
 
 # A source that isn't finished after so many polls, each a second after the one before, is taken to have no end;
 # nor has one that gives more elements than a simulation could be tried on.

@@ -18,10 +18,10 @@ from functools import partial
 
 import attrs
 
+from ..execution.checkpoints.simulated_storage import SimulatedCrash
 from ..execution.clock import ProcessingTime
-from ..execution.execution_graph import ExecutionGraph
-from ..execution.remote_error import remote
-from ..execution.simulated_disk import SimulatedCrash
+from ..execution.error_transport import remote
+from ..execution.plan.execution_graph import ExecutionGraph
 from .channel import Channel, ChannelId
 from .commands import Command, Failed, Inject, Report, Rewind, Stop, Stopped
 from .conversation import Conversation, Said

@@ -15,7 +15,7 @@ from random import Random
 
 import attrs
 
-from ..execution.simulated_disk import SimulatedCrash, SimulatedDisk
+from ..execution.checkpoints.simulated_storage import SimulatedCrash, SimulatedDisk
 from ..execution.time_slice import TimeSlice
 
 # A run is taken to have no end after so many microseconds: most last for less than a second.

@@ -31,12 +31,12 @@ from ...sdk.errors import PenstockError
 from ...sdk.graph import Graph
 from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.runner import PipelineState
-from ..execution.checkpoint_commits import OpenTransactionsFile
+from ..execution.checkpoints.simulated_storage import SimulatedCrash
+from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import ProcessingTime
-from ..execution.execution_graph import cut, whole
-from ..execution.fusion import fuse
-from ..execution.simulated_disk import SimulatedCrash
-from ..execution.snapshot_store import SnapshotStore
+from ..execution.plan.execution_graph import cut, whole
+from ..execution.plan.fusion import fuse
+from ..execution.sinks.checkpoint_commits import OpenTransactionsFile
 from .coordinator import CheckpointSettings
 from .differing_steps import differing_step
 from .in_process import in_process

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...sdk.metrics import scoped
 from ..execution.clock import Clock, ProcessingTime
-from ..execution.execution_graph import ExecutionGraph
-from ..execution.garbage import rarely_collected
-from ..execution.remote_error import remote
+from ..execution.error_transport import remote
+from ..execution.gc_tuning import rarely_collected
+from ..execution.plan.execution_graph import ExecutionGraph
 from ..execution.time_slice import LONG_SLICE, SLICE, TimeSlice
 from .channel import Channel, ChannelId
 from .commands import (

@@ -16,11 +16,11 @@ from multiprocessing.connection import Connection
 
 from ...sdk.errors import UserCodeError
 from ..execution.clock import ProcessingTime
-from ..execution.execution_graph import ExecutionGraph
-from ..execution.garbage import look_rarely_for_garbage
-from ..execution.remote_error import remote
+from ..execution.error_transport import remote
+from ..execution.gc_tuning import look_rarely_for_garbage
+from ..execution.plan.execution_graph import ExecutionGraph
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
-from ..execution.user_code import as_exception
+from ..execution.user_errors import as_exception
 from .channel import Channel, ChannelId
 from .commands import Failed, Inject, Pause, Report, Rewind, Stop
 from .conversation import Conversation

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ...sdk.errors import SnapshotError
-from ..execution.fusion import Plan
-from ..execution.manifest import Checkpoint, PartReference
-from ..execution.snapshot_chunks import Chunk, Origin, chunks_of, labels_of, records_of
-from ..execution.snapshot_store import SnapshotStore
-from ..execution.state_shapes import mismatches, shapes_of
-from ..execution.stored_checkpoints import path_of
-from ..execution.task_snapshot import Restored
+from ..execution.checkpoints.catalog import path_of
+from ..execution.checkpoints.manifest import Checkpoint, PartReference
+from ..execution.checkpoints.store import SnapshotStore
+from ..execution.plan.fusion import Plan
+from ..execution.state.schema import mismatches, shapes_of
+from ..execution.streaming.snapshot import Restored
+from ..execution.streaming.snapshot_chunks import Chunk, Origin, chunks_of, labels_of, records_of
 from .commands import Acknowledged, Declined, Report
 from .forked_snapshots import ForkedSnapshots
 from .subtask_reports import Snapshot, SubtaskId

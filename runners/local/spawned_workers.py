@@ -21,7 +21,7 @@ import cloudpickle
 from ...sdk.coders import registry
 from ...sdk.errors import OptionsError
 from ...sdk.sources.bounded import ValuesSource
-from ..execution.execution_graph import ExecutionGraph
+from ..execution.plan.execution_graph import ExecutionGraph
 from .channel import ChannelId
 from .forked_workers import ForkedWorkers, Launch
 from .heartbeats import Heartbeats

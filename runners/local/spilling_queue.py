@@ -7,7 +7,7 @@ import tempfile
 from collections import deque
 from typing import IO
 
-from ..execution.shuffle_blocks import decode_bundle, encode_bundle
+from ..execution.shuffle.blocks import decode_bundle, encode_bundle
 from .messages import Elements, Message
 
 # So many messages are kept in memory, at the front.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from ..execution.execution_graph import ExecutionGraph
-from ..execution.manifest import Checkpoint
-from ..execution.snapshot_store import SnapshotStore
+from ..execution.checkpoints.manifest import Checkpoint
+from ..execution.checkpoints.store import SnapshotStore
+from ..execution.plan.execution_graph import ExecutionGraph
 from ..execution.time_slice import TimeSlice
 from .channel import Channel, ChannelId
 from .commands import Report, Rewind

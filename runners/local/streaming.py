@@ -19,15 +19,14 @@ from ...sdk.options import PipelineOptions, ProgressOptions, StreamingOptions
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineResult, seconds_to_wait
 from ...windowing.duration import DurationTypes
-from ..execution.background_run import BackgroundRun
+from ..execution.background_thread import BackgroundRun
+from ..execution.checkpoints.storage import Disk, disk_of
+from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import ProcessingTime, steady_time
-from ..execution.disk import Disk, disk_of
-from ..execution.execution_graph import cut, whole
-from ..execution.fusion import fuse
-from ..execution.production_logs import OWNER
-from ..execution.sink_committer import committing_often, with_dead_letters
-from ..execution.snapshot_store import SnapshotStore
-from ..execution.streaming_flags import check_streaming_flags, refuse_memory
+from ..execution.plan.execution_graph import cut, whole
+from ..execution.plan.fusion import fuse
+from ..execution.sinks.committer import committing_often, with_dead_letters
+from ..execution.streaming_options import OWNER, check_streaming_flags, refuse_memory
 from .coordinator import CheckpointSettings
 from .forked_workers import ForkedWorkers
 from .job import Job, JobSettings

@@ -15,11 +15,11 @@ from typing import Any
 from ...sdk.bundle import Bundle
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
-from ..execution.execution_graph import EdgeKind, ExecutionGraph, Task
-from ..execution.in_flight import restored_on, restored_within
-from ..execution.snapshot_chunks import NEWS, Chunk
-from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import Restored, forget_changes
+from ..execution.plan.execution_graph import EdgeKind, ExecutionGraph, Task
+from ..execution.streaming.in_flight import restored_on, restored_within
+from ..execution.streaming.snapshot import Restored, forget_changes
+from ..execution.streaming.snapshot_chunks import NEWS, Chunk
+from ..execution.streaming.task_execution import TaskExecution
 from ..execution.time_slice import TimeSlice
 from .barriers import Barriers
 from .channel import Channel, ChannelId

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..execution.execution_graph import Edge, EdgeKind
-from ..execution.task_execution import TaskExecution
+from ..execution.plan.execution_graph import Edge, EdgeKind
+from ..execution.streaming.task_execution import TaskExecution
 from ..execution.time_slice import TimeSlice
 from .channel import Channel, ChannelId
 from .exchange import Exchange

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from ..execution.snapshot_chunks import Chunk
+from ..execution.streaming.snapshot_chunks import Chunk
 from .channel import ChannelId
 from .tally import Tally
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..execution.restored import shown_positions
-from ..execution.snapshot_chunks import POSITIONS, SCRIPT, Chunk, labels_of, records_of
-from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import snapshot, weight
+from ..execution.streaming.restored import shown_positions
+from ..execution.streaming.snapshot import snapshot, weight
+from ..execution.streaming.snapshot_chunks import POSITIONS, SCRIPT, Chunk, labels_of, records_of
+from ..execution.streaming.task_execution import TaskExecution
 from .injector import Injector
 from .messages import Barrier
 from .numbering import NUMBERS, ORIGIN, Numbering, Numbers

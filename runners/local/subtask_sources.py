@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from ...sdk import graph
 from ...sdk.bundle import BUNDLE_SIZE
 from ...sdk.sources.scripted_source import Script
-from ..execution.execution_graph import Task
-from ..execution.snapshot_chunks import POSITIONS, SCRIPT
-from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import Restored
+from ..execution.plan.execution_graph import Task
+from ..execution.streaming.snapshot import Restored
+from ..execution.streaming.snapshot_chunks import POSITIONS, SCRIPT
+from ..execution.streaming.task_execution import TaskExecution
 from ..execution.time_slice import Pace, TimeSlice
 from .injector import Injector
 from .messages import Message

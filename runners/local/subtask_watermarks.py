@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ..execution.execution_graph import Edge, ExecutionGraph
-from ..execution.fusion import Grouping
-from ..execution.percentiles import Percentiles
-from ..execution.task_execution import TaskExecution
+from ..execution.plan.execution_graph import Edge, ExecutionGraph
+from ..execution.plan.fusion import Grouping
+from ..execution.streaming.percentile_watermarks import Percentiles
+from ..execution.streaming.task_execution import TaskExecution
 from .channel import ChannelId
 from .exchange import Exchange
 from .messages import Message, PercentileMoved

@@ -9,7 +9,7 @@ import attrs
 
 from ...sdk.metrics import MetricName, MetricsContainer
 from ..execution.counters import Counts
-from ..execution.records import pickled, unpickled
+from ..execution.serialization.records import pickled, unpickled
 
 _GAUGE_IS_DATA = "The value of a gauge has to be data."
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from ..execution.manifest import Checkpoint
+from ..execution.checkpoints.manifest import Checkpoint
 from .commands import Counted
 from .tally import Tally, sum_of
 

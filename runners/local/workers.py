@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...sdk.redaction import logger_of
-from ..execution.execution_graph import ExecutionGraph
+from ..execution.plan.execution_graph import ExecutionGraph
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from .channel import Channel, ChannelId
 from .commands import Command, Counted, Pause, Report, Rewind

@@ -19,10 +19,10 @@ from ...sdk.coders.key_encoding import KEY_GROUPS
 from ...sdk.serialization import dumps, local_modules_by_value
 from ...sdk.sources.bounded import BoundedSource
 from ...sdk.spark_interfaces import Block, BoundedFrame, FrameSink
-from ..execution.fusion import Grouping, Keyed, Plan, Source
+from ..execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ..execution.plan.segments import Segment, Stored, cut
-from ..execution.sink_committer import SinkCommitter, sinks_of
-from ..execution.user_code import Attribution, attributed, reraise
+from ..execution.sinks.committer import SinkCommitter, sinks_of
+from ..execution.user_errors import Attribution, attributed, reraise
 from .failures import raise_original
 from .frame_blocks import blocks, each_as, opened
 from .frame_output import check_packages, frame_of

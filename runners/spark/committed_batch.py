@@ -9,12 +9,12 @@ import attrs
 import cloudpickle
 
 from ...windowing.timestamp import MIN_MICROS
-from ..execution.execution_graph import ExecutionGraph, label_of
-from ..execution.manifest import Checkpoint, PartReference
-from ..execution.records import RecordType, unpickled
-from ..execution.sink_committer import Staged
-from ..execution.snapshot_store import SnapshotStore
-from ..execution.stored_checkpoints import path_of
+from ..execution.checkpoints.catalog import path_of
+from ..execution.checkpoints.manifest import Checkpoint, PartReference
+from ..execution.checkpoints.store import SnapshotStore
+from ..execution.plan.execution_graph import ExecutionGraph, label_of
+from ..execution.serialization.records import RecordType, unpickled
+from ..execution.sinks.committer import Staged
 from .parcels import TaskId, TaskResult
 from .planned_batch import PlannedBatch
 from .shard import StatePart, part_name

@@ -14,11 +14,11 @@ from ...sdk.sources.scripted_source import Script
 from ...sdk.sources.unbounded import UnboundedSource
 from ...sdk.spark_interfaces import BoundedFrame, UnboundedFrame
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ..execution.fusion import Grouping, Plan, Source
-from ..execution.restored import shown_positions
-from ..execution.source_identities import Identities, SourceChange, changes_of_sources, identities_of, sources_of
+from ..execution.plan.fusion import Grouping, Plan, Source
+from ..execution.plan.source_identities import Identities, SourceChange, changes_of_sources, identities_of, sources_of
+from ..execution.streaming.restored import shown_positions
 from ..execution.time_slice import Pace
-from ..execution.user_code import guarded
+from ..execution.user_errors import guarded
 from .frame_blocks import opened
 from .gathered import Gathered
 from .planned_batch import WholeSplit

@@ -6,7 +6,7 @@ from itertools import takewhile
 
 from ...sdk.errors import PenstockError, RunnerError
 from ...sdk.redaction import redacted_cause
-from ..execution.remote_error import original
+from ..execution.error_transport import original
 
 
 def raise_original(error: Exception) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...io.spark.arrow_rows import arrow_schema
 from ...sdk.spark_interfaces import Block, BoundedFrame, UnboundedFrame
-from ..execution.user_code import guarded
+from ..execution.user_errors import guarded
 from .planned_batch import FrameRows
 from .shard_chain import Rows
 

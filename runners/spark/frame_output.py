@@ -9,7 +9,7 @@ from ...io.optional_package import optional_package
 from ...io.spark.arrow_rows import pyarrow
 from ...sdk.bundle import Bundle
 from ..execution.counters import Counts
-from ..execution.user_code import guarded
+from ..execution.user_errors import guarded
 
 if TYPE_CHECKING:
     from pyspark import RDD

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import cloudpickle
 
 from ...sdk.coders import registry
-from ..execution.garbage import rarely_collected, set_aside
-from ..execution.manifest import PartReference
-from ..execution.remote_error import wrapped
+from ..execution.checkpoints.manifest import PartReference
+from ..execution.error_transport import wrapped
+from ..execution.gc_tuning import rarely_collected, set_aside
 from ..execution.stuck_calls import CallWatch
-from ..execution.user_code import as_exception
+from ..execution.user_errors import as_exception
 from .parcels import Buffer, TaskId, addressed
 from .planned_batch import PlannedBatch
 from .shard import Program, Shard, StatePart

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 from ...sdk.errors import OptionsError
 from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.options.byte_size import byte_size
-from ..execution.parked_entries import check_rocksdb
-from ..execution.production_logs import refuse_productions
-from ..execution.streaming_flags import check_streaming_flags, refuse_memory, refuse_unheeded
+from ..execution.spilling.rocksdb import check_rocksdb
+from ..execution.streaming_options import check_streaming_flags, refuse_memory, refuse_productions, refuse_unheeded
 from .commit_points import Reached
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..execution.snapshot_store import SnapshotStore
+    from ..execution.checkpoints.store import SnapshotStore
     from .micro_batch_query import QuerySettings
 
 # Of the flags of a stream those that are heeded here too.
@@ -85,8 +84,8 @@ def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:
 
     Raises `OptionsError` without one on a cluster, `CheckpointMismatchError` for one of another kind of run.
     """
-    from ..execution.disk import disk_of
-    from ..execution.snapshot_store import SnapshotStore
+    from ..execution.checkpoints.storage import disk_of
+    from ..execution.checkpoints.store import SnapshotStore
 
     streaming = options.view_as(StreamingOptions)
     directory = streaming.checkpoint_dir

@@ -23,15 +23,15 @@ from ...sdk.errors import RunnerError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineState
-from ..execution.checkpoint_commits import PREVIOUS, ManifestDecision, commit_succeeded
+from ..execution.checkpoints.manifest import Checkpoint
+from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import ProcessingTime, steady_time
-from ..execution.commit_errors import END_OF_RUN, Decision
 from ..execution.counters import Counts
-from ..execution.execution_graph import ExecutionGraph
-from ..execution.manifest import Checkpoint
-from ..execution.restored import restored_line
-from ..execution.sink_committer import SinkCommitter
-from ..execution.snapshot_store import SnapshotStore
+from ..execution.plan.execution_graph import ExecutionGraph
+from ..execution.sinks.checkpoint_commits import PREVIOUS, ManifestDecision, commit_succeeded
+from ..execution.sinks.committer import SinkCommitter
+from ..execution.sinks.errors import END_OF_RUN, Decision
+from ..execution.streaming.restored import restored_line
 from ..execution.stuck_calls import CallWatch
 from .commit_points import Reached, go_on
 from .committed_batch import Committed, described, restored_state, state_of

@@ -16,8 +16,8 @@ from ...sdk.sources.scripted_source import Script
 from ...sdk.sources.unbounded import UnboundedSource
 from ...sdk.spark_interfaces import UnboundedFrame, refuse_frames
 from ...windowing.duration import DurationTypes
-from ..execution.background_run import BackgroundRun
-from ..execution.fusion import fuse
+from ..execution.background_thread import BackgroundRun
+from ..execution.plan.fusion import fuse
 from ..execution.progress import progress_of
 from .commit_points import Reached, go_on
 from .micro_batch_flags import settings_of, store_of
@@ -25,7 +25,7 @@ from .micro_batch_flags import settings_of, store_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..execution.snapshot_store import SnapshotStore
+    from ..execution.checkpoints.store import SnapshotStore
     from .micro_batch_query import MicroBatchQuery, QuerySettings
 
 # Seconds: how often a run is cancelled that doesn't end.
@@ -49,7 +49,7 @@ class SparkMicroBatchRunner(Runner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run a bounded pipeline, or a script, to the end; start any other one."""
-        from ..execution.sink_committer import with_dead_letters
+        from ..execution.sinks.committer import with_dead_letters
         from .session import find_session, partitions_of
 
         for head in graph.loops():
@@ -117,7 +117,7 @@ def _query(
     graph: Graph, shards: int, session: SparkSession, store: SnapshotStore, settings: QuerySettings
 ) -> MicroBatchQuery:
     from ..execution.clock import ProcessingTime
-    from ..execution.execution_graph import cut
+    from ..execution.plan.execution_graph import cut
     from .micro_batch_query import MicroBatchQuery
 
     return MicroBatchQuery(

@@ -17,13 +17,13 @@ import attrs
 
 from ...sdk.bundle import Bundle
 from ...sdk.metrics import MetricsContainer
+from ..execution.checkpoints.manifest import PartReference
 from ..execution.counters import Counts
-from ..execution.execution_graph import Edge, EdgeKind
-from ..execution.manifest import PartReference
-from ..execution.partitioning import Partitioner
-from ..execution.pre_aggregation import PreAggregation
-from ..execution.shuffle_blocks import encode_bundle
-from ..execution.user_code import guarded
+from ..execution.plan.execution_graph import Edge, EdgeKind
+from ..execution.shuffle.blocks import encode_bundle
+from ..execution.shuffle.partitioner import Partitioner
+from ..execution.shuffle.pre_aggregation import PreAggregation
+from ..execution.user_errors import guarded
 from .shard_chain import Row
 
 # How many bytes of blocks make a parcel full.

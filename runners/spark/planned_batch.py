@@ -14,8 +14,8 @@ import attrs
 from ...sdk.bundle import Bundle
 from ...sdk.serialization import dumps
 from ...sdk.spark_interfaces import Block
-from ..execution.records import RecordType, unpickled
-from ..execution.shuffle_blocks import decode_bundle, encode_bundle
+from ..execution.serialization.records import RecordType, unpickled
+from ..execution.shuffle.blocks import decode_bundle, encode_bundle
 
 
 @attrs.frozen

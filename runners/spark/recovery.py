@@ -8,11 +8,11 @@ import attrs
 
 from ...sdk.errors import CheckpointMismatchError
 from ...sdk.redaction import logger_of
-from ..execution.execution_graph import label_of
-from ..execution.fusion import Plan
-from ..execution.manifest import Checkpoint
-from ..execution.snapshot_store import SnapshotStore
-from ..execution.source_identities import ADVICE, described
+from ..execution.checkpoints.manifest import Checkpoint
+from ..execution.checkpoints.store import SnapshotStore
+from ..execution.plan.execution_graph import label_of
+from ..execution.plan.fusion import Plan
+from ..execution.plan.source_identities import ADVICE, described
 from .committed_batch import Committed
 from .driver_sources import DriverSources
 

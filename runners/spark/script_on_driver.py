@@ -15,8 +15,8 @@ from ...sdk.sources.scripted_source import (
     WatermarkMoves,
 )
 from ...windowing.timestamp import MAX_MICROS
-from ..execution.execution_graph import inputs_of, outputs_of, side_inputs_of
-from ..execution.fusion import Grouping, Keyed, Output, Plan, Source
+from ..execution.plan.execution_graph import inputs_of, outputs_of, side_inputs_of
+from ..execution.plan.fusion import Grouping, Keyed, Output, Plan, Source
 from .gathered import Gathered
 from .planned_batch import Arriving
 

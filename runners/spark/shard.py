@@ -24,20 +24,20 @@ from ...sdk.metrics import MetricsContainer, scoped
 from ...sdk.serialization import dumps
 from ...sdk.sources.unbounded import UnboundedSource
 from ...windowing.timestamp import Timestamp
+from ..execution.checkpoints.catalog import path_of
+from ..execution.checkpoints.files import FileReference
+from ..execution.checkpoints.manifest import PartReference
+from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import Clock
 from ..execution.counters import Counts
-from ..execution.execution_graph import Edge, EdgeKind, ExecutionGraph, Task
-from ..execution.fusion import Grouping, Keyed, Source
-from ..execution.manifest import PartReference
-from ..execution.parking import Parking
-from ..execution.shuffle_blocks import decode_bundle
-from ..execution.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
-from ..execution.snapshot_files import FileReference
-from ..execution.snapshot_store import SnapshotStore
-from ..execution.stored_checkpoints import path_of
-from ..execution.task_execution import TaskExecution
-from ..execution.task_snapshot import Restored, snapshot
-from ..execution.user_code import guarded
+from ..execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, Task
+from ..execution.plan.fusion import Grouping, Keyed, Source
+from ..execution.shuffle.blocks import decode_bundle
+from ..execution.streaming.snapshot import Restored, snapshot
+from ..execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
+from ..execution.streaming.spiller import Parking
+from ..execution.streaming.task_execution import TaskExecution
+from ..execution.user_errors import guarded
 from .commit_points import Reached, go_on
 from .parcels import Buffer, Outbox, Parcel, TaskId, TaskResult, TaskSeconds, address
 from .planned_batch import Arriving, FrameRows, OffsetRange, PlannedBatch, Reading

@@ -26,10 +26,10 @@ from ...sdk.errors import CheckpointMismatchError, RunnerError, SourceError
 from ...sdk.spark_interfaces import UnboundedFrame
 from ...stored import stored_as
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
-from ..execution.disk import Disk
-from ..execution.fusion import Source
-from ..execution.source_identities import changes_of_sources, described
-from ..execution.user_code import guarded
+from ..execution.checkpoints.storage import Disk
+from ..execution.plan.fusion import Source
+from ..execution.plan.source_identities import changes_of_sources, described
+from ..execution.user_errors import guarded
 from .frame_blocks import opened
 from .gathered import Gathered
 

@@ -16,14 +16,14 @@ from ...sdk.serialization import dumps
 from ..execution.batch.block_spool import BlockSpool
 from ..execution.batch.segment_task import Destination, KeyGroups, SegmentTask, steps_of
 from ..execution.counters import Counts
-from ..execution.fusion import Grouping, Keyed, Plan, Source
-from ..execution.garbage import rarely_collected
+from ..execution.error_transport import wrapped
+from ..execution.gc_tuning import rarely_collected
+from ..execution.plan.fusion import Grouping, Keyed, Plan, Source
 from ..execution.plan.segments import Segment
-from ..execution.remote_error import wrapped
-from ..execution.shuffle_blocks import decode_bundle
-from ..execution.side_input_views import SideInputViews
+from ..execution.shuffle.blocks import decode_bundle
+from ..execution.stages.side_input_views import SideInputViews
 from ..execution.stuck_calls import CallWatch
-from ..execution.user_code import as_exception
+from ..execution.user_errors import as_exception
 from .frame_output import FrameOutput, Pack
 
 if TYPE_CHECKING:

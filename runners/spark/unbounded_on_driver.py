@@ -16,10 +16,10 @@ from ...sdk import graph
 from ...sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ...windowing.duration import micros_of_span
 from ...windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
-from ..execution.fusion import Source
-from ..execution.source_contract import checked_partitions, checked_watermark, checked_watermarks
-from ..execution.source_identities import PartitionPosition, rescaled
-from ..execution.user_code import guarded
+from ..execution.plan.fusion import Source
+from ..execution.plan.source_identities import PartitionPosition, rescaled
+from ..execution.streaming.source_checks import checked_partitions, checked_watermark, checked_watermarks
+from ..execution.user_errors import guarded
 from .gathered import Gathered
 from .planned_batch import OffsetRange
 

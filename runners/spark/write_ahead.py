@@ -11,8 +11,8 @@ import attrs
 
 from ...sdk.errors import SnapshotError, UntrustedSnapshotError
 from ...sdk.serialization import local_modules_by_value
-from ..execution.manifest import sealed, unsealed
-from ..execution.snapshot_store import SnapshotStore, fresh_token
+from ..execution.checkpoints.manifest import sealed, unsealed
+from ..execution.checkpoints.store import SnapshotStore, fresh_token
 from .planned_batch import PlannedBatch
 
 PLANNED = "planned"

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from command_line import Penstock
 
 from penstock.__main__ import main
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.manifest import CheckpointKind
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.manifest import CheckpointKind
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 
 Command: TypeAlias = Callable[..., Result]
 

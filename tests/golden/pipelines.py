@@ -19,11 +19,11 @@ from restartable_streams import Crash
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.disk import LocalDisk
-from penstock.runners.execution.execution_graph import cut, whole
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.sink_committer import SinkCommitter, committing_often
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import LocalDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut, whole
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.sinks.committer import SinkCommitter, committing_often
 from penstock.runners.local.coordinator import CheckpointSettings
 from penstock.runners.local.job import Job, JobSettings
 from penstock.runners.local.productions.job import ProductionJob, Productions

@@ -18,7 +18,7 @@ from golden.write import FILES, path_of
 import penstock as beam
 from penstock import stored
 from penstock.io.files.filesystem import FileMetadata
-from penstock.runners.execution.snapshot_chunks import bodies, chunks_of
+from penstock.runners.execution.streaming.snapshot_chunks import bodies, chunks_of
 from penstock.sdk.coders.key_encoding import encode_key
 from penstock.sdk.coders.sharded_key import ShardedKey
 

@@ -18,11 +18,11 @@ from golden.test_golden import unpacked
 from penstock import stored
 from penstock.io.files.commit_plan import read_plan
 from penstock.io.files.filesystem import LocalFileSystem
-from penstock.runners.execution.disk import LocalDisk
-from penstock.runners.execution.log_listing import LogListing
-from penstock.runners.execution.manifest import VERSION, unsealed
-from penstock.runners.execution.records import unpickled
-from penstock.runners.execution.sink_committer import decode_staged
+from penstock.runners.execution.checkpoints.log_listing import LogListing
+from penstock.runners.execution.checkpoints.manifest import VERSION, unsealed
+from penstock.runners.execution.checkpoints.storage import LocalDisk
+from penstock.runners.execution.serialization.records import unpickled
+from penstock.runners.execution.sinks.committer import decode_staged
 from penstock.runners.local.messages import decode_news
 from penstock.runners.local.productions.production import decode_ended, production_of
 from penstock.runners.spark.planned_batch import PlannedBatch

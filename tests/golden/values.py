@@ -13,13 +13,13 @@ from penstock.io.files.matching import ReadableFile
 from penstock.io.files.sink import StagedFile
 from penstock.io.files.source import FileRange
 from penstock.io.redis.source import RedisStreamEntry
-from penstock.runners.execution import snapshot_chunks as kinds
-from penstock.runners.execution.bounded_reader import SplitPartition
-from penstock.runners.execution.keyed_state import ChangeKind
-from penstock.runners.execution.output_memory import MemoryChanges
-from penstock.runners.execution.side_input_contents import ViewChangeKind
-from penstock.runners.execution.snapshot_chunks import Chunk
-from penstock.runners.execution.source_identities import PartitionPosition
+from penstock.runners.execution.plan.source_identities import PartitionPosition
+from penstock.runners.execution.stages.recorded_outputs import MemoryChanges
+from penstock.runners.execution.stages.side_inputs import ViewChangeKind
+from penstock.runners.execution.state.keyed_state import ChangeKind
+from penstock.runners.execution.streaming import snapshot_chunks as kinds
+from penstock.runners.execution.streaming.bounded_source import SplitPartition
+from penstock.runners.execution.streaming.snapshot_chunks import Chunk
 from penstock.runners.execution.windows.retractions import Multiset, SignedInputs, SignedWindows
 from penstock.runners.execution.windows.snapshots import WindowRecord
 from penstock.runners.local.messages import ClockMoved, SignalCame

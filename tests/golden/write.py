@@ -22,9 +22,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from golden.pipelines import GOLDEN, Golden, results
 from golden.values import CHUNKS, VALUES
 
-from penstock.runners.execution.disk import LocalDisk
-from penstock.runners.execution.snapshot_chunks import chunks_of, records_of
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import LocalDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.streaming.snapshot_chunks import chunks_of, records_of
 
 FILES = pathlib.Path(__file__).parent / "files"
 

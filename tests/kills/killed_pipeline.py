@@ -17,7 +17,7 @@ from typing import Any
 import penstock as beam
 from penstock.io.sql.table_sink import TableSink, TableSinkWriter
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.disk import Disk, LocalDisk
+from penstock.runners.execution.checkpoints.storage import Disk, LocalDisk
 from penstock.runners.local import streaming
 
 # Seconds: the windows of the first grouping, and of the second.

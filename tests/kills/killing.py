@@ -21,8 +21,8 @@ from kills.killed_pipeline import COORDINATOR_POINTS, FIRST, KEYS, SECOND, WORKE
 from kills.killed_program import KilledProgram
 from kills.orphans import is_running, wait_for_orphans
 
-from penstock.runners.execution.disk import LocalDisk
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import LocalDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 
 PROGRAM = pathlib.Path(__file__).with_name("killed_pipeline.py")
 

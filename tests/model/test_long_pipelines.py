@@ -15,9 +15,9 @@ from checks import check
 from subtasks_by_hand import graph_of
 
 import penstock as beam
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
 from penstock.runners.execution.plan import segments
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.slot import Slot
 from penstock.runners.local.start import Start

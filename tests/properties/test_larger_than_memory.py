@@ -15,8 +15,8 @@ from recording import Recording, recorded, whole
 from strategies import ANY_TIMESTAMPS, Step, chains, scripts, stream_of, window_fns, windowings
 
 import penstock as beam
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.spark.commit_points import go_on
 from penstock.sdk.coders import Coder, registry
 from penstock.sdk.userstate import (

@@ -32,10 +32,10 @@ from strategies import (
 )
 
 import penstock as beam
-from penstock.runners.execution.execution_graph import inputs_of, outputs_of
-from penstock.runners.execution.fusion import Grouping, Output, Plan
-from penstock.runners.execution.grouping import DROPPED_LATE
-from penstock.runners.execution.task_execution import TaskExecution
+from penstock.runners.execution.operators.grouping import DROPPED_LATE
+from penstock.runners.execution.plan.execution_graph import inputs_of, outputs_of
+from penstock.runners.execution.plan.fusion import Grouping, Output, Plan
+from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from penstock.runners.execution.partitioning import owner
+from penstock.runners.execution.shuffle.partitioner import owner
 from penstock.sdk.coders.key_encoding import KEY_GROUPS, key_group, key_groups
 from penstock.sdk.mixed_hash import mixed, pickled_hash, place
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.runners.execution.keyed_state import KeyedState
+from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.sdk.coders import BytesCoder, VarIntCoder
 from penstock.sdk.errors import PipelineError, StatefulDoFnError, UnsupportedError
 from penstock.sdk.userstate import (

@@ -7,8 +7,8 @@ import pytest
 from simulation.six_pipelines import join, script
 
 import penstock as beam
-from penstock.runners.execution import pre_aggregation
-from penstock.runners.execution.pre_aggregation import PreAggregation
+from penstock.runners.execution.shuffle import pre_aggregation
+from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
 from penstock.runners.local.simulated_world import Misfortunes
 from penstock.runners.local.simulation import Simulation, SimulationError, SimulationSettings
 from penstock.sdk.bundle import Bundle

@@ -1,12 +1,5 @@
-"""The batch engine: segments of a bounded plan at work, wherever a runner has them run.
+"""The batch engine: tasks of a bounded plan, which know neither processes nor Spark.
 
-segment_task.py        segments at work: one on partitions of its input, or all of a plan
-bounded_grouping.py    a grouping whose windows have one result each
-block_spool.py         a partition's blocks by key group, on disk if they are many
-
-Several partitions, whose blocks go through files:
-
-schedule.py            which task is next
-file_tasks.py          what a task needs to run anywhere, and what it makes
-shuffle_files.py       blocks in files, by partition and key group
+`segment_task` runs segments on partitions of their input.  `schedule`, `file_tasks` and `shuffle_files` are for
+runners that pass the blocks of a shuffle through files.
 """

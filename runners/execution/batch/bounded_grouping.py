@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....sdk.bundle import Bundle
-from ..fusion import Grouping
-from ..shuffle_blocks import receive_block
-from ..user_code import Attribution, attributed, reraise
+from ..plan.fusion import Grouping
+from ..shuffle.blocks import receive_block
+from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
 from ..windows.combining import Fold
 from ..windows.spilled_groups import GroupSpill

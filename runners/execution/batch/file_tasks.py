@@ -20,11 +20,11 @@ from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.serialization import dumps
 from ..counters import Counts
-from ..fusion import Plan, Source
-from ..garbage import rarely_collected
+from ..gc_tuning import rarely_collected
+from ..plan.fusion import Plan, Source
 from ..plan.segments import Segment, Stored, dependencies
-from ..shuffle_blocks import decode_bundle
-from ..side_input_views import SideInputViews
+from ..shuffle.blocks import decode_bundle
+from ..stages.side_input_views import SideInputViews
 from .segment_task import Destination, SegmentTask, steps_of
 from .shuffle_files import BlockFile, BlockFileWriter, FilePart, read_key_groups
 

@@ -24,17 +24,17 @@ from ....sdk.metrics import MetricsContainer
 from ....sdk.sources.bounded import BoundedSource
 from ..clock import Clock
 from ..counters import Counts, StepCount
-from ..dataflow import Dataflow, GroupingInput, Receiver
-from ..element_shuffle import ElementWriter
-from ..fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, is_final
-from ..grouping import GroupingRun
-from ..keyed import KeyedRun
-from ..output import OutputRun
+from ..operators.dataflow import Dataflow, GroupingInput, Receiver
+from ..operators.grouping import GroupingRun
+from ..operators.keyed import KeyedRun
+from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, is_final
 from ..plan.segments import Segment, Stored
-from ..portions import Portions
-from ..shuffle_blocks import ShuffleWriter, decode_bundle, encode_bundle
-from ..side_input_views import SideInputViews
-from ..user_code import guarded
+from ..shuffle.blocks import ShuffleWriter, decode_bundle, encode_bundle
+from ..shuffle.element_writer import ElementWriter
+from ..shuffle.portions import Portions
+from ..sinks.writer import OutputRun
+from ..stages.side_input_views import SideInputViews
+from ..user_errors import guarded
 from ..windows.combining import Fold
 from .bounded_grouping import BoundedGrouping
 

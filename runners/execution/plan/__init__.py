@@ -1,4 +1,5 @@
-"""The plan of a pipeline: which steps run together.
+"""The plan of a pipeline: which transforms run together, and where shuffles cut them apart.
 
-segments.py            the plan cut at its shuffles, for batch runs
+`fusion` makes stages of the graph.  `execution_graph` cuts the plan into tasks of a stream, and `segments` into those
+of a batch.
 """

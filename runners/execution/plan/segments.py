@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ..fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
+from .fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
 
 
 @attrs.frozen(eq=False)

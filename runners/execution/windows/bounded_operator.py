@@ -24,8 +24,8 @@ from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined
 from ....windowing.window_lifetime import end_of_window
-from ..garbage import rarely_collected
-from ..user_code import Attribution, attributed, reraise
+from ..gc_tuning import rarely_collected
+from ..user_errors import Attribution, attributed, reraise
 from .combining import Fold, merging_into
 from .merging import BulkMerge, MergedWindow
 

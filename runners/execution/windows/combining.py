@@ -22,7 +22,7 @@ from ....sdk.combine_fn import CombineFn
 from ....sdk.windowing_strategy import WindowingStrategy
 from ....windowing import WindowFn
 from ....windowing.timestamp_combiner import TimestampCombiner
-from ..user_code import guarded
+from ..user_errors import guarded
 
 # A key without an accumulator; no accumulator is equal to it.
 MISSING = object()

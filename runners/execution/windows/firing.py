@@ -17,7 +17,7 @@ from ....sdk.bundle import Windows
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
-from ..parked_entries import EVENT_TIME, PROCESSING_TIME
+from ..spilling.rocksdb import EVENT_TIME, PROCESSING_TIME
 from .combining import Fold
 from .panes import DISCARDING, LATE, ON_TIME, RETRACTING, Panes, pane_of
 from .trigger_state import Clocks, Decision, TriggerDecisions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....sdk.errors import InvalidKeyError, NotAPairError
-from ..user_code import shortened
+from ..user_errors import shortened
 
 
 def pair_type(element: Any) -> type:

@@ -20,7 +20,7 @@ from ....sdk.combine_fn import CombineFn
 from ....sdk.errors import SerializationError
 from ....stored import restores
 from ....windowing import BoundedWindow
-from ..column_codec import decode_column, encode_column
+from ..serialization.column_codec import decode_column, encode_column
 
 # Types whose values are equal to their copies, except for NaN.
 _EQUAL_TO_COPIES = frozenset({int, str, bytes, bool, type(None), float})

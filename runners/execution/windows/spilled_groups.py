@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from ..column_codec import decode_column, encode_column
+from ..serialization.column_codec import decode_column, encode_column
 from .bounded_operator import WindowOperator
 
 # The memory of a task for its groups.

@@ -18,8 +18,8 @@ from typing import Any
 from ....sdk.bundle import Bundle, Windows, expanded
 from ....sdk.coders.key_encoding import encode_key, key_groups
 from ....windowing import BoundedWindow
-from ..memory_size import average, memory_of
-from ..parked_entries import ParkedEntries, Times, pickled, portions_of
+from ..spilling.memory import average, memory_of
+from ..spilling.rocksdb import ParkedEntries, Times, pickled, portions_of
 from .snapshots import PANE_WINDOWS_AT, WINDOWS_AT, Records, WindowColumns, WindowRecord, restore, row_of, state_of
 from .window_state import WindowState
 from .window_table import WindowTable

@@ -13,7 +13,7 @@ from typing import Any
 from ....triggers import Trigger
 from ....windowing.timestamp import MIN_MICROS
 from ....windowing.window_lifetime import expiry_of
-from ..column_codec import encode_column
+from ..serialization.column_codec import encode_column
 
 # The number of decisions that are kept between two moves of a clock.
 _REMEMBERED = 10_000

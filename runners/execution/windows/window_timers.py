@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from ....triggers import AccumulationMode
 from ....windowing.timestamp import MIN_MICROS
-from ..parked_entries import EVENT_TIME, HELD, PROCESSING_TIME, ParkedEntries
+from ..spilling.rocksdb import EVENT_TIME, HELD, PROCESSING_TIME, ParkedEntries
 from .trigger_state import Clocks
 from .window_state import Standing, WindowState
 

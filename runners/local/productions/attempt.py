@@ -11,8 +11,8 @@ import attrs
 from ....sdk.errors import SnapshotError, StaleWriterError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
-from ...execution.fusion import Output
-from ...execution.restored import shown_offsets
+from ...execution.plan.fusion import Output
+from ...execution.streaming.restored import shown_offsets
 from ..attempt import Attempt
 from ..commands import Drain, Report, Rewind, Stop
 from ..region import touching

@@ -7,8 +7,8 @@ what is durable.
 
 from __future__ import annotations
 
-from ...execution.execution_graph import ExecutionGraph, Task
-from ...execution.fusion import Grouping, Keyed, Stage, Step
+from ...execution.plan.execution_graph import ExecutionGraph, Task
+from ...execution.plan.fusion import Grouping, Keyed, Stage, Step
 
 STRONG, WEAK = "strong", "weak"
 

@@ -1,6 +1,6 @@
 """What has changed in a snapshot: of what may be large the steps know, of all else the newest counts, and is compared.
 
->>> from penstock.runners.execution.snapshot_chunks import (KEPT, Chunk, chunks_of)
+>>> from penstock.runners.execution.streaming.snapshot_chunks import (KEPT, Chunk, chunks_of)
 >>> differences = Differences()
 >>> same, more = Chunk("Step", KEPT, 1, ["a row"]), Chunk("Step", KEPT, 2, ["another"])
 >>> [len(list(chunks_of([data]))) for data, _ in [differences.of([same]), differences.of([same, more])]]
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from ...execution.snapshot_chunks import CHAINED, Chunk, records_of
+from ...execution.streaming.snapshot_chunks import CHAINED, Chunk, records_of
 from .production import ChunkKey
 
 

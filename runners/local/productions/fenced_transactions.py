@@ -17,11 +17,11 @@ from typing import Any
 import attrs
 
 from ....sdk.errors import SnapshotError
-from ...execution.disk import Disk
-from ...execution.log_listing import ListedLog, LogListing
-from ...execution.production_log import ProductionLog
-from ...execution.records import RecordType
-from ...execution.sink_committer import OpenTransactions
+from ...execution.checkpoints.log_listing import ListedLog, LogListing
+from ...execution.checkpoints.production_log import ProductionLog
+from ...execution.checkpoints.storage import Disk
+from ...execution.serialization.records import RecordType
+from ...execution.sinks.committer import OpenTransactions
 from .layout import Layout
 
 # Where the log is, beside those of the subtasks.
@@ -37,7 +37,7 @@ class FencedTransactions(OpenTransactions):
     Attributes:
       layout: whose logs there are; None before there are any.
 
-    >>> from penstock.runners.execution.simulated_disk import SimulatedDisk
+    >>> from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
     >>> from random import Random
     >>> disk = SimulatedDisk(Random(0))
     >>> zombie, owner = FencedTransactions(disk, "dir"), FencedTransactions(disk, "dir")

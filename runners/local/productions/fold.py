@@ -15,19 +15,19 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from ....sdk.bundle import Bundle
-from ...execution.disk import Disk
-from ...execution.execution_graph import ExecutionGraph
-from ...execution.in_flight import by_key_group
-from ...execution.partitioning import owner
-from ...execution.production_log import ProductionLog
-from ...execution.seen_ids import SeenIds
-from ...execution.snapshot_chunks import NEWS, Chunk, records_of
+from ...execution.checkpoints.production_log import ProductionLog
+from ...execution.checkpoints.storage import Disk
+from ...execution.plan.execution_graph import ExecutionGraph
+from ...execution.shuffle.partitioner import owner
+from ...execution.streaming.in_flight import by_key_group
+from ...execution.streaming.snapshot_chunks import NEWS, Chunk, records_of
 from ..channel import ChannelId
 from ..messages import ClockMoved, Elements, Message, SignalCame
 from ..pipe_channel import message_of
 from ..subtask import SubtaskId
 from ..tally import Tally, sum_of
 from ..workers import ids_of
+from .dedup import SeenIds
 from .production import Inherited, StagedToken
 from .replay import Replay
 from .slot import listed_log, log_directory

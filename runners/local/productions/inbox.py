@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from ...execution.seen_ids import KeptIds, SeenIds
 from ..channel import Channel, ChannelId
 from ..messages import Message
 from ..pipe_channel import message_of
+from .dedup import KeptIds, SeenIds
 from .production import Delivery, Sent, Taken, Wire
 
 

@@ -27,17 +27,17 @@ from ....sdk.errors import (
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ....sdk.sources.unbounded import UnboundedSource
+from ...execution.checkpoints.catalog import trusted
+from ...execution.checkpoints.log_listing import LogListing
+from ...execution.checkpoints.storage import Disk
+from ...execution.checkpoints.store import fresh_token
 from ...execution.clock import ProcessingTime
-from ...execution.commit_errors import LogDecision
-from ...execution.disk import Disk
-from ...execution.execution_graph import ExecutionGraph
-from ...execution.log_listing import LogListing
-from ...execution.production_logs import OWNER as OWNER
-from ...execution.sink_committer import SinkCommitter, Staged
-from ...execution.snapshot_store import fresh_token
-from ...execution.source_identities import changes_of_sources, described, sources_of
-from ...execution.state_shapes import mismatches
-from ...execution.stored_checkpoints import trusted
+from ...execution.plan.execution_graph import ExecutionGraph
+from ...execution.plan.source_identities import changes_of_sources, described, sources_of
+from ...execution.sinks.committer import SinkCommitter, Staged
+from ...execution.sinks.errors import LogDecision
+from ...execution.state.schema import mismatches
+from ...execution.streaming_options import OWNER as OWNER
 from ..job import Job, JobSettings
 from ..requests import Answer, Inbox, Wish
 from ..workers import WorkerDied, Workers, ids_of

@@ -15,17 +15,17 @@ from typing import Any
 import attrs
 
 from ....sdk.errors import CheckpointMismatchError, SnapshotError
-from ...execution.disk import Disk
-from ...execution.execution_graph import ExecutionGraph, cut, whole
-from ...execution.fusion import Plan
-from ...execution.log_listing import LogListing
-from ...execution.manifest import CheckpointKind
-from ...execution.production_log import ProductionLog, remove_logs
-from ...execution.sink_committer import Staged, encode_staged
-from ...execution.snapshot_chunks import labels_of, records_of
-from ...execution.snapshot_store import SnapshotStore
-from ...execution.source_identities import Identities, identities_of
-from ...execution.state_shapes import Shapes, shapes_of
+from ...execution.checkpoints.log_listing import LogListing
+from ...execution.checkpoints.manifest import CheckpointKind
+from ...execution.checkpoints.production_log import ProductionLog, remove_logs
+from ...execution.checkpoints.storage import Disk
+from ...execution.checkpoints.store import SnapshotStore
+from ...execution.plan.execution_graph import ExecutionGraph, cut, whole
+from ...execution.plan.fusion import Plan
+from ...execution.plan.source_identities import Identities, identities_of
+from ...execution.sinks.committer import Staged, encode_staged
+from ...execution.state.schema import Shapes, shapes_of
+from ...execution.streaming.snapshot_chunks import labels_of, records_of
 from ..snapshot_parts import SINKS, part_name
 from ..workers import ids_of
 from .fold import Folded

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from ...execution.commit_errors import PRODUCTION
-from ...execution.output import OutputRun
-from ...execution.production_log import AHEAD, ProductionLog
-from ...execution.seen_ids import KeptIds
-from ...execution.sink_committer import by_transaction
+from ...execution.checkpoints.production_log import AHEAD, ProductionLog
+from ...execution.sinks.committer import by_transaction
+from ...execution.sinks.errors import PRODUCTION
+from ...execution.sinks.writer import OutputRun
 from ..channel import ChannelId
 from ..subtask import Subtask
 from ..tally import Tally, sum_of
+from .dedup import KeptIds
 from .differences import Differences
 from .inbox import Inbox
 from .outbox import Outbox

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ...execution.records import RecordType, decode_record, pickled, unpickled
-from ...execution.seen_ids import KeptIds
-from ...execution.sink_committer import STAGED_IS_DATA, Staged, staged_as_data, staged_of
+from ...execution.serialization.records import RecordType, decode_record, pickled, unpickled
+from ...execution.sinks.committer import STAGED_IS_DATA, Staged, staged_as_data, staged_of
 from ..channel import ChannelId
 from ..subtask import Heard
 from ..tally import Tally, tally_as_data, tally_of
+from .dedup import KeptIds
 
 # What a log is called in errors, where its path isn't known.
 A_LOG = "the log of its productions"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...execution.seen_ids import KeptIds, SeenIds
-from ...execution.snapshot_chunks import CHAINED, Chunk, Origin, chunks_of
-from ...execution.task_snapshot import Restored
+from ...execution.streaming.snapshot import Restored
+from ...execution.streaming.snapshot_chunks import CHAINED, Chunk, Origin, chunks_of
 from ..channel import ChannelId
 from ..subtask import Heard
 from ..tally import Tally
+from .dedup import KeptIds, SeenIds
 from .production import ChunkKey, Inherited, Production, Sent, StagedToken, production_of
 
 _A_LOG = Origin("the log of its productions")

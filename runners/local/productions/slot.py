@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from ...execution.disk import Disk
-from ...execution.execution_graph import EdgeKind, ExecutionGraph
-from ...execution.log_listing import ListedLog, LogListing
-from ...execution.production_log import ProductionLog
+from ...execution.checkpoints.log_listing import ListedLog, LogListing
+from ...execution.checkpoints.production_log import ProductionLog
+from ...execution.checkpoints.storage import Disk
+from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
 from ..channel import Channel, ChannelId
 from ..commands import Command, Report, Rewind
 from ..slot import Slot

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.runners.execution.parked_entries import ParkingDatabase
+from penstock.runners.execution.spilling.rocksdb import ParkingDatabase
 
 
 @pytest.fixture(scope="module")

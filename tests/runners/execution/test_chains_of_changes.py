@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 import penstock as beam
 from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
-from penstock.runners.execution.execution_graph import ExecutionGraph, whole
-from penstock.runners.execution.fusion import Stage, fuse
-from penstock.runners.execution.output_memory import OutputMemory
-from penstock.runners.execution.partitioning import owner
-from penstock.runners.execution.side_input_contents import SideInputContents
-from penstock.runners.execution.snapshot_chunks import (
+from penstock.runners.execution.plan.execution_graph import ExecutionGraph, whole
+from penstock.runners.execution.plan.fusion import Stage, fuse
+from penstock.runners.execution.shuffle.partitioner import owner
+from penstock.runners.execution.stages.recorded_outputs import OutputMemory
+from penstock.runners.execution.stages.side_inputs import SideInputContents
+from penstock.runners.execution.state.timers import EVENT_TIME, PROCESSING_TIME
+from penstock.runners.execution.streaming.snapshot import Restored, forget_changes, snapshot, weight
+from penstock.runners.execution.streaming.snapshot_chunks import (
     CLOCKS,
     MEMORY,
     TIMERS,
@@ -29,9 +31,7 @@ from penstock.runners.execution.snapshot_chunks import (
     labels_of,
     records_of,
 )
-from penstock.runners.execution.task_execution import TaskExecution
-from penstock.runners.execution.task_snapshot import Restored, forget_changes, snapshot, weight
-from penstock.runners.execution.timers import EVENT_TIME, PROCESSING_TIME
+from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import key_group
 from penstock.sdk.metrics import MetricsContainer

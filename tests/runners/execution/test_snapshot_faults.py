@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from snapshot_stores import commit, contents, epochs, file_of, files, manifest_of, owned
 
-from penstock.runners.execution.disk import FsspecDisk, LocalDisk
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.storage import FsspecDisk, LocalDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.sdk.errors import CorruptSnapshotError, SnapshotError, UncertainCommitError, UntrustedSnapshotError
 
 # --- Faults of the disk

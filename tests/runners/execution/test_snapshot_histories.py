@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from snapshot_stores import commit, contents, epochs, files
 
-from penstock.runners.execution.generations import claim
-from penstock.runners.execution.manifest import Checkpoint, CheckpointKind, PartReference
-from penstock.runners.execution.simulated_disk import SimulatedCrash, SimulatedDisk
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.fencing import claim
+from penstock.runners.execution.checkpoints.manifest import Checkpoint, CheckpointKind, PartReference
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedCrash, SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.sdk.errors import CorruptSnapshotError, SnapshotError, StaleWriterError, UncertainCommitError
 
 RETAIN = 2

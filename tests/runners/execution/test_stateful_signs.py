@@ -8,7 +8,7 @@ import pytest
 from stateful_work import Index, Work, at
 
 import penstock as beam
-from penstock.runners.execution.stateful import StatefulExecutor
+from penstock.runners.execution.state.stateful_pardo import StatefulExecutor
 from penstock.sdk.errors import PipelineError
 from penstock.sdk.userstate import CombiningValueStateSpec, ReadModifyWriteStateSpec
 from penstock.testing import TestPipeline

@@ -9,7 +9,7 @@ from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
-from penstock.runners.execution.snapshot_chunks import WINDOWS
+from penstock.runners.execution.streaming.snapshot_chunks import WINDOWS
 from penstock.runners.local.alignment import Alignment
 from penstock.runners.local.channel import ChannelId
 from penstock.runners.local.messages import Barrier, Elements

@@ -1,6 +1,6 @@
 """Channels: how much may wait in one."""
 
-from penstock.runners.execution.shuffle_blocks import encode_bundle
+from penstock.runners.execution.shuffle.blocks import encode_bundle
 from penstock.runners.local.channel import CAPACITY, MANY_ELEMENTS, Channel, ChannelId
 from penstock.runners.local.messages import Elements, Encoded, SignalCame
 from penstock.sdk.bundle import Bundle

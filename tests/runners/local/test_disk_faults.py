@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from restartable_streams import Stream
 
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.sdk.errors import CorruptSnapshotError
 from penstock.sdk.runner import PipelineState
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.runners.execution.execution_graph import Edge, EdgeKind
-from penstock.runners.execution.partitioning import owner
+from penstock.runners.execution.plan.execution_graph import Edge, EdgeKind
+from penstock.runners.execution.shuffle.partitioner import owner
 from penstock.runners.local.channel import CAPACITY, Channel, ChannelId
 from penstock.runners.local.exchange import FRAME, Exchange
 from penstock.runners.local.messages import Barrier, Elements, Message, SignalCame, WatermarkMoved

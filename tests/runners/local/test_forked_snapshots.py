@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.execution_graph import whole
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.snapshot_chunks import STATE, WINDOWS
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.streaming.snapshot_chunks import STATE, WINDOWS
 from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Acknowledged, Declined, Inject
 from penstock.runners.local.forked_snapshots import LARGE, ForkedSnapshots

@@ -11,10 +11,10 @@ import pytest
 from simulation.six_pipelines import script
 
 import penstock as beam
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.coordinator import CheckpointSettings
 from penstock.runners.local.job import Job, JobSettings
 from penstock.runners.local.restarts import Restarts

@@ -10,8 +10,8 @@ from running_program import wait_until
 
 import penstock as beam
 from penstock.runners.execution.clock import time_of_day
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.commands import Drain, Failed
 from penstock.runners.local.forked_workers import ForkedWorkers
 from penstock.runners.local.start import Start

@@ -12,7 +12,7 @@ from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from penstock.runners.execution.snapshot_chunks import LEFT
+from penstock.runners.execution.streaming.snapshot_chunks import LEFT
 from penstock.runners.execution.time_slice import TimeSlice
 from penstock.runners.local.messages import Barrier
 from penstock.sdk.sources.splittable import RestrictionProvider

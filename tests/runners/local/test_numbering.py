@@ -8,8 +8,8 @@ import pytest
 from subtasks_by_hand import graph_of
 
 import penstock as beam
-from penstock.runners.execution import pre_aggregation
-from penstock.runners.execution.execution_graph import Edge, EdgeKind
+from penstock.runners.execution.plan.execution_graph import Edge, EdgeKind
+from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.execution.windows.combining import FoldedBundle
 from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.messages import Barrier, BarrierKind, Elements

@@ -7,7 +7,7 @@ from recording import recorded
 from side_by_side import VARIANTS, runner_of
 
 import penstock as beam
-from penstock.runners.execution.percentiles import Percentiles
+from penstock.runners.execution.streaming.percentile_watermarks import Percentiles
 from penstock.testing import TestStream
 from penstock.triggers import AccumulationMode, AfterWatermarkPercentile, Repeatedly
 from penstock.windowing import FixedWindows

@@ -9,8 +9,8 @@ import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.execution_graph import ExecutionGraph, cut
-from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.plan.execution_graph import ExecutionGraph, cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.region import left_ahead, region_of, touching
 from penstock.runners.local.repeatable_tasks import why_not_repeatable
 from penstock.runners.local.subtask import SubtaskId

@@ -6,17 +6,17 @@ from random import Random
 from typing import Any
 
 import penstock as beam
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
-from penstock.runners.execution.execution_graph import whole
-from penstock.runners.execution.fusion import Plan, fuse
-from penstock.runners.execution.in_flight import restored_within
-from penstock.runners.execution.shuffle_blocks import encode_bundle
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.snapshot_chunks import BY_KEY, TO_ALL, VIEW, Chunk
-from penstock.runners.execution.snapshot_store import SnapshotStore
-from penstock.runners.execution.task_execution import TaskExecution
-from penstock.runners.execution.task_snapshot import Restored
+from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.fusion import Plan, fuse
+from penstock.runners.execution.shuffle.blocks import encode_bundle
+from penstock.runners.execution.streaming.in_flight import restored_within
+from penstock.runners.execution.streaming.snapshot import Restored
+from penstock.runners.execution.streaming.snapshot_chunks import BY_KEY, TO_ALL, VIEW, Chunk
+from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.runners.local.channel import Channel
 from penstock.runners.local.commands import Acknowledged, Inject
 from penstock.runners.local.messages import Barrier

@@ -10,8 +10,8 @@ import pytest
 from restartable_streams import Crash, Stream, sums
 
 import penstock as beam
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.sdk.errors import CheckpointMismatchError
 from penstock.sdk.runner import PipelineState
 from penstock.sdk.sources.bounded import ValuesSource

@@ -9,7 +9,7 @@ from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
-from penstock.runners.execution.execution_graph import EdgeKind
+from penstock.runners.execution.plan.execution_graph import EdgeKind
 from penstock.runners.local.channel import CAPACITY
 from penstock.runners.local.messages import Barrier, BarrierKind, ClockMoved, SignalCame, WatermarkMoved
 from penstock.runners.local.subtask import Completed, Played, Settled

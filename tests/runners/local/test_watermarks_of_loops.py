@@ -13,9 +13,9 @@ from subtasks_by_hand import ByHand
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.execution_graph import whole
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.loops import LoopBetweenTasks
+from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.streaming.feedback import LoopBetweenTasks
 from penstock.runners.local.messages import Barrier
 from penstock.sdk.bundle import Bundle
 from penstock.testing import ScriptedSource

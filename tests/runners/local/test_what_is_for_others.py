@@ -8,8 +8,8 @@ import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.sdk.errors import CheckpointMismatchError, OptionsError
 
 

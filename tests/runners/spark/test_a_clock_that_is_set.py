@@ -12,11 +12,11 @@ from batches_in_this_process import BatchesInThisProcess
 from recording import Recording
 
 import penstock as beam
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import ProcessingTime
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.spark import micro_batch_query
 from penstock.runners.spark.micro_batch_query import MicroBatchQuery, QuerySettings
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer

@@ -11,8 +11,8 @@ from batches_in_this_process import RunnerInThisProcess
 from recording import Recording
 
 import penstock as beam
-from penstock.runners.execution.simulated_disk import SimulatedDisk
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.spark.unbounded_on_driver import Admission
 from penstock.windowing import FixedWindows
 

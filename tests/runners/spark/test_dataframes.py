@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as beam
-from penstock.runners.execution.fusion import fuse, shrinks
+from penstock.runners.execution.plan.fusion import fuse, shrinks
 from penstock.runners.spark import SparkBatchRunner
 from penstock.runners.spark.batch import SparkBatchExecution
 from penstock.sdk.errors import PipelineError, SinkError, SourceError

@@ -15,10 +15,10 @@ from recording import Recording
 from running_program import PATIENCE, wait_until
 
 import penstock as beam
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.spark import SparkMicroBatchRunner
 from penstock.runners.spark.commit_points import go_on
 from penstock.runners.spark.micro_batch_query import MicroBatchQuery, QuerySettings

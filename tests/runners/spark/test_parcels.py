@@ -6,9 +6,9 @@ import pickle
 from typing import Any
 
 import penstock as beam
-from penstock.runners.execution.execution_graph import EdgeKind, cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.shuffle_blocks import decode_bundle
+from penstock.runners.execution.plan.execution_graph import EdgeKind, cut
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.spark.parcels import Outbox, Parcel, TaskId, addressed
 from penstock.sdk.bundle import Bundle
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly

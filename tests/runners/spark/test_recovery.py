@@ -11,9 +11,9 @@ import pytest
 from recording import Recording
 
 import penstock as beam
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.spark.committed_batch import DRIVER, Committed
 from penstock.runners.spark.driver_sources import DriverSources
 from penstock.runners.spark.recovery import Recovery

@@ -11,7 +11,7 @@ import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.production_logs import OWNER
+from penstock.runners.execution.streaming_options import OWNER
 from penstock.runners.spark.micro_batch_flags import store_of
 from penstock.sdk.errors import CheckpointMismatchError, MissingExtraError, OptionsError, UnsupportedError
 from penstock.testing import TestPipeline, TestStream

@@ -9,7 +9,7 @@ import pytest
 from subtasks_by_hand import graph_of
 
 import penstock as beam
-from penstock.runners.execution.disk import LocalDisk
+from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.spark.stream_on_driver import StreamOnDriver, StreamSettings
 from penstock.sdk.errors import RunnerError
 

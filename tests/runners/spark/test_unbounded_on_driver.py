@@ -9,7 +9,7 @@ from typing import Any
 from subtasks_by_hand import graph_of
 
 import penstock as beam
-from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.spark.driver_sources import DriverSources
 from penstock.runners.spark.gathered import Gathered
 from penstock.runners.spark.stream_on_driver import StreamSettings

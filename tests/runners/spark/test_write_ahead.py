@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runners.execution.disk import disk_of
-from penstock.runners.execution.snapshot_store import SnapshotStore
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.spark.planned_batch import PlannedBatch
 from penstock.runners.spark.write_ahead import WriteAhead
 from penstock.sdk.errors import UntrustedSnapshotError

@@ -6,7 +6,7 @@ from typing import Any
 
 import penstock as beam
 from penstock.runners.execution.batch.schedule import Schedule
-from penstock.runners.execution.fusion import fuse, shrinks
+from penstock.runners.execution.plan.fusion import fuse, shrinks
 from penstock.runners.execution.plan.segments import Segment, cut
 
 

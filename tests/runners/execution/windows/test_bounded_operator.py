@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stages import SECOND, GroupingAlone, Row, bundle, row, window
 
 import penstock as beam
-from penstock.runners.execution import garbage
+from penstock.runners.execution import gc_tuning as garbage
 from penstock.runners.execution.windows import bounded_operator
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.element_wrappers import WindowedValue

@@ -8,7 +8,7 @@ import pytest
 from stages import GroupingAlone, bundle, only, plan_of, row, window
 
 import penstock as beam
-from penstock.runners.execution.fusion import Grouping
+from penstock.runners.execution.plan.fusion import Grouping
 from penstock.runners.execution.windows.bounded_operator import Cells
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk.bundle import Bundle

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
-from penstock.runners.execution.output_memory import OutputMemory
+from penstock.runners.execution.stages.recorded_outputs import OutputMemory
 from penstock.runners.execution.windows.retractions import Multiset, are_equal, find_alike
 
 NAN = float("nan")

@@ -9,7 +9,7 @@ import pytest
 from transcripts.operator_player import OperatorPlayer
 from transcripts.runner import Element, Pane, load, run
 
-from penstock.runners.execution.parked_entries import ParkedEntries, ParkingDatabase
+from penstock.runners.execution.spilling.rocksdb import ParkedEntries, ParkingDatabase
 from penstock.runners.execution.windows import snapshots
 from penstock.runners.execution.windows.spilled_windows import SpilledWindows
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows

@@ -8,8 +8,8 @@ import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.productions.delivery import weak_tasks
 from penstock.sdk.errors import CheckpointMismatchError, OptionsError
 from penstock.testing import assert_that, equal_to

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 import penstock as beam
-from penstock.runners.execution.commit_errors import LogDecision
-from penstock.runners.execution.fusion import Plan, fuse
-from penstock.runners.execution.simulated_disk import SimulatedCrash, SimulatedDisk
-from penstock.runners.execution.sink_committer import SinkCommitter
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedCrash, SimulatedDisk
+from penstock.runners.execution.plan.fusion import Plan, fuse
+from penstock.runners.execution.sinks.committer import SinkCommitter
+from penstock.runners.execution.sinks.errors import LogDecision
 from penstock.runners.local.productions.fenced_transactions import FencedTransactions, open_transactions
 from penstock.runners.local.simulated_graph import sinks_of, with_sinks
 from penstock.runners.local.simulated_sink import CollectingSink

@@ -9,9 +9,9 @@ from production_streams import Visit, job_of, stopped
 from restartable_streams import Stream
 
 import penstock as beam
-from penstock.runners.execution.disk import LocalDisk
-from penstock.runners.execution.execution_graph import cut, whole
-from penstock.runners.execution.fusion import fuse
+from penstock.runners.execution.checkpoints.storage import LocalDisk
+from penstock.runners.execution.plan.execution_graph import cut, whole
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.job import JobSettings
 from penstock.runners.local.productions.job import ProductionJob, Productions
 from penstock.runners.local.requests import Answer

@@ -9,10 +9,10 @@ import attrs
 import pytest
 
 import penstock as beam
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.production_log import ProductionLog
-from penstock.runners.execution.simulated_disk import SimulatedDisk
+from penstock.runners.execution.checkpoints.production_log import ProductionLog
+from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channel import Channel, ChannelId
 from penstock.runners.local.messages import Elements
 from penstock.runners.local.pipe_channel import message_of

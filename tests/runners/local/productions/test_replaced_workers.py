@@ -11,11 +11,11 @@ import pytest
 from gated_stream import Sum, add_branch, expected, numbers_of, setups, written
 
 import penstock as beam
+from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.clock import time_of_day
-from penstock.runners.execution.disk import LocalDisk
-from penstock.runners.execution.execution_graph import cut
-from penstock.runners.execution.fusion import fuse
-from penstock.runners.execution.sink_committer import committing_often
+from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.sinks.committer import committing_often
 from penstock.runners.local.conversation import Conversation
 from penstock.runners.local.forked_workers import ForkedWorkers
 from penstock.runners.local.job import JobSettings

@@ -1,0 +1,207 @@
+"""The checkpoints that a directory holds: which count, which are whole, and what their files say.
+
+Nothing here writes.  Nothing is unpickled either: records are bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import attrs
+
+from ....sdk.errors import CorruptSnapshotError, SnapshotError, UntrustedSnapshotError
+from ....sdk.redaction import logger_of
+from .fencing import not_void
+from .files import FileReference, SnapshotKind, read_snapshot_file, verify_snapshot_file
+from .manifest import Checkpoint, CheckpointKind, ManifestName, decode_checkpoint, origin_of
+from .storage import Disk
+
+_logger = logger_of(__name__)
+
+# The directory of the snapshot files, in that of the store.
+FILES = "files"
+
+
+@attrs.frozen
+class Found:
+    """A manifest that was found.
+
+    Attributes:
+      name: its name, which tells the epoch.
+      checkpoint: what it says; None if it is damaged.
+      damage: what is wrong with it; None if nothing is.
+      replaced: whether a later owner went back before it and committed that epoch, or an earlier one, again.
+    """
+
+    name: ManifestName
+    checkpoint: Checkpoint | None
+    damage: CorruptSnapshotError | None = None
+    replaced: bool = False
+
+
+@attrs.frozen
+class Skipped:
+    """An epoch that can't be restored, and why.
+
+    Attributes:
+      was_committed: whether its manifest is there; without one it can't be told.
+    """
+
+    epoch: int
+    reason: str
+    was_committed: bool = True
+
+
+@attrs.frozen
+class Recovery:
+    """What to restore.
+
+    Attributes:
+      checkpoint: the newest whose files are all as they were written; None if nothing was ever committed.
+      skipped: those that are newer, the newest first.
+    """
+
+    checkpoint: Checkpoint | None
+    skipped: tuple[Skipped, ...] = ()
+
+
+def found_checkpoints(
+    disk: Disk, directory: str, names: Iterable[str], known: dict[ManifestName, Checkpoint] | None = None
+) -> list[Found]:
+    """The manifests among these names, the newest first, without those of zombies.
+
+    A later owner may have gone back, because the newest checkpoints were damaged.  When it has committed an
+    epoch, those of earlier owners from that epoch on belong to a past that did not happen: only savepoints among
+    them are listed, as replaced.
+
+    Args:
+      known: checkpoints that have been read already; those read now are added.
+    """
+    known = {} if known is None else known
+    found = []
+    last: int | None = None
+    for name in sorted(not_void(disk, directory, names), key=lambda n: (n.generation, n.epoch), reverse=True):
+        replaced = last is not None and name.epoch >= last
+        if replaced and name.kind is CheckpointKind.CHECKPOINT:
+            continue
+        try:
+            if name not in known:
+                known[name] = _read_manifest(disk, f"{directory}/{name}", name)
+            found.append(Found(name, known[name], replaced=replaced))
+        except CorruptSnapshotError as error:
+            found.append(Found(name, None, error, replaced))
+        if not replaced:
+            last = name.epoch
+    return found
+
+
+def _read_manifest(disk: Disk, path: str, name: ManifestName) -> Checkpoint:
+    with reading(path):
+        try:
+            checkpoint = decode_checkpoint(path, disk.read(path))
+        except FileNotFoundError:
+            raise CorruptSnapshotError(path, "no such file", f"the manifest of epoch {name.epoch}") from None
+    if checkpoint.name() != name:
+        raise CorruptSnapshotError(path, f"the manifest of {checkpoint.name()}", f"that of {name}")
+    return checkpoint
+
+
+def verify(disk: Disk, directory: str, checkpoint: Checkpoint) -> None:
+    """Read every file of a checkpoint; `CorruptSnapshotError` for the first that is not as it was written."""
+    for file in checkpoint.files():
+        path = path_of(directory, file)
+        with reading(path):
+            verify_snapshot_file(disk, path, file)
+
+
+def records_of(disk: Disk, directory: str, file: FileReference) -> Iterator[bytes]:
+    """The records of one file, each verified when it is given out."""
+    path = path_of(directory, file)
+    with reading(path):
+        yield from read_snapshot_file(disk, path, file)
+
+
+def damage_of(disk: Disk, directory: str, found: Found) -> CorruptSnapshotError | None:
+    """What is wrong with a checkpoint, after every file of it has been read; None if nothing is."""
+    if found.checkpoint is None:
+        return found.damage
+    try:
+        verify(disk, directory, found.checkpoint)
+    except CorruptSnapshotError as error:
+        return error
+    return None
+
+
+def newest_complete(disk: Disk, directory: str) -> Recovery:
+    """The newest checkpoint that is whole, and what was skipped on the way to it; see `SnapshotStore`."""
+    found = [each for each in found_checkpoints(disk, directory, disk.list(directory)) if not each.replaced]
+    skipped = []
+    whole: Found | None = None
+    for each in found:
+        damage = damage_of(disk, directory, each)
+        if damage is None:
+            whole = each
+            break
+        skipped.append(Skipped(each.name.epoch, str(damage)))
+    if whole is None and skipped:
+        reasons = "; ".join(f"epoch {skip.epoch}: {skip.reason}" for skip in skipped)
+        raise CorruptSnapshotError(directory, f"no checkpoint that is whole ({reasons})", "one that can be restored")
+    if whole is None and (deltas := _deltas(disk, directory)):
+        raise CorruptSnapshotError(
+            f"{directory}/{FILES}/{deltas[-1]}",
+            "a delta, and no manifest of any checkpoint",
+            "that of the one it stands on, which was committed once; bring it back, or give another directory to begin "
+            "anew",
+        )
+    skipped[:0] = [
+        Skipped(epoch, "no manifest: it was never committed, or its manifest was removed", was_committed=False)
+        for epoch in _without_manifest(disk, directory, found, whole)
+    ]
+    for skip in skipped:
+        _logger.warning("%s: epoch %d is skipped: %s", directory, skip.epoch, skip.reason)
+    return Recovery(None if whole is None else whole.checkpoint, tuple(skipped))
+
+
+def _without_manifest(disk: Disk, directory: str, found: list[Found], whole: Found | None) -> list[int]:
+    """The epochs, newest first, that have files and no manifest, and would be newer than what is restored."""
+    have = {(each.name.generation, each.name.epoch) for each in found}
+    after = ("", -1) if whole is None else (whole.name.generation, whole.name.epoch)
+    origins = filter(None, map(origin_of, disk.list(f"{directory}/{FILES}")))
+    missing = {(generation, epoch) for epoch, generation in origins} - have
+    return sorted({epoch for generation, epoch in missing if (generation, epoch) > after}, reverse=True)
+
+
+def _deltas(disk: Disk, directory: str) -> list[str]:
+    """The deltas that are there: each stands on a checkpoint that was committed."""
+    names = disk.list(f"{directory}/{FILES}")
+    return [name for name in names if origin_of(name) is not None and name.endswith(f".{SnapshotKind.DELTA.value}")]
+
+
+def path_of(directory: str, file: FileReference) -> str:
+    """The path of a snapshot file."""
+    return f"{directory}/{FILES}/{file.file}"
+
+
+def trusted(disk: Disk, *paths: str) -> None:
+    """Raise `UntrustedSnapshotError` for the first path that others could have written."""
+    for path in paths:
+        if reason := disk.why_untrusted(path):
+            raise UntrustedSnapshotError(
+                f"{path}: checkpoints are pickled, and reading one runs what whoever wrote it has put there; but "
+                f"{reason}. Expected a directory that only this user can write to: chown or chmod it (go-w), or, if "
+                "all who can write there are trusted, say --allow_untrusted_checkpoints (a SnapshotStore is told by "
+                "allow_untrusted=True)"
+            )
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Tell a file that the disk has lost from a disk that can't be reached: only the former is damage."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EIO, errno.EISDIR, errno.ENOTDIR):
+            raise CorruptSnapshotError(path, f"an error of the disk ({error})", "a readable file") from error
+        raise SnapshotError(f"{path} can't be read: {error}") from error

@@ -1,0 +1,216 @@
+"""A checkpoint as its manifest tells of it: every file of every part, with length and checksum.
+
+A manifest is two lines of JSON; the first has the length and the CRC32 of the second.
+
+>>> file = FileReference("...-a.full", SnapshotKind.FULL, 50, 123, 2)
+>>> part = PartReference("sum/0", (file,))
+>>> checkpoint = Checkpoint(42, "00000001-aa", CheckpointKind.CHECKPOINT, 0, (part,), {"watermark": 7})
+>>> checkpoint == decode_checkpoint("manifest", encode_checkpoint(checkpoint))
+True
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Any, TypeAlias, TypeVar
+from zlib import crc32
+
+import attrs
+import msgspec
+
+from ....sdk.errors import CorruptSnapshotError, SnapshotError
+from ..serialization.records import unknown_format
+from .files import FileReference, SnapshotKind
+
+T = TypeVar("T")
+
+# "00000007-6f1c2b...": the number of owners so far, and what tells two apart that claim one number at the same time.
+# Strings, so that the later owner's is the greater one.
+Generation: TypeAlias = str
+
+# 2: keys belong to other key groups than in 1.  3: records have tags and versions of their own.
+VERSION = 3
+
+
+class CheckpointKind(Enum):
+    """Who decides when it is removed: retention, or the user."""
+
+    CHECKPOINT = "checkpoint"
+    SAVEPOINT = "savepoint"
+
+
+@attrs.frozen
+class PartReference:
+    """A part as it was written; small, and may be pickled and sent.
+
+    Attributes:
+      name: such as "task/subtask/key groups"; one checkpoint has no two parts of one name.
+      files: a full snapshot, and then the deltas on it, in the order in which they apply.
+    """
+
+    name: str
+    files: tuple[FileReference, ...]
+
+
+@attrs.frozen
+class Checkpoint:
+    """A checkpoint that was committed.
+
+    Attributes:
+      epoch: its number.
+      generation: the owner of the store that committed it.
+      kind: a checkpoint, or a savepoint.
+      committed_at_micros: microseconds since 1970, by the committing process's clock.
+      parts: sorted by name.
+      metadata: what its writer wanted to know later; JSON.
+    """
+
+    epoch: int
+    generation: Generation
+    kind: CheckpointKind
+    committed_at_micros: int
+    parts: tuple[PartReference, ...]
+    metadata: dict[str, Any]
+
+    def part(self, name: str) -> PartReference:
+        """The part of a name; `KeyError` if there is none."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise KeyError(name)
+
+    def files(self) -> list[FileReference]:
+        """Every file that it stands on, once, by name."""
+        return sorted({file.file: file for part in self.parts for file in part.files}.values(), key=lambda f: f.file)
+
+    def name(self) -> ManifestName:
+        """The name that its manifest has."""
+        return ManifestName(self.generation, self.epoch, self.kind)
+
+
+# --- Names
+
+
+@attrs.frozen
+class ManifestName:
+    """What the name of a manifest tells."""
+
+    generation: Generation
+    epoch: int
+    kind: CheckpointKind
+
+    def __str__(self) -> str:
+        return f"manifest-{self.epoch:012d}-{self.generation}.{self.kind.value}"
+
+
+_MANIFEST = re.compile(r"manifest-(\d{12})-(\d{8}-[0-9a-f]+)\.(checkpoint|savepoint)")
+_FILE = re.compile(r"(\d{12})-(\d{8}-[0-9a-f]+)-[0-9a-f]+\.(?:full|delta)")
+
+
+def manifest_name(name: str) -> ManifestName | None:
+    """What a file's name tells, if it is that of a manifest.
+
+    >>> str(manifest_name("manifest-000000000042-00000001-aa.checkpoint"))
+    'manifest-000000000042-00000001-aa.checkpoint'
+    >>> manifest_name("notes.txt")
+    """
+    match = _MANIFEST.fullmatch(name)
+    return match and ManifestName(match[2], int(match[1]), CheckpointKind(match[3]))
+
+
+def file_name(epoch: int, generation: Generation, attempt: str, kind: SnapshotKind) -> str:
+    """The name of a snapshot file.
+
+    >>> file_name(42, "00000001-aa", "b7", SnapshotKind.DELTA)
+    '000000000042-00000001-aa-b7.delta'
+    """
+    return f"{epoch:012d}-{generation}-{attempt}.{kind.value}"
+
+
+def origin_of(name: str) -> tuple[int, Generation] | None:
+    """The epoch and the generation that wrote a snapshot file, whole or unfinished; None if it isn't one of ours.
+
+    >>> origin_of("000000000042-00000001-aa-b7.delta")
+    (42, '00000001-aa')
+    """
+    match = _FILE.match(name)
+    return match and (int(match[1]), match[2])
+
+
+# --- Content
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The manifest of a checkpoint; `SnapshotError` if its metadata isn't JSON that comes back as it was."""
+    try:
+        content = sealed("penstock manifest", checkpoint)
+        same = decode_checkpoint("", content) == checkpoint
+    except (TypeError, ValueError, OverflowError, RecursionError, CorruptSnapshotError) as error:
+        raise SnapshotError(f"the metadata of epoch {checkpoint.epoch} is not JSON: {error}") from error
+    if not same:
+        raise SnapshotError(
+            f"the metadata of epoch {checkpoint.epoch} would come back from JSON as something else: use lists for "
+            f"tuples and strings for keys, or put it into a part; found {checkpoint.metadata!r}"
+        )
+    return content
+
+
+def decode_checkpoint(path: str, content: bytes) -> Checkpoint:
+    """The checkpoint of a manifest; `CorruptSnapshotError` if that is not as it was written."""
+    return unsealed(path, content, "penstock manifest", Checkpoint)
+
+
+@attrs.frozen
+class _Seal:
+    format: str
+    version: int
+    length: int
+    crc32: int
+
+
+def sealed(format: str, data: Any) -> bytes:
+    """Data as two lines of JSON: the first has the checksum of the second.
+
+    >>> print(sealed("numbers", [1, 2]).decode(), end="")
+    {"format":"numbers","version":3,"length":5,"crc32":3353180111}
+    [1,2]
+    """
+    body = msgspec.json.encode(data)
+    seal = {"format": format, "version": VERSION, "length": len(body), "crc32": _checksum(format, VERSION, body)}
+    return msgspec.json.encode(seal) + b"\n" + body + b"\n"
+
+
+def _checksum(format: str, version: int, body: bytes) -> int:
+    """Return the checksum of a version: up to 2 that of the body, since then that of the format, version and body."""
+    return crc32(body) if version <= 2 else crc32(body, crc32(f"{format} {version}".encode()))
+
+
+def unsealed(path: str, content: bytes, format: str, of: type[T]) -> T:
+    """Return what `sealed` was given.
+
+    Raises `UnknownFormatError` for another version, and `CorruptSnapshotError`, naming the path, if one bit of it has
+    changed.
+    """
+    head, _, rest = content.partition(b"\n")
+    try:
+        seal = msgspec.json.decode(head, type=_Seal)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise CorruptSnapshotError(path, f"the first line {head[:80]!r}", f"the head of a {format}") from None
+    if seal.format != format:
+        raise CorruptSnapshotError(path, f"a {seal.format}, version {seal.version}", f"a {format}, version {VERSION}")
+    body = rest[:-1]
+    found = _checksum(format, seal.version, body)
+    if seal.version != VERSION and found == seal.crc32:
+        raise unknown_format(path, "file", format, seal.version, {format: [VERSION]})
+    if seal.version != VERSION:
+        raise CorruptSnapshotError(path, f"a {format}, version {seal.version}", f"version {VERSION}")
+    if rest[-1:] != b"\n" or len(body) != seal.length:
+        raise CorruptSnapshotError(path, f"{len(rest)} bytes after the first line", f"{seal.length} and a newline")
+    if found != seal.crc32:
+        raise CorruptSnapshotError(path, f"the checksum {found:08x}", f"{seal.crc32:08x}")
+    try:
+        return msgspec.json.decode(body, type=of)
+    except msgspec.DecodeError as error:
+        # Its checksum holds, so it was written like that: by another program.
+        raise CorruptSnapshotError(path, str(error), f"the body of a {format}") from None

@@ -1,0 +1,211 @@
+"""A disk in memory that fails, tears files and forgets, as real ones do; which and when, a seed decides.
+
+>>> from random import Random
+>>> disk = SimulatedDisk(Random(7))
+>>> disk.write_atomically("dir/a", b"content")
+>>> disk.fault = errno.EROFS
+>>> disk.write_atomically("dir/b", b"content")
+Traceback (most recent call last):
+OSError: [Errno 30] Read-only file system: 'dir/b'
+>>> disk.crash()
+>>> disk.list("dir")
+['a']
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from io import BytesIO
+from random import Random
+from typing import BinaryIO
+
+from .storage import UNFINISHED, Content, Disk
+
+# What reaches the disk whole or not at all; a small one, since what is written in simulations is small.
+_SECTOR = 64
+
+
+class SimulatedCrash(BaseException):
+    """The simulated process died here.  Not an `Exception`: nothing survives that a dead process would not."""
+
+
+class SimulatedDisk(Disk):
+    """A disk whose every misfortune is drawn from one `random.Random`.
+
+    Writes and removals go through the steps of `LocalDisk`, and at each step the process may die or the
+    step may fail.  What has not been synced when `crash` is called is there afterwards, is
+    lost, or is there in part.
+
+    Args:
+      random: decides all; the same seed and calls give the same disk.
+      failures: the probability that a step fails, because the disk is full or read-only.
+      crashes: the probability that the process dies at a step, with a `SimulatedCrash`.
+
+    Attributes:
+      fault: an errno that each step fails with from now on, such as `errno.ENOSPC`; None for none.
+    """
+
+    def __init__(self, random: Random, failures: float = 0.0, crashes: float = 0.0) -> None:
+        self._random = random
+        self.failures = failures
+        self.crashes = crashes
+        self.fault: int | None = None
+        # What a process sees now, and what it would find after a crash.
+        self._files: dict[str, bytes] = {}
+        self._durable: dict[str, bytes] = {}
+        # What files hold that were written to where they are, up to the last sync.
+        self._written: dict[str, bytes] = {}
+        # Those of them whose last write hasn't come to its end, or that nobody has waited for.
+        self._unsynced: set[str] = set()
+        # Changes of names that no sync has made durable, in order.
+        self._pending: list[Callable[[dict[str, bytes]], object]] = []
+
+    def write_atomically(self, path: str, content: Content) -> None:
+        unfinished = f"{path}.{self._random.getrandbits(32):08x}{UNFINISHED}"
+        try:
+            written = b""
+            self._step(path)
+            self._files[unfinished] = written
+            for piece in [content] if isinstance(content, bytes) else content:
+                self._step(path)
+                written = self._files[unfinished] = written + piece
+            self._step(path)
+            self._durable[unfinished] = written
+            self._step(path)
+        except Exception:
+            self._unlink(unfinished)
+            raise
+        self._rename(unfinished, path, written)
+        self._step(path)
+        self._sync_names()
+
+    def write_at(self, path: str, place: int, content: bytes) -> None:
+        self._step(path)
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        before = self._files[path]
+        self._unsynced.add(path)
+        for length in (self._random.randint(0, len(content)), len(content)):
+            self._files[path] = before[:place].ljust(place, b"\0") + content[:length] + before[place + length :]
+            self._step(path)
+        self._unsynced.remove(path)
+        # A name that isn't durable yet brings what was written along when it becomes so.
+        self._written[path] = self._files[path]
+        if path in self._durable:
+            self._durable[path] = self._files[path]
+
+    def write_soon(self, path: str, place: int, content: bytes) -> None:
+        self._step(path)
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        before = self._files[path]
+        self._unsynced.add(path)
+        self._files[path] = before[:place].ljust(place, b"\0") + content + before[place + len(content) :]
+        self._step(path)
+
+    def _rename(self, source: str, destination: str, content: bytes) -> None:
+        def rename(files: dict[str, bytes]) -> None:
+            files.pop(source, None)
+            files[destination] = self._written.get(destination, content)
+
+        self._written.pop(destination, None)
+        self._unsynced.discard(destination)
+        rename(self._files)
+        self._pending.append(rename)
+
+    def _unlink(self, path: str) -> None:
+        self._files.pop(path, None)
+        self._pending.append(lambda files: files.pop(path, None))
+
+    def open(self, path: str) -> BinaryIO:
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return BytesIO(self._files[path])
+
+    def list(self, directory: str) -> list[str]:
+        prefix = f"{directory}/"
+        names = (path.removeprefix(prefix) for path in self._files if path.startswith(prefix))
+        return sorted(name for name in names if "/" not in name)
+
+    def exists(self, path: str) -> bool:
+        return path in self._files
+
+    def remove(self, *paths: str) -> None:
+        for path in paths:
+            if path in self._files:
+                self._step(path)
+                self._unlink(path)
+        if paths:
+            self._step(paths[0])
+            self._sync_names()
+
+    def make_directory(self, path: str) -> None:
+        pass
+
+    def why_untrusted(self, path: str) -> str | None:
+        return None
+
+    def _step(self, path: str) -> None:
+        """What comes between any two steps of an operation: death, or failure, or nothing."""
+        if self.fault is not None:
+            raise OSError(self.fault, os.strerror(self.fault), path)
+        if self.crashes and self._random.random() < self.crashes:
+            raise SimulatedCrash(path)
+        if self.failures and self._random.random() < self.failures:
+            number = self._random.choice([errno.ENOSPC, errno.EROFS, errno.EIO])
+            raise OSError(number, os.strerror(number), path)
+
+    def _sync_names(self) -> None:
+        for change in self._pending:
+            change(self._durable)
+        self._pending.clear()
+
+    def crash(self) -> None:
+        """Lose what was not synced, or part of it: what a process that starts now finds.
+
+        Changes of names may each have reached the disk or not; a file that was being written is torn.
+        """
+        for path in sorted(self._unsynced):
+            if path in self._durable and path in self._files:
+                self._durable[path] = self._torn(self._durable[path], self._files[path])
+        self._unsynced.clear()
+        torn = [path for path in sorted(self._files) if path.endswith(UNFINISHED) and path not in self._durable]
+        for path in torn:
+            content = self._files[path]
+            if self._random.random() < 0.5:
+                self._durable[path] = content[: self._random.randint(0, len(content))]
+        for change in self._pending:
+            if self._random.random() < 0.5:
+                change(self._durable)
+        self._pending.clear()
+        self._files = dict(self._durable)
+
+    def _torn(self, before: bytes, after: bytes) -> bytes:
+        """What is left of a write that was not synced: of each sector what was there, or what was to be."""
+        length = self._random.randint(min(len(before), len(after)), max(len(before), len(after)))
+        before, after = before.ljust(length, b"\0"), after.ljust(length, b"\0")
+        torn = bytearray(before[:length])
+        for start in range(0, length, _SECTOR):
+            sector = slice(start, min(start + _SECTOR, length))
+            if before[sector] != after[sector] and self._random.random() < 0.5:
+                torn[sector] = after[sector]
+        return bytes(torn)
+
+    # --- What happens to files at rest
+
+    def flip_bit(self, path: str) -> None:
+        """Turn one bit of a file, any, into the other."""
+        content = bytearray(self._files[path])
+        content[self._random.randrange(len(content))] ^= 1 << self._random.randrange(8)
+        self._files[path] = self._durable[path] = bytes(content)
+
+    def truncate(self, path: str) -> None:
+        """Cut off the end of a file, of any length."""
+        content = self._files[path]
+        self._files[path] = self._durable[path] = content[: self._random.randrange(len(content))]
+
+    def lose(self, path: str) -> None:
+        """Make a file disappear, as though somebody had removed it."""
+        del self._files[path], self._durable[path]

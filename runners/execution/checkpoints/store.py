@@ -1,0 +1,332 @@
+"""Checkpoints on a disk: written in parts by many processes, committed by one, restored whole or not at all.
+
+>>> from random import Random
+>>> from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
+>>> store = SnapshotStore(SimulatedDisk(Random(0)), "checkpoints")
+>>> _ = store.take_over()
+>>> store.begin(1)
+>>> full = store.write_part(1, "sum/0", [b"a=1", b"b=2"])
+>>> _ = store.commit(1, [full], {"offset": 10})
+>>> store.begin(2)
+>>> longer = store.write_part(2, "sum/0", [b"b=3"], base=full)
+>>> _ = store.commit(2, [longer], {"offset": 20})
+
+Restoring:
+
+>>> found = store.newest_complete().checkpoint
+>>> found.epoch, found.metadata
+(2, {'offset': 20})
+>>> [(kind.value, list(records)) for kind, records in store.read_part(found.part("sum/0"))]
+[('full', [b'a=1', b'b=2']), ('delta', [b'b=3'])]
+
+The format of the files is described in docs/checkpoints.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ....sdk.errors import SnapshotError, StaleWriterError, UncertainCommitError
+from ....sdk.redaction import logger_of
+from .catalog import FILES, Found, found_checkpoints, reading
+from .fencing import claim, newest_claim
+from .files import SnapshotKind, write_snapshot_file
+from .manifest import (
+    Checkpoint,
+    CheckpointKind,
+    Generation,
+    ManifestName,
+    PartReference,
+    encode_checkpoint,
+    file_name,
+    origin_of,
+)
+from .reader import SnapshotReader
+from .retention import collect, kept_by_retention
+from .storage import Disk
+
+_logger = logger_of(__name__)
+
+
+def fresh_token() -> str:
+    """Sixteen hexadecimal digits that nobody else has, in a forked process either."""
+    return secrets.token_hex(8)
+
+
+class SnapshotStore(SnapshotReader):
+    """A directory of checkpoints that is written, too.
+
+    One process at a time owns the store: it has called `take_over`, and calls `begin`, `commit`, `abort` and
+    `sweep`, from one thread.  Copies of that object, forked or pickled, may call `write_part` in any number of
+    processes at the same time.  What a `SnapshotReader` does may be called by any process at any time.
+
+    Args:
+      disk: where the directory is; see `disk_of`.
+      directory: its path, without a slash at the end.
+      retain: how many checkpoints are kept, at least 1; savepoints aren't counted and are always kept.
+      allow_untrusted: read and write checkpoints even if other users could write there.
+      token: makes hexadecimal digits that nobody else has.
+      now: seconds since 1970.
+
+    Attributes:
+      disk, directory, allow_untrusted: as given.
+
+    All methods raise `SnapshotError` where the disk fails, and `UntrustedSnapshotError` instead of giving out
+    or adding to what other users could have written.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        *,
+        retain: int = 3,
+        allow_untrusted: bool = False,
+        token: Callable[[], str] = fresh_token,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if retain < 1:
+            raise SnapshotError(f"{directory}: {retain} checkpoints to retain, expected at least 1")
+        super().__init__(disk, directory, allow_untrusted=allow_untrusted)
+        self._retain = retain
+        self._token = token
+        self._now = now
+        self._generation: Generation | None = None
+        # Every epoch that has begun and is neither committed nor aborted, with what its deltas may stand on.
+        self._open: dict[int, tuple[Checkpoint, ...]] = {}
+        self._last_committed = -1
+        # The epoch whose manifest may be there or not.
+        self._in_doubt: int | None = None
+        self._known: dict[ManifestName, Checkpoint] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What only the owner needs stays with it: a copy writes parts.
+        return {**self.__dict__, "_known": {}, "_open": dict.fromkeys(self._open, ())}
+
+    def has_written(self, part: PartReference) -> bool:
+        """Return whether the newest file of a part is of the present owner."""
+        origin = origin_of(part.files[-1].file)
+        return origin is not None and origin[1] == self._generation
+
+    # --- Writing
+
+    def age_of(self, checkpoint: Checkpoint) -> int:
+        """Return how long ago, in microseconds of the wall clock, a checkpoint was committed."""
+        return int(self._now() * 1_000_000) - checkpoint.committed_at_micros
+
+    def take_over(self) -> Generation:
+        """Become the owner: no earlier one can commit from now on.  Makes the directory if there is none.
+
+        May be called by several processes at the same time; the last one wins.
+        """
+        with self._writing("claiming the checkpoints"):
+            self.disk.make_directory(f"{self.directory}/{FILES}")
+            self._require_trusted()
+            self._generation = claim(self.disk, self.directory, self._token())
+        self._open.clear()
+        self._last_committed, self._in_doubt = -1, None
+        return self._generation
+
+    def begin(self, epoch: int) -> None:
+        """Begin a checkpoint; several may be under way at the same time.
+
+        Epochs go up as long as the owner is the same.  A new owner begins with the epoch after the one that it
+        has restored, even if others had been committed after that one: with its first commit they are
+        replaced.
+        """
+        latest = max([self._last_committed, *self._open])
+        if epoch <= latest:
+            raise SnapshotError(f"{self.directory}: epoch {epoch} can't begin after epoch {latest}; epochs go up")
+        live = (each.checkpoint for each in self._found(self._owned_names(epoch)))
+        self._open[epoch] = tuple(checkpoint for checkpoint in live if checkpoint is not None)
+
+    def write_part(
+        self, epoch: int, name: str, payload: Iterable[bytes], base: PartReference | None = None
+    ) -> PartReference:
+        """Write a part of a checkpoint: all of it, or what has changed since `base` was written.
+
+        May be called by any number of processes at the same time, for one name too: every call writes a file of
+        its own, and the one counts whose reference is given to `commit`.  Neither logs nor locks, so a forked child
+        may call it.  A part that has not changed at all isn't written: give its last reference to `commit` again.
+
+        Args:
+          name: what it is a part of, such as "task/subtask/key groups".
+          payload: records, taken one at a time; a megabyte each is a good size.
+          base: the reference of the part as it was in a checkpoint that is committed.
+        """
+        generation = self._owner()
+        kind = SnapshotKind.FULL if base is None else SnapshotKind.DELTA
+        file = file_name(epoch, generation, self._token(), kind)
+        with self._writing(f"writing the part {name!r} of epoch {epoch}"):
+            written = write_snapshot_file(self.disk, f"{self.directory}/{FILES}/{file}", kind, payload)
+        return PartReference(name, (written,) if base is None else (*base.files, written))
+
+    def commit(
+        self,
+        epoch: int,
+        references: Iterable[PartReference],
+        metadata: Mapping[str, Any] | None = None,
+        kind: CheckpointKind = CheckpointKind.CHECKPOINT,
+    ) -> Checkpoint:
+        """Make a checkpoint of the parts: when this returns it will be found, and before that none of it.
+
+        Then what retention doesn't keep is removed.
+
+        Args:
+          metadata: JSON: what is in a dictionary, a list, a string, a number, True, False or None.
+
+        Raises:
+          StaleWriterError: somebody has taken over; this process must not go on.
+          UncertainCommitError: only a restart can tell whether it was committed.
+          SnapshotError: it was not committed, and may be tried again, or aborted.
+        """
+        parts = tuple(sorted(references, key=lambda part: part.name))
+        self._must_be_open(epoch)
+        if epoch < self._last_committed:
+            raise SnapshotError(
+                f"{self.directory}: epoch {epoch} can't be committed after epoch {self._last_committed}; abort it"
+            )
+        self._must_be_there(epoch, parts)
+        micros = int(self._now() * 1_000_000)
+        checkpoint = Checkpoint(epoch, self._owner(), kind, micros, parts, dict(metadata or {}))
+        self._write_manifest(checkpoint)
+        try:
+            names = self._owned_names(epoch)
+        except StaleWriterError:
+            raise
+        except SnapshotError as error:
+            raise self._uncertain(epoch, error) from error
+        del self._open[epoch]
+        self._last_committed = epoch
+        self._known[checkpoint.name()] = checkpoint
+        try:
+            self._collect(names)
+        except (OSError, SnapshotError) as error:
+            _logger.warning("%s: old checkpoints can't be removed, and stay for now: %s", self.directory, error)
+        return checkpoint
+
+    def is_open(self, epoch: int) -> bool:
+        """Whether a checkpoint has begun, and is neither committed nor aborted."""
+        return epoch in self._open
+
+    def abort(self, epoch: int) -> None:
+        """Give up a checkpoint that was begun, and remove what was written of it.
+
+        A part of it that is still being written stays until another checkpoint is committed.
+        """
+        self._must_be_open(epoch)
+        if self._in_doubt == epoch:
+            raise self._uncertain(epoch, None)
+        del self._open[epoch]
+        files = f"{self.directory}/{FILES}"
+        try:
+            ours = [name for name in self.disk.list(files) if origin_of(name) == (epoch, self._generation)]
+            self.disk.remove(*(f"{files}/{name}" for name in ours))
+        except OSError as error:
+            _logger.warning(
+                "%s: files of epoch %d can't be removed, and stay for now: %s", self.directory, epoch, error
+            )
+
+    def sweep(self) -> list[str]:
+        """Remove what crashed owners have left, and what retention doesn't keep.
+
+        Returns the names of the snapshot files removed.  For the start, after the newest checkpoint has been looked
+        for; each commit does the same.
+        """
+        with self._writing("sweeping"):
+            return self._collect(self._owned_names(None))
+
+    # --- How a manifest is written
+
+    def _write_manifest(self, checkpoint: Checkpoint) -> None:
+        content = encode_checkpoint(checkpoint)
+        self._owned_names(checkpoint.epoch)
+        path = f"{self.directory}/{checkpoint.name()}"
+        try:
+            self.disk.write_atomically(path, content)
+        except OSError as error:
+            # It must not be removed: somebody who has just taken over may have found it.
+            if self.disk.late_writes or self._may_exist(path):
+                raise self._uncertain(checkpoint.epoch, error) from error
+            raise SnapshotError(
+                f"{self.directory}: epoch {checkpoint.epoch} is not committed, because {checkpoint.name()} can't be "
+                f"written: {error}"
+            ) from error
+
+    def _may_exist(self, path: str) -> bool:
+        try:
+            return self.disk.exists(path)
+        except OSError:
+            return True
+
+    def _uncertain(self, epoch: int, error: Exception | None) -> UncertainCommitError:
+        self._in_doubt = epoch
+        why = "" if error is None else f": {error}"
+        return UncertainCommitError(
+            f"{self.directory}: it is not known whether epoch {epoch} was committed{why}. Start again from "
+            "newest_complete(), which will tell"
+        )
+
+    # --- What has to hold
+
+    def _owner(self) -> Generation:
+        if self._generation is None:
+            raise SnapshotError(f"{self.directory}: expected take_over() before anything is written")
+        return self._generation
+
+    def _owned_names(self, epoch: int | None) -> list[str]:
+        """The names in the directory, if nobody else has taken over."""
+        with reading(self.directory):
+            names = self.disk.list(self.directory)
+        newest = newest_claim(names)
+        if newest != self._owner():
+            what = "" if epoch is None else f"epoch {epoch} can't be committed: "
+            raise StaleWriterError(
+                f"{self.directory}: {what}this is owner {self._generation}, and {newest} has taken over. "
+                "Expected this process to have ended"
+            )
+        return names
+
+    def _must_be_open(self, epoch: int) -> None:
+        if epoch not in self._open:
+            begun = ", ".join(map(str, sorted(self._open))) or "none"
+            raise SnapshotError(f"{self.directory}: epoch {epoch} has not begun; under way: {begun}")
+
+    def _must_be_there(self, epoch: int, parts: tuple[PartReference, ...]) -> None:
+        with reading(self.directory):
+            present = set(self.disk.list(f"{self.directory}/{FILES}"))
+        names: set[str] = set()
+        for part in parts:
+            if part.name in names:
+                raise SnapshotError(f"{self.directory}: epoch {epoch} has two parts {part.name!r}, expected one")
+            names.add(part.name)
+            for file in part.files:
+                if file.file not in present:
+                    raise SnapshotError(
+                        f"{self.directory}: the part {part.name!r} of epoch {epoch} stands on {file.file}, which is "
+                        "not there: was its checkpoint aborted, or removed? A delta stands on a committed checkpoint"
+                    )
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SnapshotError(f"{self.directory}: {what} failed: {error}") from error
+
+    # --- What is removed
+
+    def _found(self, names: list[str]) -> list[Found]:
+        with reading(self.directory):
+            return found_checkpoints(self.disk, self.directory, names, self._known)
+
+    def _collect(self, names: list[str]) -> list[str]:
+        kept = kept_by_retention(self._found(names), self._retain)
+        stood_on = [checkpoint for live in self._open.values() for checkpoint in live]
+        removed = collect(self.disk, self.directory, self._owner(), names, kept, self._open, stood_on)
+        self._known = {each.name: each.checkpoint for each in kept if each.checkpoint is not None}
+        return removed

@@ -1,0 +1,169 @@
+"""A grouping by key and window at work: its triggered windows, fed and advanced."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ....sdk import graph
+from ....sdk.bundle import Bundle
+from ....sdk.metrics import MetricName, MetricsContainer
+from ....windowing.timestamp import MAX_MICROS
+from ..clock import Clock
+from ..plan.fusion import Grouping
+from ..state.key_types import KeyTypes
+from ..time_slice import TimeSlice
+from ..user_errors import guarded
+from ..windows.combining import Fold, FoldedBundle
+from ..windows.triggered_operator import TriggeredWindows
+from .dataflow import Dataflow, Receiver
+from .left_work import LeavingStep
+
+# The metric that counts what came too late.
+DROPPED_LATE = MetricName("penstock", "dropped_late")
+
+
+class GroupingRun(LeavingStep):
+    """A grouping whose triggers decide when a window has a result, and how many."""
+
+    def __init__(
+        self,
+        step: Grouping,
+        clock: Clock,
+        metrics: MetricsContainer,
+        time_slice: TimeSlice | None = None,
+        behind: set[LeavingStep] | None = None,
+    ) -> None:
+        super().__init__(time_slice, behind)
+        primitive = step.transform.primitive
+        assert isinstance(primitive, graph.GroupByKeyAndWindow)
+        self.label = step.transform.label
+        self.fold = Fold(step.transform)
+        self.fold.setup()
+        self._retracted = primitive.retracted
+        self._outputs = step.transform.outputs
+        self._clock = clock
+        self._counters = metrics.step(self.label).counters
+        # Those of a checkpoint, until the first elements have come behind it.
+        self.key_types: KeyTypes | None = None
+        self._late = next((output for tag, output in self._outputs.items() if tag is not None), None)
+        self.windows = self._new_windows()
+
+    def _new_windows(self) -> TriggeredWindows:
+        return TriggeredWindows(self.fold, self._retracted, self._late is not None, self.over)
+
+    def wire(self, dataflow: Dataflow) -> None:
+        """Have results sent on."""
+        self._send: Receiver = dataflow.send_to(self._outputs[None])
+        self._send_late: Receiver | None = None
+        if self._late is not None:
+            self._send_late = dataflow.send_to(self._late)
+
+    # Elements
+
+    def receive(self, bundle: Bundle) -> None:
+        """Take in a bundle, and send on what it makes fire."""
+        self._tick()
+        if self.key_types is not None and len(bundle):
+            guarded(self.label, partial(self.key_types.check_elements, bundle.values))
+            self.key_types = self.key_types if self.key_types.left > 0 else None
+        if self.waits:
+            self.put_off(bundle)
+        else:
+            self._process(bundle)
+
+    def _process(self, bundle: Bundle) -> None:
+        spilled = self.windows.table.spilled
+        if spilled is not None:
+            guarded(self.label, partial(spilled.load_for, bundle))
+        work = self.windows.merge if type(bundle) is FoldedBundle else self.windows.process
+        left = guarded(self.label, partial(work, bundle))
+        self._flush()
+        if left:
+            self.leave([(0, bundle.part(len(bundle) - left, len(bundle)))])
+
+    def look_at_restored(self) -> None:
+        """Note whether something of a snapshot is due."""
+        if self.over is not None:
+            self.windows.look_at_restored()
+            self.note(self.windows.is_behind)
+
+    def resume(self) -> None:
+        if self.windows.is_behind:
+            self._catch_up()
+        while self.left and not self.windows.is_behind:
+            _, bundle = self.left.popleft()
+            self._process(bundle)
+            if self.over:
+                break
+        self.note(self.windows.is_behind)
+
+    # Clocks
+
+    def advance(self, watermark: int) -> int:
+        """Move the input watermark and the clock on; the output watermark."""
+        self._tick()
+        # Called after every message, and most of them move nothing.
+        if watermark > self.windows.watermark:
+            guarded(self.label, partial(self.windows.advance_watermark, watermark))
+            self._flush()
+            self._catch_up()
+        return self.windows.output_watermark()
+
+    def finish(self) -> None:
+        """Move the watermark to infinity; then begin anew, for the next range of keys of a bounded input."""
+        self.advance(MAX_MICROS)
+        self.windows = self._new_windows()
+
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which something may be due."""
+        return self.windows.next_processing_time()
+
+    def next_event_time(self) -> int | None:
+        """The watermark, in microseconds, at which something may be due."""
+        return self.windows.next_event_time()
+
+    def pass_time(self) -> None:
+        """Move the clock on alone."""
+        self._tick()
+
+    def _tick(self) -> None:
+        if self._clock.now > self.windows.processing_time:
+            guarded(self.label, partial(self.windows.advance_processing_time, self._clock.now))
+            self._flush()
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """What is due is put out portion by portion, where it has no room in memory together."""
+        while self.windows.is_behind and not self.over:
+            if self.windows.table.spilled is not None:
+                self.windows.table.spilled.relieve()
+            guarded(self.label, self.windows.catch_up)
+            self._flush()
+        if self.over is not None:
+            self.note(self.windows.is_behind)
+
+    def advance_percentile(self, percentile: float, watermark: int) -> None:
+        """Move a percentile watermark on."""
+        guarded(self.label, partial(self.windows.advance_percentile, percentile, watermark))
+        self._flush()
+
+    def signal(self, name: str) -> None:
+        """A signal has come."""
+        guarded(self.label, partial(self.windows.signal, name))
+        self._flush()
+
+    def _flush(self) -> None:
+        windows = self.windows
+        if windows.dropped:
+            self._counters[DROPPED_LATE] += windows.dropped
+            windows.dropped = 0
+        late = windows.taken_late()
+        if late is not None and self._send_late is not None:
+            self._send_late(late)
+        bundle = windows.taken()
+        if bundle is not None:
+            self._send(bundle)
+
+    def teardown(self) -> None:
+        """The run is over."""
+        self.fold.teardown()

@@ -1,0 +1,94 @@
+"""A stateful ParDo in this process: fed and advanced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ....sdk.metrics import MetricsContainer
+from ....windowing.timestamp import MAX_MICROS
+from ..clock import Clock
+from ..shuffle.element_writer import in_order_of_time
+from ..state.stateful_pardo import StatefulExecutor
+from .dataflow import StageRun
+from .grouping import DROPPED_LATE
+
+
+class KeyedRun:
+    """A stateful ParDo.
+
+    When the input is over, no time will come any more: what is still set then to a processing time fires at
+    the end, so that a stream that is drained has the results of a batch.  Where a script says what time it is, it
+    says so to the end, and what it doesn't come to doesn't happen.
+    """
+
+    def __init__(
+        self, run: StageRun, clock: Clock, is_batch: bool, metrics: MetricsContainer, has_script: bool = False
+    ) -> None:
+        assert isinstance(run.executor, StatefulExecutor)
+        self._run = run
+        self._executor = run.executor
+        self._clock = clock
+        self._is_batch = is_batch
+        self._has_script = has_script
+        self._counters = metrics.step(run.executor.label).counters
+        self._is_done = False
+        # A clock that moves makes groupings before this one fire: what they put out comes at the new time.
+        run.tick = self._tick
+
+    @property
+    def executor(self) -> StatefulExecutor:
+        """The ParDo at work."""
+        return self._executor
+
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which a timer will fire."""
+        return self._executor.next_processing_time()
+
+    def next_event_time(self) -> int | None:
+        """The watermark, in microseconds, at which a timer will fire or a window expire."""
+        return self._executor.next_event_time()
+
+    def advance(self, watermark: int) -> int:
+        """Move the input watermark and the clock on; the output watermark."""
+        kept = self._run.hold()
+        if kept is not None:
+            watermark = min(watermark, kept)
+        executor = self._executor
+        self._tick()
+        if watermark >= MAX_MICROS and not self._has_script:
+            if not self._is_done:
+                self._is_done = executor.finish()
+        elif not self._is_batch:
+            executor.advance_watermark(watermark)
+        self._run.look_at_due()
+        if executor.dropped:
+            self._counters[DROPPED_LATE] += executor.dropped
+            executor.dropped = 0
+        held = executor.hold()
+        return watermark if held is None else min(watermark, held)
+
+    def finish(self) -> None:
+        """Move the watermark to infinity; then begin anew, for the next range of keys of a bounded input."""
+        self.advance(MAX_MICROS)
+        self._is_done = False
+
+    def receive_blocks(self, blocks: Iterable[bytes]) -> Iterator[None]:
+        """Process a key group of a bounded input in the order of event times, whatever order it comes in."""
+        for bundle in in_order_of_time(blocks):
+            self._run.receive(bundle)
+            yield
+
+    def look_at_restored(self) -> None:
+        """Note whether something of a snapshot is due."""
+        self._run.look_at_due()
+
+    def pass_time(self) -> None:
+        """Move the clock on alone."""
+        self._tick()
+
+    def _tick(self) -> None:
+        executor = self._executor
+        if self._clock.now > executor.processing_time:
+            executor.advance_processing_time(self._clock.now)
+            if executor.is_behind:
+                self._run.look_at_due()

@@ -1,0 +1,247 @@
+"""Fusion: the graph's ParDos and AssignWindows as stages.
+
+A stage is a maximal chain of them without a shuffle: each one's output goes to the next
+alone.  Where a PCollection has several consumers, or is a side input, or is one of several
+tagged outputs, the stage ends and bundles are handed on.  Where the last output goes to a
+combining grouping alone, the grouping's fold belongs to the stage.  A ParDo with state or
+timers needs all elements of a key in one place, so it is a step of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+import attrs
+
+from ....sdk import graph
+from .coded_keys import with_coded_keys
+
+# CPython nests at most 20 loops in a function; this leaves room for the stage's own.
+MAX_OPERATIONS = 12
+
+
+@attrs.frozen
+class Stage:
+    """A fused chain.
+
+    Attributes:
+      operations: its ParDos and AssignWindows, first to last.
+      input: the PCollection that it reads.
+      fold: the grouping whose fold is part of it, if any.
+    """
+
+    operations: tuple[graph.Transform, ...]
+    input: int
+    fold: graph.Transform | None = None
+
+    @property
+    def label(self) -> str:
+        """What to call it where people look."""
+        names = [t.label for t in self.operations] + ([self.fold.label] if self.fold else [])
+        return " + ".join(names)
+
+    @property
+    def outputs(self) -> dict[graph.Tag, int]:
+        """The PCollections that it makes, by tag; none if it ends in a fold."""
+        return {} if self.fold is not None else dict(self.operations[-1].outputs)
+
+    @property
+    def side_inputs(self) -> tuple[graph.SideInput, ...]:
+        """What it reads besides."""
+        return tuple(s for t in self.operations for s in t.side_inputs)
+
+
+@attrs.frozen
+class Source:
+    """A Read."""
+
+    transform: graph.Transform
+
+
+@attrs.frozen
+class Grouping:
+    """A GroupByKeyAndWindow: its shuffle and its window operator."""
+
+    transform: graph.Transform
+    # Whether the stage before it folds into its window operator's cells.
+    fused: bool
+
+    @property
+    def primitive(self) -> graph.GroupByKeyAndWindow:
+        """What it is in the graph."""
+        primitive = self.transform.primitive
+        assert isinstance(primitive, graph.GroupByKeyAndWindow)
+        return primitive
+
+
+@attrs.frozen
+class Keyed:
+    """A ParDo with state or timers: its shuffle and its keyed state."""
+
+    transform: graph.Transform
+
+    @property
+    def stage(self) -> Stage:
+        """The ParDo alone."""
+        return Stage((self.transform,), self.transform.inputs[0])
+
+    @property
+    def side_inputs(self) -> tuple[graph.SideInput, ...]:
+        """What it reads besides."""
+        return self.transform.side_inputs
+
+
+@attrs.frozen
+class Union:
+    """A Flatten."""
+
+    transform: graph.Transform
+
+
+@attrs.frozen
+class Output:
+    """A ParDo that is a sink."""
+
+    transform: graph.Transform
+
+
+@attrs.frozen
+class Head:
+    """Where a loop begins: what comes in, and what comes back."""
+
+    transform: graph.Transform
+
+
+@attrs.frozen
+class Back:
+    """Where a loop ends: what comes here goes to its head."""
+
+    transform: graph.Transform
+
+    @property
+    def head(self) -> str:
+        """The label of the head."""
+        primitive = self.transform.primitive
+        assert isinstance(primitive, graph.Feedback)
+        assert primitive.head is not None
+        return primitive.head
+
+
+Step: TypeAlias = Stage | Source | Grouping | Keyed | Union | Output | Head | Back
+
+
+@attrs.frozen(slots=False)
+class Plan:
+    """The steps of a graph, in an order in which inputs come first.
+
+    Attributes:
+      compares_keys: whether keys that come after a restart are compared with those of the checkpoint, by their types.
+    """
+
+    steps: tuple[Step, ...]
+    graph: graph.Graph
+    compares_keys: bool = True
+
+    def consumers(self, pcollection: int) -> list[Step]:
+        """The steps that take a PCollection as their main input, once for each time they do."""
+        return self._consumers.get(pcollection, [])
+
+    @cached_property
+    def _consumers(self) -> dict[int, list[Step]]:
+        consumers: dict[int, list[Step]] = {}
+        for step in self.steps:
+            if isinstance(step, Stage):
+                consumers.setdefault(step.input, []).append(step)
+            elif not isinstance(step, Grouping) or not step.fused:
+                for pcollection in step.transform.inputs:
+                    consumers.setdefault(pcollection, []).append(step)
+        return consumers
+
+    def side_input_ids(self) -> set[int]:
+        """PCollections that are a side input of some stage."""
+        return set(self._side_inputs)
+
+    @cached_property
+    def _side_inputs(self) -> set[int]:
+        return _side_input_ids(self.graph)
+
+
+def is_final(grouping: graph.GroupByKeyAndWindow) -> bool:
+    """Whether a bounded input gives each window one result, whatever order it comes in.
+
+    It does unless the trigger counts elements, or inputs are taken back.
+    """
+    return not (grouping.windowing.trigger.element_wise or grouping.retracted)
+
+
+def shrinks(grouping: graph.GroupByKeyAndWindow) -> bool:
+    """Whether folding a bounded input before a shuffle makes less of it."""
+    window_fn = grouping.windowing.window_fn
+    can_merge = window_fn.merges_by_overlap or not window_fn.is_merging
+    return is_final(grouping) and grouping.combine is not None and can_merge
+
+
+def never(grouping: graph.GroupByKeyAndWindow) -> bool:
+    """Return False: no stage ends in the fold of a grouping."""
+    return False
+
+
+def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], bool] = never) -> Plan:
+    """Return the plan of a graph.
+
+    Args:
+      may_fold: says of a grouping whether the stage before it may end in its fold.
+    """
+    pipeline = with_coded_keys(pipeline)
+    uses = Counter(i for t in pipeline.transforms for i in t.inputs)
+    side_inputs = _side_input_ids(pipeline)
+    chains: list[list[graph.Transform]] = []
+    # The chain that ends in a PCollection which one more operation may be fused to.
+    open_chains: dict[int, list[graph.Transform]] = {}
+    folds: dict[str, graph.Transform] = {}
+    order: list[list[graph.Transform] | Step] = []
+    for transform in pipeline.transforms:
+        primitive = transform.primitive
+        if isinstance(primitive, graph.Read):
+            order.append(Source(transform))
+        elif isinstance(primitive, graph.Flatten):
+            order.append(Union(transform))
+        elif isinstance(primitive, graph.Feedback):
+            order.append(Head(transform) if primitive.head is None else Back(transform))
+        elif isinstance(primitive, graph.ParDo) and primitive.sink is not None:
+            order.append(Output(transform))
+        elif isinstance(primitive, graph.ParDo) and primitive.keyed is not None:
+            order.append(Keyed(transform))
+        elif isinstance(primitive, graph.GroupByKeyAndWindow):
+            chain = open_chains.pop(transform.inputs[0], None) if may_fold(primitive) else None
+            if chain is not None:
+                folds[chain[-1].label] = transform
+            order.append(Grouping(transform, fused=chain is not None))
+        else:
+            chain = open_chains.pop(transform.inputs[0], None)
+            if chain is None or len(chain) >= MAX_OPERATIONS or transform.side_inputs:
+                chain = []
+                chains.append(chain)
+                order.append(chain)
+            chain.append(transform)
+            (output, *others) = transform.outputs.values()
+            if not others and uses[output] == 1 and output not in side_inputs:
+                open_chains[output] = chain
+    steps: list[Step] = []
+    for item in order:
+        if not isinstance(item, list):
+            steps.append(item)
+        else:
+            steps.append(_stage(item, folds.get(item[-1].label)))
+    return Plan(tuple(steps), pipeline)
+
+
+def _stage(chain: Sequence[graph.Transform], fold: graph.Transform | None) -> Stage:
+    return Stage(tuple(chain), chain[0].inputs[0], fold)
+
+
+def _side_input_ids(pipeline: graph.Graph) -> set[int]:
+    return {s.pcollection for t in pipeline.transforms for s in t.side_inputs}

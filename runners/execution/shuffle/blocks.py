@@ -1,0 +1,306 @@
+"""Blocks: what travels through a shuffle.
+
+A block holds rows of one key group, as columns: keys, windows, accumulators (or values), and
+what the timestamp combiner keeps.  One side of a shuffle writes the cells of a grouping as
+blocks; the other side merges them into a window operator.
+
+Three kinds of grouping fill the columns differently:
+
+- Where windows don't merge, a row is a cell: a key's accumulator in a window.
+- Where windows merge by overlap, they are merged before the shuffle as far as they can be, and
+  once more behind it.  A row is a merged window.
+- Where a user's function merges windows, it has to see all windows of a key.  A row is an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate, chain, groupby, repeat
+from typing import Any, Protocol
+
+import attrs
+import msgspec
+
+from ....sdk.bundle import Bundle
+from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
+from ..serialization.column_codec import decode_column, encode_column
+from ..user_errors import Attribution, attributed, reraise
+from ..windows.bounded_operator import Cells, WindowOperator
+from ..windows.combining import Fold, FoldedBundle
+
+# A block is cut in two while it is larger, unless it is a single value.
+BLOCK_BYTES = 4 << 20
+
+# What a writer holds before it sends it on: so many entries, or what makes so many bytes of blocks.
+# Where windows don't merge and a combiner folds, an entry is a key in a window, else an element.
+BUFFERED_ENTRIES = 200_000
+BUFFERED_BYTES = 16 << 20
+
+# Windows are sent once each if there are so many times as many elements.
+_FEW_WINDOWS = 4
+
+_encode = msgspec.msgpack.encode
+_decode = msgspec.msgpack.decode
+
+
+class Send(Protocol):
+    """What takes blocks to their key group."""
+
+    def __call__(self, group: int, block: bytes, /) -> None: ...
+
+
+@attrs.frozen
+class Rows:
+    """Rows of one key group as columns.
+
+    Attributes:
+      keys: one for each row.
+      windows, counts: the windows, and how many rows in succession are of each.
+      accumulators: one for each row; of a plain grouping a list of values.
+      stamps: what the timestamp combiner keeps, one for each row; empty at the end of the window.
+    """
+
+    keys: list[Any] = attrs.field(factory=list)
+    windows: list[Any] = attrs.field(factory=list)
+    counts: list[int] = attrs.field(factory=list)
+    accumulators: list[Any] = attrs.field(factory=list)
+    stamps: list[Any] = attrs.field(factory=list)
+
+    def part(self, start: int, stop: int) -> Rows:
+        """Some of the rows."""
+        runs = [(window, len(list(same))) for window, same in groupby(list(self.row_windows())[start:stop])]
+        columns = (self.keys[start:stop], self.accumulators[start:stop], self.stamps[start:stop])
+        return Rows(columns[0], [window for window, _ in runs], [count for _, count in runs], *columns[1:])
+
+    def row_windows(self) -> Iterator[Any]:
+        """The window of each row."""
+        return chain.from_iterable(map(repeat, self.windows, self.counts))
+
+
+def encode_rows(rows: Rows, plain: bool = False) -> Iterator[bytes]:
+    """Rows as one block, or as several if it were too large.
+
+    `plain` says that accumulators are lists of values.
+    """
+    lengths = list(map(len, rows.accumulators)) if plain else []
+    values = list(chain.from_iterable(rows.accumulators)) if plain else rows.accumulators
+    columns = [rows.keys, rows.windows, rows.counts, rows.stamps, lengths, values]
+    block = _encode([encode_column(column) for column in columns])
+    n = len(rows.keys)
+    if len(block) <= BLOCK_BYTES:
+        yield block
+    elif n > 1:
+        yield from encode_rows(rows.part(0, n // 2), plain)
+        yield from encode_rows(rows.part(n // 2, n), plain)
+    elif plain and len(values) > 1:
+        half = len(values) // 2
+        for part in (values[:half], values[half:]):
+            yield from encode_rows(attrs.evolve(rows, accumulators=[part]), plain)
+    else:
+        yield block
+
+
+def decode_rows(data: bytes | memoryview) -> Rows:
+    """The rows of a block."""
+    keys, windows, counts, stamps, lengths, values = map(decode_column, _decode(data, type=list[bytes]))
+    if lengths:
+        ends = list(accumulate(lengths))
+        values = [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return Rows(keys, windows, counts, values, stamps)
+
+
+def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
+    """A bundle as blocks: the columns that vary, and the entries that all elements share."""
+    n = len(bundle)
+    columns: list[Any] = [bundle.timestamps, bundle.windows, bundle.panes, bundle.signs]
+    varying = [column for column in columns if type(column) is list]
+    shared = [None if type(column) is list else column for column in columns]
+    if type(bundle.windows) is list and (found := _distinct(bundle.windows)) is not None:
+        # Each window is sent once, and comes out as one object, which windows are told apart by most quickly.
+        shared[1], places = found
+        varying = [places if column is bundle.windows else column for column in varying]
+    if type(bundle) is FoldedBundle:
+        shared.append(True)
+    if n == 0:
+        return
+    block = _encode([encode_column(column) for column in ([shared], bundle.values, *varying)])
+    if len(block) <= BLOCK_BYTES or n == 1:
+        yield block
+        return
+    yield from encode_bundle(bundle.part(0, n // 2))
+    yield from encode_bundle(bundle.part(n // 2, n))
+
+
+def decode_bundle(data: bytes | memoryview) -> Bundle:
+    """The bundle that `encode_bundle` made this block of."""
+    (shared,), values, *varying = map(decode_column, _decode(data, type=list[bytes]))
+    columns = iter(varying)
+    timestamps, windows, panes, signs, *is_folded = (
+        next(columns)
+        if column is None
+        else list(map(column.__getitem__, next(columns)))
+        if type(column) is list
+        else column
+        for column in shared
+    )
+    kind = FoldedBundle if is_folded else Bundle
+    return kind(values, timestamps, windows, panes, signs)
+
+
+def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:
+    """A column's different objects, and for each element which it is; None if there are too many."""
+    ids = list(map(id, windows))
+    found = dict(zip(ids, windows, strict=True))
+    if len(found) * _FEW_WINDOWS > len(ids):
+        return None
+    places = dict(zip(found, range(len(found)), strict=True))
+    return list(found.values()), list(map(places.__getitem__, ids))
+
+
+class ShuffleWriter:
+    """The side of a shuffle that writes: cells of its own, sent on as blocks by key group.
+
+    Args:
+      groups: how many key groups there are.
+
+    Attributes:
+      fold, cells: what stages fold into.
+    """
+
+    # It folds whatever comes.
+    takes_bundles = False
+
+    def __init__(self, fold: Fold, send: Send, groups: int = KEY_GROUPS) -> None:
+        self.fold = fold
+        self._operator = WindowOperator(fold)
+        self._send = send
+        self._groups = groups
+        # The first time it sends early: only then it is known how large entries are.
+        self._limit = BUFFERED_ENTRIES // 10
+        self._sent = 0
+        fold.setup()
+
+    @property
+    def cells(self) -> Cells:
+        return self._operator.cells
+
+    def receive(self, bundle: Bundle) -> None:
+        raise AssertionError("bundles are folded before a shuffle")
+
+    @property
+    def limit(self) -> int:
+        """How many entries it holds at most."""
+        return self._limit
+
+    def entries(self) -> int:
+        """How many entries there have been, sent or held."""
+        if self.fold.operation.merging:
+            # Those of a fused stage aren't counted as they come.
+            width = 1 if self._by_element else self.fold.operation.pending_width
+            self.cells.size = sum(map(len, self.cells.pending.values())) // width
+        return self._sent + self.cells.size
+
+    def folded(self) -> None:
+        """Send on what is held, if it is much."""
+        if self.cells.size >= self._limit:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send on everything that is held."""
+        entries = self.entries() - self._sent
+        self._sent += entries
+        self.cells.size = 0
+        try:
+            sent = self._send_rows()
+        except BaseException as error:
+            reraise(attributed(error, Attribution(self.fold.label, None)))
+        self._limit = max(1, min(BUFFERED_ENTRIES, BUFFERED_BYTES * entries // max(1, sent)))
+
+    def _send_rows(self) -> int:
+        """Send what is held; how many bytes it made."""
+        by_group = [Rows() for _ in range(self._groups)]
+        if self._by_element:
+            self._distribute_elements(by_group)
+        elif self.fold.operation.merging:
+            self._distribute_merged(by_group)
+        else:
+            self._distribute_cells(by_group)
+        plain = self.fold.combine_fn is None and not self._by_element
+        sent = 0
+        for group, rows in enumerate(by_group):
+            if rows.keys:
+                for block in encode_rows(rows, plain):
+                    sent += len(block)
+                    self._send(group, block)
+        return sent
+
+    @property
+    def _by_element(self) -> bool:
+        window_fn = self.fold.windowing.window_fn
+        return window_fn.is_merging and not window_fn.merges_by_overlap
+
+    # One pass over what is held, and columns to append to: half the time of tuples that are
+    # sorted into groups and transposed.
+    def _distribute_cells(self, by_group: list[Rows]) -> None:
+        add_key = [rows.keys.append for rows in by_group]
+        add_accumulator = [rows.accumulators.append for rows in by_group]
+        add_stamp = [rows.stamps.append for rows in by_group]
+        counted = [0] * len(by_group)
+        for cells in self.cells.take():
+            groups = key_groups(list(cells.accumulators), self._groups)
+            accumulators = self.fold.compacted(cells.accumulators.values())
+            for group, key, accumulator in zip(groups, cells.accumulators, accumulators, strict=True):
+                add_key[group](key)
+                add_accumulator[group](accumulator)
+            # Both dictionaries have their keys in the order in which they came.
+            for group, stamp in zip(groups, cells.stamps.values(), strict=False):
+                add_stamp[group](stamp)
+            for group in set(groups):
+                rows = by_group[group]
+                rows.windows.append(cells.window)
+                rows.counts.append(len(rows.keys) - counted[group])
+                counted[group] = len(rows.keys)
+
+    def _distribute_merged(self, by_group: list[Rows]) -> None:
+        fold = self.fold
+        groups = key_groups(list(self.cells.pending), self._groups)
+        for group, (key, merged) in zip(groups, self._operator.take_merged(), strict=True):
+            rows = by_group[group]
+            rows.keys.extend(repeat(key, len(merged)))
+            rows.windows.extend(window for window, _, _ in merged)
+            rows.counts.extend(repeat(1, len(merged)))
+            rows.accumulators.extend(fold.compacted(accumulator for _, accumulator, _ in merged))
+            rows.stamps.extend(stamp for _, _, stamp in merged)
+
+    def _distribute_elements(self, by_group: list[Rows]) -> None:
+        pending, self.cells.pending = self.cells.pending, {}
+        for group, (key, entries) in zip(key_groups(list(pending), self._groups), pending.items(), strict=True):
+            rows = by_group[group]
+            rows.keys.extend(repeat(key, len(entries)))
+            for window, _, micros, value in entries:
+                rows.windows.append(window)
+                rows.counts.append(1)
+                rows.stamps.append(micros)
+                rows.accumulators.append(value)
+
+
+def receive_block(operator: WindowOperator, data: bytes | memoryview) -> int:
+    """Merge a block into an operator's windows; how many values or accumulators it had."""
+    rows = decode_rows(data)
+    fold = operator.fold
+    if not fold.operation.merging:
+        start = 0
+        for window, count in zip(rows.windows, rows.counts, strict=True):
+            part = slice(start, start + count)
+            operator.merge(window, rows.keys[part], rows.accumulators[part], rows.stamps[part])
+            start += count
+    elif fold.windowing.window_fn.merges_by_overlap:
+        operator.put_merged(rows.keys, zip(rows.row_windows(), rows.accumulators, rows.stamps, strict=True))
+    else:
+        pending = operator.cells.pending
+        for key, window, value, micros in zip(
+            rows.keys, rows.row_windows(), rows.accumulators, rows.stamps, strict=True
+        ):
+            pending.setdefault(key, []).append((window, window, micros, value))
+        return len(rows.keys)
+    return sum(map(len, rows.accumulators)) if fold.combine_fn is None else len(rows.keys)

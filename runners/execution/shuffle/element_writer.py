@@ -1,0 +1,82 @@
+"""The shuffle of elements as they are, by the key group of their keys.
+
+For a ParDo with state, and for a grouping whose trigger has to see each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ....sdk.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.coders.key_encoding import KEY_GROUPS, key_group
+from ..stages.output_buffer import narrowed
+from ..user_errors import Attribution, attributed, reraise
+from ..windows.keys import not_a_pair, pair_type
+from .blocks import BUFFERED_ENTRIES, Send, decode_bundle, encode_bundle
+
+Row = tuple[Any, int, Any, Any, int]
+
+
+class ElementWriter:
+    """The side of the shuffle that writes.
+
+    >>> sent = []
+    >>> writer = ElementWriter("Count", lambda group, block: sent.append((group, block)))
+    >>> writer.receive(Bundle([("a", 1), ("b", 2), ("a", 3)]))
+    >>> writer.flush()
+    >>> [decode_bundle(block).values for group, block in sent]
+    [[('a', 1), ('a', 3)], [('b', 2)]]
+    """
+
+    def __init__(self, label: str, send: Send, groups: int = KEY_GROUPS) -> None:
+        self._label = label
+        self._groups = groups
+        self._send = send
+        self._by_group: dict[int, list[Row]] = {}
+        self._held = 0
+
+    def receive(self, bundle: Bundle) -> None:
+        """Take in a bundle."""
+        kind: type | None = None
+        by_group = self._by_group
+        try:
+            for row in bundle.rows():
+                element = row[0]
+                if type(element) is not kind:
+                    kind = pair_type(element)
+                if len(element) != 2:
+                    raise not_a_pair(element)
+                by_group.setdefault(key_group(element[0], self._groups), []).append(row)
+        except BaseException as error:
+            reraise(attributed(error, Attribution(self._label, None)))
+        self._held += len(bundle)
+        if self._held >= BUFFERED_ENTRIES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send on everything that is held."""
+        taken, self._by_group, self._held = self._by_group, {}, 0
+        try:
+            for group, rows in taken.items():
+                for block in encode_bundle(_of_rows(rows)):
+                    self._send(group, block)
+        except BaseException as error:
+            reraise(attributed(error, Attribution(self._label, None)))
+
+
+def in_order_of_time(blocks: Iterable[bytes]) -> Iterator[Bundle]:
+    """A key group's elements in the order of their event times, whatever order they came in."""
+    rows = [row for block in blocks for row in decode_bundle(block).rows()]
+    rows.sort(key=_micros)
+    for start in range(0, len(rows), BUNDLE_SIZE):
+        yield _of_rows(rows[start : start + BUNDLE_SIZE])
+
+
+def _of_rows(rows: list[Row]) -> Bundle:
+    values, *others = map(list, zip(*rows, strict=True))
+    return Bundle(values, *map(narrowed, others))
+
+
+def _micros(row: Row) -> int:
+    return row[1]

@@ -1,0 +1,126 @@
+"""Which worker has a key, and a bundle cut by that: the elements of a key group always go to the same one.
+
+A bundle is cut as a whole.  Hashing is most of the work, so the workers of keys that come again are remembered,
+as long as many do.  (A hundred nanoseconds an element instead of two hundred; see docs/streaming_performance.md.)
+"""
+
+from __future__ import annotations
+
+from itertools import compress
+from typing import Any
+
+from ....sdk.bundle import Bundle
+from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
+from ..user_errors import Attribution, attributed, reraise
+from ..windows.keys import not_a_pair, pair_type, unhashable
+
+# Of how many keys it is remembered where they go.
+_REMEMBERED = 65_536
+# When most keys of this many elements are new, so many times as many go by before anything is remembered again.
+_MANY, _RESTS = 1_000, 15
+# To so few workers a bundle is cut by masks, one pass for each; to more in a single pass of its own.
+_FEW = 8
+
+
+def owner(group: int, parallelism: int) -> int:
+    """Which of so many workers has a key group.
+
+    >>> [owner(group, 3) for group in (0, 42, 43, 127)]
+    [0, 0, 1, 2]
+    """
+    return group * parallelism // KEY_GROUPS
+
+
+class Partitioner:
+    """Cuts bundles of pairs.
+
+    Args:
+      parallelism: into how many parts.
+      label: the step that the elements go to, for errors.
+
+    >>> parts = Partitioner(128, "Group").parts(Bundle([("a", 1), ("b", 2), ("a", 3)]))
+    >>> sorted(part.values for part in parts if len(part))
+    [[('a', 1), ('a', 3)], [('b', 2)]]
+    """
+
+    def __init__(self, parallelism: int, label: str) -> None:
+        self._label = label
+        self._parallelism = parallelism
+        self._owners = [owner(group, parallelism) for group in range(KEY_GROUPS)]
+        # By key, which worker has it; how many elements go by before any are again.
+        self._known: dict[Any, int] = {}
+        self._resting = 0
+        # What makes a mask of the numbers of workers: 1 where it is this one, else 0.
+        self._masks = [bytes(number == own for number in range(256)) for own in range(parallelism)]
+
+    def parts(self, bundle: Bundle) -> list[Bundle]:
+        """What each worker gets, in order; of the class of the bundle.
+
+        Raises `NotAPairError` or `InvalidKeyError` at the first element that has no key.
+        """
+        targets = self._targets(bundle.values)
+        columns: Any = bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs
+        kind = type(bundle)
+        if self._parallelism > _FEW:
+            places: list[list[int]] = [[] for _ in range(self._parallelism)]
+            for i, target in enumerate(targets):
+                places[target].append(i)
+            return [
+                kind(*([column[i] for i in own] if type(column) is list else column for column in columns))
+                for own in places
+            ]
+        masks = [targets.translate(mask) for mask in self._masks]
+        return [
+            kind(*(list(compress(column, mask)) if type(column) is list else column for column in columns))
+            for mask in masks
+        ]
+
+    def _targets(self, elements: list[Any]) -> Any:
+        """The number of each element's worker; packed, if there are few."""
+        packed = bytes if self._parallelism <= _FEW else list
+        try:
+            keys = [key for key, _ in elements]
+            if self._resting <= 0:
+                try:
+                    return packed(map(self._known.__getitem__, keys))
+                except KeyError:
+                    self._remember(keys)
+            if self._resting <= 0:
+                return packed(map(self._known.__getitem__, keys))
+            self._resting -= len(keys)
+            return packed(self._hashed(keys))
+        except BaseException as error:
+            reraise(attributed(_explained(elements) or error, Attribution(self._label, None)))
+
+    def _hashed(self, keys: list[Any]) -> list[int]:
+        owners = self._owners
+        return [owners[group] for group in key_groups(keys)]
+
+    def _remember(self, keys: list[Any]) -> None:
+        """Remember where these keys go, unless hardly any of them comes again."""
+        known = self._known
+        new = [key for key in dict.fromkeys(keys) if key not in known]
+        if known and 4 * len(new) > 3 * len(keys) and len(keys) >= _MANY:
+            known.clear()
+            self._resting = _RESTS * len(keys)
+            return
+        if len(known) + len(new) > _REMEMBERED:
+            known.clear()
+            new = list(dict.fromkeys(keys))
+        known.update(zip(new, self._hashed(new), strict=True))
+
+
+def _explained(elements: list[Any]) -> Exception | None:
+    """What is wrong with the first element that has no key."""
+    for element in elements:
+        try:
+            pair_type(element)
+            if len(element) != 2:
+                return not_a_pair(element)
+            try:
+                hash(element[0])
+            except TypeError:
+                return unhashable(element[0])
+        except Exception as error:
+            return error
+    return None

@@ -1,0 +1,318 @@
+"""Two-phase commit of all sinks of a pipeline, the same for every runner.
+
+A transaction *begins* before a worker writes in it.  Workers stage their output; the process that runs the pipeline
+*precommits* the staged output, writes the decision (a checkpoint's manifest, a batch's, a log), and then *commits*.
+Whatever was staged in a transaction that no decision names is *aborted*.  Runners differ in the transactions' names (of
+a run, an epoch, a batch or a subtask), in the place that keeps the names of open transactions, and in the decision.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import attrs
+
+from ....sdk.graph import Graph, ParDo, Transform
+from ....sdk.options import PipelineOptions, SinkOptions
+from ....sdk.redaction import logger_of
+from ....sdk.sink import Sink
+from ..plan.fusion import Output, Plan
+from ..serialization.records import RecordType, pickled, unpickled
+from ..user_errors import guarded
+from .errors import END_OF_RUN, Decision
+
+# By sink label, pairs of a transaction and a token.
+Staged: TypeAlias = Mapping[str, Sequence[tuple[str, Any]]]
+
+# What to do about a token that can't be pickled.
+STAGED_IS_DATA = "What a sink's writer stages has to be data."
+
+_logger = logger_of(__name__)
+
+
+class OpenTransactions(ABC):
+    """Durable names of open transactions, which the next start aborts if no decision names them."""
+
+    @abstractmethod
+    def write(self, names: Sequence[str]) -> None:
+        """Replace the names.  Raises `SnapshotError` if the disk fails."""
+
+    def check(self) -> None:
+        """Raise `StaleWriterError` if another job has taken the names over."""
+
+
+class SinkCommitter:
+    """Prepares, commits and aborts the transactions of all sinks of a plan.
+
+    Args:
+      names: keeps the names of open transactions.  None if no later start can resume the run.
+    """
+
+    def __init__(self, plan: Plan, names: OpenTransactions | None = None) -> None:
+        self._sinks = sinks_of(plan)
+        self._names = names
+        # By open transaction, in the order in which they began, the labels of the sinks that take part.
+        self._open: dict[str, Collection[str]] = {}
+        # Whether the transactions that aren't open are known to be over.
+        self._knows_open = False
+        # Pairs of an open transaction and the label of a sink that has published it.
+        self._published: set[tuple[str, str]] = set()
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The transactions that have begun and are neither committed nor aborted."""
+        return tuple(self._open)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the sinks."""
+        return tuple(self._sinks)
+
+    @property
+    def has_sinks(self) -> bool:
+        """Whether the plan writes anything."""
+        return bool(self._sinks)
+
+    def still_open(self, tokens: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Return the tokens of open transactions: a subtask reports committed ones until it hears of the commit."""
+        return [(transaction, token) for transaction, token in tokens if transaction in self._open]
+
+    def recover(self, names: Sequence[str] | None) -> None:
+        """Take over the transactions that an earlier run left open.
+
+        Args:
+          names: None if they aren't known.
+        """
+        if names is not None:
+            self._open = dict.fromkeys(names, self.labels)
+            self._knows_open = True
+
+    def begin(self, transaction: str) -> None:
+        """Begin a transaction of all sinks; see `begin_all`."""
+        self.begin_all({transaction: self.labels})
+
+    def begin_all(self, transactions: Mapping[str, Collection[str]]) -> None:
+        """Begin transactions, each of the sinks with these labels: write down the names, then prepare the sinks.
+
+        Raises `SinkError` if a sink can't be written to, and `SnapshotError` if the disk can't.
+        """
+        if not self._sinks or not transactions:
+            return
+        self._open.update(transactions)
+        self.write_names()
+        for transaction, labels in transactions.items():
+            for label, sink in self._sinks.items():
+                if label in labels:
+                    guarded(label, partial(sink.prepare, transaction))
+
+    def write_names(self) -> None:
+        """Write down which transactions are open.  Raises `SnapshotError` if the disk fails."""
+        if self._names is not None:
+            self._names.write(tuple(self._open))
+
+    def precommit(self, staged: Staged, decision: Decision) -> None:
+        """Check that the staged output can be published; raises the sink's error.
+
+        Args:
+          decision: the event that decides the commit, if no sink raises.
+        """
+        transactions = self._in_order(staged)
+        with decision.precommitting():
+            for label, sink in self._sinks.items():
+                own = [pair for pair in staged.get(label, ()) if pair[0] in transactions]
+                precommit(label, sink, by_transaction(own, transactions))
+
+    def commit(self, staged: Staged, decision: Decision, complete: Collection[str] = ()) -> tuple[str, ...]:
+        """Publish the staged output and return its transactions, which are over.  Idempotent.
+
+        Args:
+          decision: the event that has decided the commit.
+          complete: open transactions that are committed even if nothing was staged in them.
+        """
+        transactions = self._in_order(staged, complete)
+        tokens = {label: by_transaction(staged.get(label, ()), transactions) for label in self._sinks}
+        published: dict[str, None] = {}
+        for transaction in transactions:
+            for label in self._open.get(transaction, self._sinks):
+                own = tokens[label][transaction]
+                try:
+                    guarded(label, partial(self._sinks[label].commit, transaction, own))
+                except Exception as error:
+                    decision.commit_failed(error, transaction, label, tuple(published))
+                    raise
+                self._published.add((transaction, label))
+                if own:
+                    published[label] = None
+        for transaction in transactions:
+            self._is_over(transaction)
+        return tuple(transactions)
+
+    def publish(self, transaction: str, tokens: Mapping[str, Sequence[Any]]) -> None:
+        """Precommit and commit the only transaction of a run without checkpoints.
+
+        Args:
+          tokens: what each sink has staged, by label.
+        """
+        staged = {label: [(transaction, token) for token in own] for label, own in tokens.items()}
+        self.precommit(staged, END_OF_RUN)
+        self.commit(staged, END_OF_RUN, [transaction])
+
+    def close_before(self, transaction: str) -> None:
+        """Abort the open transactions that began before this one: no subtask writes in them any more.
+
+        The next call tries a sink that fails again.  The names are written down with the next `begin`.
+        """
+        if transaction in self._open:
+            for earlier in self.open[: self.open.index(transaction)]:
+                self._abort(earlier)
+
+    def abort(self, but: Collection[str] = ()) -> None:
+        """Remove everything staged in open transactions, except in these; the next call tries a sink that fails again.
+
+        Raises `StaleWriterError` if another job has taken over: its transactions are open here, too.
+        """
+        if self._sinks and self._names is not None:
+            self._names.check()
+        for transaction in self.open:
+            if transaction not in but:
+                self._abort(transaction)
+        if self._sinks:
+            self.write_names()
+
+    def _abort(self, transaction: str) -> None:
+        """Abort a transaction at each sink that hasn't published it; it stays open if a sink fails."""
+        is_removed = True
+        for label in self._open[transaction]:
+            if (transaction, label) not in self._published:
+                try:
+                    self._sinks[label].abort(transaction)
+                except Exception:
+                    is_removed = False
+        if is_removed:
+            self._is_over(transaction)
+
+    def _is_over(self, transaction: str) -> None:
+        self._open.pop(transaction, None)
+        self._published -= {(transaction, label) for label in self._sinks}
+
+    def _in_order(self, staged: Staged, complete: Collection[str] = ()) -> list[str]:
+        """Return the transactions with staged output, in the order of their commits.
+
+        That is the order in which they began, since a later one may replace or take back the output of an earlier one.
+        Transactions that aren't open were committed before.  They are left out, since readers may have removed what
+        they published; where it isn't known which ones are open, they are committed again.
+        """
+        named = {transaction for tokens in staged.values() for transaction, _ in tokens} | set(complete)
+        if self._knows_open:
+            named &= self._open.keys()
+        began = {transaction: number for number, transaction in enumerate(self._open)}
+        return sorted(named, key=lambda each: (began.get(each, -1), each))
+
+
+def by_transaction(tokens: Sequence[tuple[str, Any]], order: Sequence[str]) -> dict[str, list[Any]]:
+    """Group pairs of a transaction and a token by transaction, in this order."""
+    found: dict[str, list[Any]] = {transaction: [] for transaction in order}
+    for transaction, token in tokens:
+        found.setdefault(transaction, []).append(token)
+    return found
+
+
+def precommit(label: str, sink: Sink[Any], transactions: Mapping[str, Sequence[Any]]) -> None:
+    """Precommit a sink, if anything is staged for it; errors name it by its label."""
+    if any(transactions.values()):
+        guarded(label, partial(sink.precommit, transactions))
+
+
+# --- Staged output in files
+
+
+def staged_as_data(staged: Staged) -> list[Any]:
+    """Return staged output as fields of a record: by label, transactions and pickled tokens."""
+    return [
+        (label, [(transaction, pickled(token, label, STAGED_IS_DATA)) for transaction, token in own])
+        for label, own in staged.items()
+    ]
+
+
+def staged_of(data: list[Any], where: str) -> Staged:
+    """Return what `staged_as_data` was given.
+
+    Args:
+      where: the file, for errors.
+    """
+    return {
+        label: [(transaction, unpickled(token, f"{label}: what it has staged", where)) for transaction, token in own]
+        for label, own in data
+    }
+
+
+# The record of a checkpoint's part that tells what sinks have staged.
+_STAGED: RecordType[list[Any]] = RecordType("staged", 1, {1: lambda staged: staged})
+
+
+def encode_staged(staged: Staged) -> bytes:
+    """Return staged output as a record."""
+    return _STAGED.encode(staged_as_data(staged))
+
+
+def decode_staged(data: bytes, where: str) -> Staged:
+    """Return what `encode_staged` was given; raises what `unpickled` and `decode_record` do."""
+    return staged_of(_STAGED.decode(data, where), where)
+
+
+# --- The sinks of a pipeline
+
+
+def sinks_of(plan: Plan) -> dict[str, Sink[Any]]:
+    """Return the sinks of a plan by label."""
+    found: dict[str, Sink[Any]] = {}
+    for step in plan.steps:
+        if isinstance(step, Output):
+            primitive = step.transform.primitive
+            assert isinstance(primitive, ParDo)
+            assert primitive.sink is not None
+            found[step.transform.label] = primitive.sink
+    return found
+
+
+def with_replaced_sinks(graph: Graph, replaced: Callable[[str, Sink[Any]], Sink[Any]]) -> Graph:
+    """Return the graph with `replaced(label, sink)` in the place of each sink."""
+
+    def with_sink(transform: Transform) -> Transform:
+        primitive = transform.primitive
+        if not isinstance(primitive, ParDo) or primitive.sink is None:
+            return transform
+        return attrs.evolve(
+            transform, primitive=attrs.evolve(primitive, sink=replaced(transform.label, primitive.sink))
+        )
+
+    return attrs.evolve(graph, transforms=tuple(map(with_sink, graph.transforms)))
+
+
+def committing_often(graph: Graph) -> Graph:
+    """Return the graph with sinks that many transactions can be committed to.
+
+    Sinks of bounded inputs are included: beside an unbounded input, their transactions don't wait for the end either.
+    """
+    return with_replaced_sinks(graph, lambda _, sink: sink.for_many_transactions())
+
+
+def with_dead_letters(graph: Graph, options: PipelineOptions) -> Graph:
+    """Return the graph with sinks that move refused records aside, if `--on_commit_error=dead_letter` says so."""
+    if options.view_as(SinkOptions).on_commit_error != "dead_letter":
+        return graph
+
+    def moving(label: str, sink: Sink[Any]) -> Sink[Any]:
+        found = sink.with_dead_letters()
+        if found is None:
+            _logger.warning(
+                "%s: --on_commit_error=dead_letter: its sink has no place for dead letters, so an error of its commit "
+                "still fails the run",
+                label,
+            )
+        return sink if found is None else found
+
+    return with_replaced_sinks(graph, moving)

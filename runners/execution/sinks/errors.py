@@ -1,0 +1,83 @@
+"""Events that decide a commit, and errors that name the way out.
+
+A manifest that is written decides that its transactions commit, so every start tries again.  A commit that fails
+because of the content of a record fails each time.  Two things end that: with `--on_commit_error=dead_letter` the sink
+moves the record aside, and `penstock checkpoints rollback DIR` returns to the previous checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import attrs
+
+from ....sdk.errors import RejectedRecordError
+from ....sdk.redaction import redacted
+
+DEAD_LETTERS = "start it with --on_commit_error=dead_letter, which publishes all records except the refused ones"
+
+
+@attrs.frozen
+class Decision:
+    """The event that decides a commit: the end of a run, a manifest, or a log.
+
+    Attributes:
+      undone: the consequence of a record that is refused before, such as "checkpoint 7 is not written".
+      remedy: the way to run the fixed pipeline.
+    """
+
+    undone: str
+    remedy: str
+
+    @contextmanager
+    def precommitting(self) -> Iterator[None]:
+        """Add the consequence and the possible remedies to the error of a refused record."""
+        try:
+            yield
+        except RejectedRecordError as error:
+            explain(error, f"{self.undone}, since it couldn't be published: ", f"{self.remedy}; or {DEAD_LETTERS}")
+            raise
+
+    def commit_failed(self, error: Exception, transaction: str, sink: str, published: Sequence[str]) -> None:
+        """Have the error of a decided commit say what can be done.
+
+        Args:
+          sink: the label of the sink that failed.
+          published: the labels of the sinks that have published something of it.
+        """
+
+
+END_OF_RUN = Decision("nothing is published", "Fix the pipeline and run it again")
+
+
+@attrs.frozen
+class LogDecision(Decision):
+    """The logs of subtasks, which every start commits until that succeeds."""
+
+    directory: str
+
+    @classmethod
+    def of(cls, directory: str) -> LogDecision:
+        """Return the decision of the logs in a directory."""
+        return cls(
+            f"{directory}: the results are not published",
+            "The logs contain the results: run the fixed pipeline with another --checkpoint_dir",
+            directory,
+        )
+
+    def commit_failed(self, error: Exception, transaction: str, sink: str, published: Sequence[str]) -> None:
+        explain(
+            error,
+            f"{self.directory}: transaction {transaction} is in the logs, and can't be published: ",
+            f"Every start tries this again. To continue without the refused records, {DEAD_LETTERS}",
+        )
+
+
+PRODUCTION = Decision("a production is not logged", "Fix the pipeline and start it again: it resumes from its logs")
+
+
+def explain(error: BaseException, before: str, behind: str) -> None:
+    """Put text around the message of an error, which keeps its class and attributes."""
+    if error.args and isinstance(error.args[0], str):
+        error.args = (f"{redacted(before)}{error.args[0]}. {redacted(behind)}", *error.args[1:])

@@ -1,0 +1,132 @@
+"""A sink's writer at work in one worker: opened at its first bundle, staged at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ....sdk import graph
+from ....sdk.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.sink import Sink, SinkWriter
+from ..counters import Counts
+from ..operators.left_work import LeavingStep
+from ..time_slice import Pace, TimeSlice
+from ..user_errors import guarded
+from .committer import precommit
+
+# How many elements a sink is given at first, where it may be left between two writes.
+_FIRST = 64
+
+
+class OutputRun(LeavingStep):
+    """One worker's part of a sink; `SinkCommitter` is that of the process that runs the pipeline.
+
+    Attributes:
+      label: the sink's full label.
+      staged: the tokens of what was staged.
+    """
+
+    def __init__(
+        self,
+        transform: graph.Transform,
+        transaction: str,
+        counts: Counts,
+        unit: str = "0",
+        time_slice: TimeSlice | None = None,
+        behind: set[LeavingStep] | None = None,
+    ) -> None:
+        super().__init__(time_slice, behind)
+        self._time_slice = time_slice
+        self._pace = Pace(BUNDLE_SIZE, _FIRST)
+        primitive = transform.primitive
+        assert isinstance(primitive, graph.ParDo)
+        assert primitive.sink is not None
+        self.label = transform.label
+        self.staged: list[Any] = []
+        self._sink: Sink[Any] = primitive.sink
+        self._transaction = transaction
+        self._unit = unit
+        self._writers = 0
+        self._count = counts.of(self.label)
+        self._writer: SinkWriter[Any] | None = None
+        self._is_over = False
+
+    def receive(self, bundle: Bundle) -> None:
+        """Write a bundle."""
+        if self._is_over:
+            return
+        if self.waits:
+            self.put_off(bundle)
+        elif self._time_slice is None:
+            self._write_counted(bundle)
+        else:
+            self._write_in_parts(bundle, self._time_slice)
+
+    def _write_in_parts(self, bundle: Bundle, time_slice: TimeSlice) -> None:
+        """Write as much at a time as takes about a slice; what is left when that is over waits."""
+        pace, done, n = self._pace, 0, len(bundle)
+        while done < n:
+            stop = min(n, done + pace.count)
+            began = time_slice.clock()
+            self._write_counted(bundle if stop - done == n else bundle.part(done, stop))
+            pace.took(stop - done, time_slice.clock() - began)
+            done = stop
+            if done < n and time_slice.over:
+                self.leave([(0, bundle.part(done, n))])
+                return
+
+    def _write_counted(self, bundle: Bundle) -> None:
+        self._count.read += len(bundle)
+        guarded(self.label, lambda: self._write(bundle))
+        self._count.written += len(bundle)
+
+    def resume(self) -> None:
+        if self._is_over:
+            self.left.clear()
+        assert self._time_slice is not None
+        while self.left:
+            _, bundle = self.left.popleft()
+            self._write_in_parts(bundle, self._time_slice)
+            if self.over:
+                break
+        self.note()
+
+    def _write(self, bundle: Bundle) -> None:
+        if self._writer is None:
+            # The next one may write in the same transaction.
+            self._writers += 1
+            self._writer = self._sink.open_writer(self._transaction, f"{self._unit}-{self._writers}")
+        self._writer.write(bundle)
+
+    def stage(self) -> None:
+        """Make durable what was written."""
+        if self._writer is not None:
+            self.staged.append(guarded(self.label, self._writer.stage))
+            self._writer = None
+
+    @property
+    def has_written(self) -> bool:
+        """Whether something was written that isn't staged."""
+        return self._writer is not None
+
+    def next(self, transaction: str) -> None:
+        """What comes from here on belongs to another transaction."""
+        assert self._writer is None
+        self._transaction = transaction
+
+    def end(self) -> None:
+        """What comes from here on is in no snapshot: if anybody wants it, the next start makes it again."""
+        assert self._writer is None
+        self._is_over = True
+
+    def discard(self) -> None:
+        """Remove what was written: this worker has failed."""
+        if self._writer is not None:
+            with suppress(Exception):
+                self._writer.discard()
+            self._writer = None
+
+    def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
+        """Check that staged output can be published: tokens by transaction, in the order of their commits."""
+        precommit(self.label, self._sink, transactions)

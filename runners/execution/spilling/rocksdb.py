@@ -1,0 +1,264 @@
+"""ParkedEntries: what an operator keeps of keys that have no room in memory, on this machine's disk.
+
+An entry is bytes under an id.  It may have a time in each of several orders, such as when it is due: what
+is parked needs no memory to be found when its time has come.
+
+The disk is a RocksDB in a directory of its own.  It is no more durable than the memory that it stands for:
+nothing is logged or synced, and it is removed with whoever it belongs to.
+
+>>> database = ParkingDatabase()
+>>> entries = ParkedEntries(database, 0)
+>>> entries.put([(b"a", (30, None, None), b"of a"), (b"b", (20, None, None), b"of b")])
+>>> entries.least(0), entries.least(1)
+(20, None)
+>>> entries.due(0, 25, 10)
+[(b'b', b'of b')]
+>>> entries.take([b"a", b"b"]), len(entries)
+([b'of a', None], 0)
+>>> database.close()
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import struct
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice, takewhile
+from typing import Any, TypeVar
+
+from ....sdk.errors import UntrustedSnapshotError, missing_extra
+from ....sdk.serialization import dumps
+from ..serialization.trust import why_untrusted
+
+T = TypeVar("T")
+
+# When an entry is due by event time, and by processing time; where it holds the watermark.
+EVENT_TIME, PROCESSING_TIME, HELD = range(3)
+Times = tuple[int | None, int | None, int | None]
+
+_TIMES = struct.Struct(">3q")
+_TIME = struct.Struct(">Q")
+# Stands for no time; no timestamp is that early.
+_NEVER = -(1 << 63)
+_BIAS = 1 << 63
+
+# What RocksDB itself may take of memory, in each of two places: what was written last, and what was read.
+_BUFFER = 8 << 20
+
+
+def check_rocksdb(needed_for: str) -> None:
+    """Raises `MissingExtraError` if there is no RocksDB."""
+    try:
+        import rocksdict  # noqa: F401
+    except ImportError as error:
+        raise missing_extra("rocksdict", "rocksdb", needed_for) from error
+
+
+class ParkingDatabase:
+    """A RocksDB in a temporary directory, which nobody but this user can enter.
+
+    It is removed when this is closed, forgotten, or when the process ends in whichever way: workers of
+    Spark leave without a word, or are killed, so a shell waits for the end of a pipe that is
+    open as long as the process is.
+
+    Args:
+      directory: where to make the directory; else where temporary files go.
+
+    Raises `MissingExtraError` without the extra `rocksdb`.
+    """
+
+    def __init__(self, directory: str | None = None) -> None:
+        check_rocksdb("Keeping state larger than memory")
+        self._directory = directory
+        self._removed: Callable[[], Any] | None = None
+
+    @cached_property
+    def rocksdb(self) -> Any:
+        """It is made when there is something to be parked."""
+        path = tempfile.mkdtemp(prefix="penstock-parked-", dir=self._directory)
+        if reason := why_untrusted(path):
+            os.rmdir(path)
+            raise UntrustedSnapshotError(
+                f"State that memory has no room for can't be kept in {path}, from where it is unpickled: {reason}. "
+                "Expected a directory for temporary files (TMPDIR) in which other users can't replace it: chmod it (+t)"
+            )
+        watch = 'read -r _; rm -rf -- "$0"'
+        quiet = subprocess.DEVNULL
+        watcher = subprocess.Popen(
+            ["/bin/sh", "-c", watch, path],
+            stdin=subprocess.PIPE,
+            stdout=quiet,
+            stderr=quiet,
+            start_new_session=True,
+            cwd="/",
+        )
+        database = _opened(path)
+        self._removed = weakref.finalize(self, _remove, database, path, watcher)
+        return database
+
+    def close(self) -> None:
+        """Remove it; more than once is no error."""
+        if self._removed is not None:
+            self._removed()
+
+
+def _opened(path: str) -> Any:
+    from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteOptions
+
+    blocks = BlockBasedOptions()
+    # Most keys that are looked for aren't there: they are new.
+    blocks.set_bloom_filter(10, False)
+    blocks.set_block_cache(Cache(_BUFFER))
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(blocks)
+    options.set_write_buffer_size(_BUFFER // 2)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(1)
+    database = Rdict(path, options)
+    # A property, whatever its stub says.
+    writing: Any = WriteOptions()
+    writing.disable_wal = True
+    database.set_write_options(writing)
+    return database
+
+
+def _remove(database: Any, path: str, watcher: subprocess.Popen[bytes]) -> None:
+    database.close()
+    shutil.rmtree(path, ignore_errors=True)
+    assert watcher.stdin is not None
+    watcher.stdin.close()
+    watcher.wait()
+
+
+class ParkedEntries:
+    """The entries of one operator.
+
+    Args:
+      database: where they are, with those of other operators.
+      number: the operator's among them, at most 255.
+    """
+
+    def __init__(self, database: ParkingDatabase, number: int) -> None:
+        self._database = database
+        self._entry = bytes([number, 0])
+        self._orders = [bytes([number, 1 + order]) for order in (EVENT_TIME, PROCESSING_TIME, HELD)]
+        self._count = 0
+        # Of each order, a time and id before which there is nothing, and whether there is something at it.
+        # RocksDB goes slowly over what was deleted: so it isn't asked for what is before.
+        self._from: list[bytes | None] = [None, None, None]
+        self._is_there = [False, False, False]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, entries: Iterable[tuple[bytes, Times, bytes]]) -> None:
+        """Park entries whose ids aren't there."""
+        from rocksdict import WriteBatch
+
+        batch = WriteBatch(raw_mode=True)
+        for id, times, data in entries:
+            self._count += 1
+            batch.put(self._entry + id, _TIMES.pack(*(_NEVER if t is None else t for t in times)) + data)
+            for order, time in enumerate(times):
+                if time is not None:
+                    at = _TIME.pack(time + _BIAS) + id
+                    batch.put(self._orders[order] + at, b"")
+                    before = self._from[order]
+                    if before is None or at <= before:
+                        self._from[order], self._is_there[order] = at, True
+        self._database.rocksdb.write(batch)
+
+    def take(self, ids: Sequence[bytes]) -> list[bytes | None]:
+        """Take entries out: what they are, None for one that isn't there."""
+        from rocksdict import WriteBatch
+
+        if not self._count:
+            return [None] * len(ids)
+        batch = WriteBatch(raw_mode=True)
+        found: list[bytes | None] = []
+        for id, value in zip(ids, self._database.rocksdb.get([self._entry + id for id in ids])):
+            if value is None:
+                found.append(None)
+                continue
+            self._count -= 1
+            batch.delete(self._entry + id)
+            for order, time in enumerate(_TIMES.unpack_from(value)):
+                if time != _NEVER:
+                    at = _TIME.pack(time + _BIAS) + id
+                    batch.delete(self._orders[order] + at)
+                    if at == self._from[order]:
+                        self._is_there[order] = False
+            found.append(value[_TIMES.size :])
+        if batch.len():
+            self._database.rocksdb.write(batch)
+        return found
+
+    def get(self, ids: Sequence[bytes]) -> list[bytes]:
+        """What entries are that are there, and stay."""
+        return [value[_TIMES.size :] for value in self._database.rocksdb.get([self._entry + id for id in ids])]
+
+    def least(self, order: int) -> int | None:
+        """The least time of an order; None if no entry has any."""
+        first = self._from[order]
+        if first is not None and not self._is_there[order]:
+            first = self._from[order] = next(self._in_order(order, first), None)
+            self._is_there[order] = True
+        return None if first is None else _TIME.unpack_from(first)[0] - _BIAS
+
+    def due(self, order: int, time: int, most: int) -> list[tuple[bytes, bytes]]:
+        """Take out the first entries of an order, up to a time: their ids, and what they are."""
+        least, first = self.least(order), self._from[order]
+        if least is None or least > time:
+            return []
+        assert first is not None
+        end = _TIME.pack(time + 1 + _BIAS)
+        places = list(takewhile(end.__gt__, islice(self._in_order(order, first), most)))
+        ids = [at[_TIME.size :] for at in places]
+        found = self.take(ids)
+        self._from[order], self._is_there[order] = places[-1], False
+        return [(id, data) for id, data in zip(ids, found) if data is not None]
+
+    def all(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Every entry whose id begins like this, in the order of ids."""
+        for id, value in self._beginning(self._entry + prefix):
+            yield prefix + id, value[_TIMES.size :]
+
+    def _in_order(self, order: int, start: bytes) -> Iterator[bytes]:
+        """The times, with the ids behind them, of what has one in this order."""
+        for at, _ in self._beginning(self._orders[order], start):
+            yield at
+
+    def _beginning(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        size = len(prefix)
+        if self._count:
+            for key, value in self._database.rocksdb.items(from_key=prefix + start):
+                if key[:size] != prefix:
+                    return
+                yield key[size:], value
+
+
+def portions_of(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Things in lists of so many, the last of which may be shorter.
+
+    >>> list(portions_of("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    left = iter(things)
+    while portion := list(islice(left, size)):
+        yield portion
+
+
+def pickled(data: Any, label: str) -> bytes:
+    """What is parked, as bytes that `pickle.loads` takes; also of a class that has no name to import it by."""
+    try:
+        return pickle.dumps(data, protocol=5)
+    except Exception:
+        return dumps(data, label, advice="What is kept has to be data.")

@@ -1,0 +1,336 @@
+"""The Python source of a fused stage.
+
+One function is generated for each stage and each *shape* of bundle (which columns vary
+from element to element).  A stage of a Map, a Filter and a FlatMap becomes
+
+    def run(values, t, w, p, s):
+        ...
+        for v0 in values:
+            v1 = f0(v0)
+            if not f1(v1): continue
+            for v3 in f2(v1):
+                put(v3)
+
+which costs what a hand-written loop calling the same functions does.  Two things come on
+top.  What a function returns might be a `TimestampedValue`, a `WindowedValue` or a
+`TaggedOutput`: one look at its type per result, unless the bytecode shows that it can't be;
+those that are go to a list and through the rest of the stage separately.  (Of a function
+that has given mostly `TimestampedValue`s, these are unwrapped in the loop.)  And where the
+stage ends in a grouping, the fold into the grouping's cells is part of the loop.
+
+A loop that may be left looks at `over` before each element, and returns how many it has not come to.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container
+
+import attrs
+
+from ....sdk import graph
+from ....sdk.dofn import (
+    DoFn,
+    ExpressionDoFn,
+    FilterDoFn,
+    FlatMapDoFn,
+    FlatMapTupleDoFn,
+    MapDoFn,
+    MapTupleDoFn,
+    TimestampDoFn,
+)
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ..windows.combining import FoldOperation
+from .operations import Operation, ParDoOperation, WindowOperation
+from .plain_results import returns_pair, returns_plain
+from .source_lines import Columns, Lines
+from .window_codegen import assign_windows, explode, fold_pair
+
+
+@attrs.frozen
+class Shape:
+    """Which columns of a bundle vary from element to element.
+
+    `one_window` says that the windows don't vary and are a single one.
+    """
+
+    timestamps: bool
+    windows: bool
+    panes: bool
+    signs: bool
+    one_window: bool
+
+
+ANY_SHAPE = Shape(True, True, True, True, False)
+
+
+@attrs.frozen
+class Generated:
+    """The source, and what each of its lines is about.
+
+    Attributes:
+      lines: for each line of the source, the index of its operation (the fold's is the
+        number of operations; -1 for none) and the variable that holds the operation's input.
+    """
+
+    source: str
+    lines: tuple[tuple[int, str], ...]
+
+
+def generate(
+    operations: tuple[Operation, ...],
+    fold: FoldOperation | None,
+    shape: Shape,
+    limit: int,
+    first: int = 0,
+    timestamped: Container[int] = (),
+    leaves: bool = False,
+) -> Generated:
+    """The source of a function `run(values, t, w, p, s)` for the operations from `first` on.
+
+    The operations in `timestamped` are those whose `TimestampedValue`s stay in the loop.  With `leaves` the loop is
+    left when `over` is true, and the function returns the number of elements that are left.
+    It hands on bundles of about `limit` elements where they grow larger than that.  It
+    expects in its globals: `f<i>`, each operation's function; `a<i>_<j>`, its constant
+    arguments; `B`, a dict of what changes from bundle to bundle; and what else
+    `operations.py` and `executor.py` put there.
+    """
+    lines = Lines()
+    with lines.block("def run(values, t, w, p, s):"):
+        _Generator(lines, operations, fold, shape, limit, first, timestamped, leaves).write()
+    lines.text[0] = f"def run({', '.join(['values, t, w, p, s', *lines.bound])}):"
+    return Generated("\n".join(lines.text), tuple(lines.about))
+
+
+class _Generator:
+    def __init__(
+        self,
+        lines: Lines,
+        operations: tuple[Operation, ...],
+        fold: FoldOperation | None,
+        shape: Shape,
+        limit: int,
+        first: int,
+        timestamped: Container[int],
+        leaves: bool,
+    ) -> None:
+        self.out = lines
+        self.leaves = leaves
+        self.timestamped = timestamped
+        self.first = first
+        self.operations = operations
+        self.fold = fold
+        self.limit = limit
+        names = {"t": shape.timestamps, "w": shape.windows, "p": shape.panes, "s": shape.signs}
+        self.inputs = [name for name, varies in names.items() if varies]
+        current = {name: f"{name}0" if varies else name for name, varies in names.items()}
+        varying = {current[name] for name in self.inputs}
+        t, w, p, s = current.values()
+        self.columns = Columns(t, w, p, s, varying, shape.one_window)
+        self.pends: list[int] = []
+        self.pair: tuple[str, str] | None = None
+        self.certain_pair = False
+        self.flat = False
+
+    def write(self) -> None:
+        out = self.out
+        start = len(out.text)
+        value = f"v{self.first}"
+        values = "it" if self.leaves else "values"
+        loop = f"for {value}, {', '.join(f'{n}0' for n in self.inputs)} in zip({values}, {', '.join(self.inputs)}):"
+        with out.block(loop if self.inputs else f"for {value} in {values}:"):
+            depth = out.depth
+            if self.leaves:
+                with out.block(f"if {out.bind('over')}:"):
+                    out.line("left = it.__length_hint__() + 1")
+                    out.line("break")
+            for i, operation in list(enumerate(self.operations))[self.first :]:
+                out.operation, out.input = i, value
+                last = i == len(self.operations) - 1
+                if isinstance(operation, WindowOperation):
+                    assign_windows(out, self.columns, i, operation, value, self.fold if last else None)
+                else:
+                    value = self._pardo(i, operation, value, last)
+            out.operation, out.input = len(self.operations), value
+            if self.fold is not None:
+                self._unpack(value)
+                fold_pair(out, self.columns, self.fold)
+            else:
+                self._append(value)
+            out.depth = depth
+        out.operation = -1
+        if self.fold is None:
+            with out.block("if o:"):
+                out.line(self._emit())
+        for i in self.pends:
+            with out.block(f"if P{i}:"):
+                out.line(f"specials({i}, P{i})")
+        if self.leaves:
+            out.line("return left")
+            out.before_loop("it = iter(values); left = 0")
+        head = [(f"P{i} = []; pend{i} = P{i}.append; k{i} = None", (-1, "v0")) for i in self.pends]
+        for code, about in reversed([*head, *out.before]):
+            out.text.insert(start, "    " + code)
+            out.about.insert(start, about)
+
+    # ParDo
+
+    def _pardo(self, i: int, operation: ParDoOperation, value: str, last: bool) -> str:
+        out, fn = self.out, operation.fn
+        self.pair, self.certain_pair = None, False
+        if operation.observes_window:
+            explode(out, self.columns, i)
+        if isinstance(fn, ExpressionDoFn):
+            return self._expression(i, fn, value, last)
+        star = "*" if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else ""
+        call = f"{out.bind(f'f{i}')}({self._arguments(i, operation, value, star)})"
+        if isinstance(fn, FilterDoFn) and not operation.remembers:
+            out.line(f"if not {call}: continue")
+            return value
+        if isinstance(fn, TimestampDoFn):
+            self._timestamp(i, call)
+            return value
+        if operation.decides_signs:
+            self.columns.s = "1"
+        if operation.remembers:
+            return self._remembered(i, fn, call, value)
+        result = f"v{i + 1}"
+        if isinstance(fn, MapDoFn):
+            out.line(f"{result} = {call}")
+            self.certain_pair = returns_pair(fn.fn)
+            if not returns_plain(fn.fn, of_element=not star):
+                self._look_at(i, result)
+            return result
+        self.flat = True
+        out.line(f"r{i} = {call}")
+        out.line(f"if type(r{i}) is not q{i}: q{i} = iterable_type(r{i})")
+        out.before_loop(f"q{i} = None")
+        out.line(f"if r{i} is None: continue")
+        out.line(f"for {result} in r{i}:")
+        out.depth += 1
+        if not (isinstance(fn, FlatMapDoFn) and fn.fn in (str.split, str.splitlines)):
+            self._look_at(i, result)
+        return result
+
+    def _remembered(self, i: int, fn: DoFn, call: str, value: str) -> str:
+        out, columns, result = self.out, self.columns, f"v{i + 1}"
+        self.flat = True
+        if isinstance(fn, FilterDoFn):
+            call = f"({value},) if {call} else ()"
+        elif isinstance(fn, MapDoFn):
+            call = f"({call},)"
+        out.line(f"for {result} in memory{i}({columns.s}, {value}, {columns.t}, {columns.w}, lambda: {call}):")
+        out.depth += 1
+        self._look_at(i, result)
+        return result
+
+    def _expression(self, i: int, fn: ExpressionDoFn, value: str, last: bool) -> str:
+        tree = ast.parse(fn.expression, mode="eval")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and node.id == "v":
+                node.id = value
+        if isinstance(tree.body, ast.Tuple) and len(tree.body.elts) == 2 and fn.plain:
+            self.certain_pair = True
+            if last and self.fold is not None:
+                first, second = (ast.unparse(item) for item in tree.body.elts)
+                self.pair = first, second
+                return value
+        result = f"v{i + 1}"
+        self.out.line(f"{result} = {ast.unparse(tree)}")
+        if not fn.plain:
+            self._look_at(i, result)
+        return result
+
+    def _timestamp(self, i: int, call: str) -> None:
+        out = self.out
+        t = f"t{i + 1}"
+        out.line(f"x = {call}")
+        out.line(f"{t} = x * 1000000 if type(x) is int else micros_of(x)")
+        out.line(f"if not {MIN_MICROS} <= {t} <= {MAX_MICROS}: out_of_range(x)")
+        self.columns.timestamp_in(t)
+
+    def _look_at(self, i: int, result: str) -> None:
+        out, columns = self.out, self.columns
+        if i not in self.timestamped:
+            self._set_special_aside(i, result)
+            return
+        before = columns.t
+        columns.timestamp_in(f"t{i + 1}")
+        with out.block(f"if type({result}) is {out.bind('TIMESTAMPED')}:"):
+            out.line(f"{columns.t} = {result}.micros; {result} = {result}.value")
+        with out.block("else:"):
+            out.line(f"{columns.t} = {before}")
+            self._set_special_aside(i, result)
+
+    def _set_special_aside(self, i: int, result: str) -> None:
+        out = self.out
+        self.pends.append(i)
+        with out.block(f"if type({result}) is not k{i}:"):
+            with out.block(f"if type({result}) in SPECIAL:"):
+                out.line(f"pend{i}(({result}, {self.columns.all}))")
+                with out.about_nothing():
+                    out.line(f"if len(P{i}) >= {self.limit}: specials({i}, P{i})")
+                out.line("continue")
+            out.line(f"k{i} = type({result})")
+
+    def _arguments(self, i: int, operation: ParDoOperation, value: str, star: str) -> str:
+        c = self.columns
+        by_marker = {
+            "ElementParam": f"{star}{value}",
+            "TimestampParam": f"of_micros({c.t})",
+            "WindowParam": f"{c.w}[0]",
+            "WindowedValueParam": f"windowed_value({value}, {c.t}, {c.w}, {c.p})",
+            "PaneInfoParam": c.p,
+            "KeyParam": f"{value}[0]",
+            "SignParam": c.s,
+        }
+        arguments = []
+        for j, argument in enumerate(operation.arguments):
+            name = f"a{i}_{j}"
+            if argument.marker is not None and argument.marker.name in by_marker:
+                # Items are unpacked only in their place in front.
+                named_element = argument.keyword and argument.marker.name == "ElementParam"
+                code = value if named_element else by_marker[argument.marker.name]
+            elif argument.marker is not None:
+                self.out.before_loop(f"{name} = B['{name}']")
+                code = name
+            elif isinstance(argument.value, graph.SideInputArgument):
+                self.out.before_loop(f"{name} = B['{name}']")
+                code = f"{name}({c.w}[0])" if argument.value.index in operation.windowed_views else name
+            else:
+                code = name
+            arguments.append(f"{argument.keyword}={code}" if argument.keyword else code)
+        return ", ".join(arguments)
+
+    # The end of the stage
+
+    def _append(self, value: str) -> None:
+        out, columns = self.out, self.columns
+        out.before_loop("o = []")
+        self.varying = [n for n in ("t", "w", "p", "s") if getattr(columns, n) in columns.varying]
+        out.before_loop(*(f"o{n} = []" for n in self.varying))
+        out.line(f"o.append({value})")
+        for n in self.varying:
+            out.line(f"o{n}.append({getattr(columns, n)})")
+        if self.flat:
+            with out.about_nothing(), out.block(f"if len(o) >= {self.limit}:"):
+                out.line(self._emit())
+                out.line("o = []")
+                for n in self.varying:
+                    out.line(f"o{n} = []")
+
+    def _emit(self) -> str:
+        columns = self.columns
+        parts = [f"o{n}" if n in self.varying else getattr(columns, n) for n in ("t", "w", "p", "s")]
+        return f"emit(o, {', '.join(parts)})"
+
+    def _unpack(self, value: str) -> None:
+        """Have the key in `k` and the value in `x`."""
+        out = self.out
+        if self.pair is not None:
+            out.line(f"k = {self.pair[0]}; x = {self.pair[1]}")
+            return
+        if not self.certain_pair:
+            out.before_loop("kp = None")
+            out.line(f"if type({value}) is not kp: kp = pair_type({value})")
+        out.line(f"k, x = {value}")

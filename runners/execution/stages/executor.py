@@ -1,0 +1,420 @@
+"""A fused stage at work: bundles in, bundles out.
+
+A chain: the operations of a stage from one of them on, compiled for each shape of bundle, and run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from types import CodeType
+from typing import Any
+
+from ....sdk import graph
+from ....sdk.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
+from ....sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, WindowedValue, unwrapped
+from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
+from ....sdk.metrics import STEPS_OF_LINES
+from ....sdk.remainder import Remainder
+from ....transforms.splittable_par_do import WorkToTheEnd
+from ....windowing import TimestampedValue
+from ..gc_tuning import rarely_collected
+from ..plan import fusion
+from ..plan.coded_keys import ENCODE
+from ..user_errors import Attribution, attributed, guarded, reraise, shortened
+from ..windows.bounded_operator import Cells
+from ..windows.combining import Fold
+from ..windows.keys import not_a_pair, unhashable
+from .codegen import Generated, Shape, generate
+from .operations import NAMES, Operation, ParDoOperation, names_of, names_of_fold, operation_of
+from .recorded_outputs import OutputMemory
+from .side_input_views import SideInputViews
+
+Emit = Callable[[graph.Tag, Bundle], None]
+
+
+class StageExecutor:
+    """One worker's copy of a stage.
+
+    Args:
+      stage: what it is to do.
+      emit: called with the tag and the elements of each bundle that comes out.
+      views: the side inputs' contents.
+      fold: what it ends in, if a grouping follows; cells: what that goes to.
+      folded: called when a bundle has been folded.
+      over: true when loops are to be left (`TimeSlice.over`); None for loops that run to their end.
+
+    Attributes:
+      left: the elements that `process` has not come to, in their order: each bundle with the place of the operation
+        that is next for it.  The caller takes them.
+    """
+
+    def __init__(
+        self,
+        stage: fusion.Stage,
+        emit: Emit,
+        views: SideInputViews | None = None,
+        cells: Cells | None = None,
+        fold: Fold | None = None,
+        folded: Callable[[], None] | None = None,
+        over: Any = None,
+    ) -> None:
+        self.stage = stage
+        self.over = over
+        self.left: list[tuple[int, Bundle]] = []
+        self._folded = folded
+        self.cells = cells
+        self.emit = emit
+        self._views = views or SideInputViews()
+        self._operations = tuple(operation_of(t) for t in stage.operations)
+        self.fold = fold
+        outputs = stage.operations[-1].outputs if stage.operations else {None: -1}
+        self._tags = tuple(outputs)
+        self._chains: dict[int, Chain] = {}
+        self._chain = self.chain(0)
+        self._finalizer = BundleFinalizer()
+        self._contexts: dict[str, Any] = {}
+        self._memories: dict[int, OutputMemory] = {}
+        self._is_set_up = False
+        self._starts = _overriding(self._operations, "start_bundle")
+        self._finishes = _overriding(self._operations, "finish_bundle")
+
+    # Lifecycle
+
+    def setup(self) -> None:
+        """Set up the DoFns; done by the first bundle if nobody does before."""
+        self._is_set_up = True
+        for operation in self._pardos():
+            if self.over is not None and isinstance(operation.fn, WorkToTheEnd) and not operation.remembers:
+                operation.fn.over = self.over
+        for _, operation in _overriding(self._operations, "setup"):
+            guarded(operation.label, operation.fn.setup)
+        self._enter("setup")
+
+    def teardown(self) -> None:
+        """Tear down the DoFns that were set up."""
+        if not self._is_set_up:
+            return
+        self._is_set_up = False
+        self._leave("setup")
+        for _, operation in _overriding(self._operations, "teardown"):
+            guarded(operation.label, operation.fn.teardown)
+
+    def process(self, bundle: Bundle, place: int = 0) -> None:
+        """Run one bundle through, from start_bundle to finish_bundle.
+
+        Args:
+          place: that of the first operation.
+        """
+        if not self._is_set_up:
+            self.setup()
+        if self.cells is not None:
+            self.cells.start_bundle()
+        self._enter("bundle")
+        for _, operation in self._starts:
+            guarded(operation.label, operation.fn.start_bundle)
+        with rarely_collected():
+            (self.chain(place) if place else self._chain).run(bundle)
+        for index, operation in self._finishes:
+            self._finish(index, operation)
+        self._leave("bundle")
+        if self.cells is not None:
+            assert self.fold is not None
+            guarded(self.fold.label, self.cells.finish_bundle)
+            if not self._operations or self.cells.pending:
+                self.cells.size += len(bundle)
+            if self._folded is not None:
+                self._folded()
+        self._finalizer.finalize()
+
+    def _finish(self, index: int, operation: ParDoOperation) -> None:
+        outputs = guarded(operation.label, lambda: list(operation.fn.finish_bundle() or ()))
+        specials = []
+        for output in outputs:
+            inner = output.value if type(output) is TaggedOutput else output
+            if type(inner) is not WindowedValue:
+                raise PipelineError(
+                    f"{operation.label}: finish_bundle must yield WindowedValues, since it has no element "
+                    f"to take a timestamp and windows from; got {shortened(output)}"
+                )
+            specials.append((output, 0, (), inner.pane_info, 1))
+        if specials:
+            self._chain.specials(index, specials)
+
+    def _pardos(self) -> list[ParDoOperation]:
+        return [op for op in self._operations if isinstance(op, ParDoOperation)]
+
+    def _enter(self, scope: str) -> None:
+        for i, operation in enumerate(self._operations):
+            if not isinstance(operation, ParDoOperation):
+                continue
+            for j, argument in enumerate(operation.arguments):
+                marker = argument.marker
+                if isinstance(marker, BundleContextParam) and marker.scope == scope:
+                    context = guarded(operation.label, partial(marker.constructor, *marker.args, **marker.kwargs))
+                    self._contexts[f"a{i}_{j}"] = (context, guarded(operation.label, context.__enter__))
+
+    def _leave(self, scope: str) -> None:
+        for i, operation in enumerate(self._operations):
+            if not isinstance(operation, ParDoOperation):
+                continue
+            for j, argument in enumerate(operation.arguments):
+                if isinstance(argument.marker, BundleContextParam) and argument.marker.scope == scope:
+                    context, _ = self._contexts.pop(f"a{i}_{j}")
+                    guarded(operation.label, partial(context.__exit__, None, None, None))
+
+    # For the chains
+
+    def chain(self, place: int) -> Chain:
+        """Return the operations from one of them on."""
+        chain = self._chains.get(place)
+        if chain is None:
+            chain = self._chains[place] = Chain(self, place, self._operations, self._tags)
+        return chain
+
+    def leave(self, place: int, bundle: Bundle) -> None:
+        """Keep elements that the operation at this place has not come to."""
+        self.left.append((place, bundle))
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether work that is due was left, other than elements."""
+        return False
+
+    def catch_up(self) -> None:
+        """Go on with work that is due."""
+
+    def memory(self, index: int) -> OutputMemory:
+        """What an operation that isn't deterministic has emitted."""
+        return self._memories.setdefault(index, OutputMemory())
+
+    @property
+    def memories(self) -> dict[int, OutputMemory]:
+        """What each operation that isn't deterministic has emitted, by its place in the stage."""
+        return self._memories
+
+    def bundle_arguments(self) -> dict[str, Any]:
+        """The arguments that may change from bundle to bundle, by name."""
+        arguments: dict[str, Any] = {}
+        for i, operation in enumerate(self._operations):
+            if not isinstance(operation, ParDoOperation):
+                continue
+            for j, argument in enumerate(operation.arguments):
+                name = f"a{i}_{j}"
+                if argument.marker is DoFn.BundleFinalizerParam:
+                    arguments[name] = self._finalizer
+                elif isinstance(argument.marker, BundleContextParam):
+                    arguments[name] = self._contexts[name][1]
+                elif isinstance(argument.value, graph.SideInputArgument):
+                    side_input = self.stage.operations[i].side_inputs[argument.value.index]
+                    if argument.value.index in operation.windowed_views:
+                        arguments[name] = self._views.by_main_window(side_input)
+                    else:
+                        arguments[name] = guarded(operation.label, partial(self._views.whole, side_input))
+        return arguments
+
+
+def _overriding(operations: tuple[Operation, ...], method: str) -> list[tuple[int, ParDoOperation]]:
+    return [
+        (i, op)
+        for i, op in enumerate(operations)
+        if isinstance(op, ParDoOperation)
+        and getattr(getattr(op.fn, method), "__func__", None) is not getattr(DoFn, method)
+    ]
+
+
+# What a function asks for that the loop has at hand for each element.
+_ELEMENT_WISE = {
+    DoFn.ElementParam,
+    DoFn.TimestampParam,
+    DoFn.WindowParam,
+    DoFn.WindowedValueParam,
+    DoFn.PaneInfoParam,
+    DoFn.KeyParam,
+    DoFn.SignParam,
+}
+
+
+class Chain:
+    """The operations of a stage from one of them on, compiled for each shape of bundle.
+
+    A stage has one from its first operation; the elements that come out of an operation
+    with a timestamp or windows of their own go through one from the next operation.
+    """
+
+    def __init__(
+        self, executor: StageExecutor, first: int, operations: tuple[Operation, ...], tags: tuple[graph.Tag, ...]
+    ) -> None:
+        self._executor = executor
+        self._first = first
+        self._operations = operations
+        self._tags = tags
+        self._compiled: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
+        # Operations of which most outputs are TimestampedValues.
+        self._timestamped: set[int] = set()
+        self._bundle_size = 0
+        self._has_bundle_arguments = any(
+            isinstance(op, ParDoOperation)
+            and any(
+                isinstance(a.value, graph.SideInputArgument) or (a.marker is not None and a.marker not in _ELEMENT_WISE)
+                for a in op.arguments
+            )
+            for op in operations
+        )
+        self._bundle_arguments: dict[str, Any] = {}
+
+    def run(self, bundle: Bundle) -> None:
+        """Run a bundle through."""
+        windows = bundle.windows
+        shape = Shape(
+            type(bundle.timestamps) is list,
+            type(windows) is list,
+            type(bundle.panes) is list,
+            type(bundle.signs) is list,
+            type(windows) is tuple and len(windows) == 1,
+        )
+        compiled = self._compiled.get(shape)
+        if compiled is None:
+            compiled = self._compiled[shape] = self._compile(shape)
+        if self._has_bundle_arguments:
+            self._bundle_arguments.update(self._executor.bundle_arguments())
+        run, generated = compiled
+        self._bundle_size = len(bundle)
+        try:
+            left = run(bundle.values, bundle.timestamps, windows, bundle.panes, bundle.signs)
+        except BaseException as error:
+            reraise(self._attributed(error, run, generated))
+        if left:
+            n = len(bundle)
+            self._executor.leave(self._first, bundle.part(n - left, n))
+
+    def _compile(self, shape: Shape) -> tuple[Callable[..., int | None], Generated]:
+        executor, fold = self._executor, self._executor.fold
+        operation = None if fold is None else fold.operation
+        over = executor.over
+        generated = generate(
+            self._operations, operation, shape, BUNDLE_SIZE, self._first, self._timestamped, over is not None
+        )
+        labels = [*(op.label for op in self._operations), "" if fold is None else fold.label]
+        names: dict[str, Any] = {
+            **NAMES,
+            "B": self._bundle_arguments,
+            "cells": executor.cells,
+            "emit": self._emitted,
+            "over": over,
+            "specials": self.specials,
+            STEPS_OF_LINES: [labels[index] for index, _ in generated.lines],
+        }
+        if fold is not None:
+            names.update(names_of_fold(fold))
+        for i, op in enumerate(self._operations):
+            names.update(names_of(i, op))
+            if isinstance(op, ParDoOperation) and op.remembers:
+                names[f"memory{i}"] = executor.memory(i)
+        exec(_compiled(generated.source), names)
+        run = names["run"]
+        run.__code__ = run.__code__.replace(co_filename=f"<penstock stage {executor.stage.label}>")
+        return run, generated
+
+    def _emitted(self, values: list[Any], timestamps: Any, windows: Any, panes: Any, signs: Any) -> None:
+        self._executor.emit(None, Bundle(values, timestamps, windows, panes, signs))
+
+    def specials(self, index: int, elements: list[tuple[Any, int, Any, Any, int]]) -> None:
+        """Go on after operation `index` with outputs that have columns of their own."""
+        # Apart from the others an element costs three times as much (docs/decisions, timestamped values).
+        if 2 * len(elements) > self._bundle_size and all(type(e[0]) is TimestampedValue for e in elements):
+            self._timestamped.add(index)
+            self._compiled.clear()
+        by_tag: dict[graph.Tag, tuple[list[Any], ...]] = {}
+        is_last = index == len(self._operations) - 1
+        tags = self._tags if is_last else (None,)
+        for element, micros, windows, pane, sign in elements:
+            if type(element) is Remainder:
+                self._executor.leave(index, Bundle([element], micros, windows, pane, sign))
+                continue
+            tag = None
+            if type(element) is TaggedOutput:
+                tag, element = element.tag, element.value
+            if type(element) is Retracted:
+                self._check_retracts(index, element)
+                element, sign = element.value, -sign
+            if type(element) in SPECIAL_TYPES:
+                element, micros, windows, pane = unwrapped(element, micros, windows, pane)
+            columns = by_tag.get(tag)
+            if columns is None:
+                if tag not in tags:
+                    if self._drops_unknown_tags(index):
+                        continue
+                    raise self._unknown_tag(index, tag, tags)
+                columns = by_tag[tag] = ([], [], [], [], [])
+            columns[0].append(element)
+            columns[1].append(micros)
+            columns[2].append(windows)
+            columns[3].append(pane)
+            columns[4].append(sign)
+        elements.clear()
+        for tag, (values, timestamps, all_windows, panes, signs) in by_tag.items():
+            bundle = Bundle(values, *map(_shared, (timestamps, all_windows, panes, signs)))
+            if tag is not None or (is_last and self._executor.fold is None):
+                self._executor.emit(tag, bundle)
+            else:
+                self._executor.chain(index + 1).run(bundle)
+
+    def _check_retracts(self, index: int, output: Retracted) -> None:
+        operation = self._operations[index]
+        assert isinstance(operation, ParDoOperation)
+        primitive = self._executor.stage.operations[index].primitive
+        assert isinstance(primitive, graph.ParDo)
+        if not ((operation.decides_signs and primitive.retracted) or operation.fn.retracts):
+            raise PipelineError(
+                f"{operation.label}: got the output {output!r}, but the outputs of a function have the sign of its "
+                "input, unless that can be retracted and it asks for DoFn.SignParam, or it says retracts = True"
+            )
+
+    def _drops_unknown_tags(self, index: int) -> bool:
+        primitive = self._executor.stage.operations[index].primitive
+        return isinstance(primitive, graph.ParDo) and primitive.any_tag
+
+    def _unknown_tag(self, index: int, tag: graph.Tag, tags: tuple[graph.Tag, ...]) -> PipelineError:
+        label = self._executor.stage.operations[index].label
+        declared = [t for t in tags if t is not None]
+        return PipelineError(
+            f"{label}: got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"
+        )
+
+    def _attributed(self, error: BaseException, run: Callable[..., int | None], generated: Generated) -> BaseException:
+        tb = error.__traceback__
+        while tb is not None and tb.tb_frame.f_code is not run.__code__:
+            tb = tb.tb_next
+        if tb is None:
+            return error
+        index, variable = generated.lines[tb.tb_lineno - 1]
+        if index < 0:
+            return error
+        operations = self._executor.stage.operations
+        fold = self._executor.fold
+        label = operations[index].label if index < len(operations) else fold.label if fold else ""
+        frame = tb.tb_frame.f_locals
+        element = frame.get(variable)
+        if index == len(operations) and tb.tb_next is None:
+            if isinstance(error, ValueError) and "unpack" in str(error):
+                error = not_a_pair(element)
+            elif isinstance(error, TypeError) and "unhashable" in str(error):
+                error = unhashable(frame.get("k"))
+        if isinstance(error, (NotAPairError, InvalidKeyError)):
+            # A step that was put before one that groups speaks for that.
+            return attributed(error, Attribution(label.removesuffix(f"/{ENCODE}"), None))
+        return attributed(error, Attribution(label, shortened(element)))
+
+
+# Long pipelines have many stages of one form.
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<penstock stage>", "exec")
+
+
+def _shared(column: list[Any]) -> Any:
+    """The entry that all of a column's are, if they are one; else the column."""
+    first = column[0]
+    return first if column.count(first) == len(column) else column

@@ -1,0 +1,170 @@
+"""What the operations of a fused stage are, once they are ready to be called.
+
+What a stage's function finds in its globals: what the generated code calls, and what of the user's it is to call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from ....sdk import graph
+from ....sdk.dofn import DoFn, ExpressionDoFn
+from ....sdk.dofn_signature import Argument, bind, called_function
+from ....sdk.element_wrappers import SPECIAL_TYPES, WindowedValue
+from ....windowing import GlobalWindows, TimestampedValue, WindowFn, checked_windows
+from ....windowing.timestamp import Timestamp, micros_of
+from ....windowing.timestamp_combiner import TimestampCombiner, for_element
+from ..user_errors import shortened
+from ..windows.combining import MISSING, Fold
+from ..windows.keys import pair_type
+
+
+@attrs.frozen
+class ParDoOperation:
+    """A ParDo, ready to be called.
+
+    Attributes:
+      label: its full label.
+      fn: the worker's own copy of the DoFn.
+      arguments: what its function is called with.
+      windowed_views: indices of the side inputs whose view depends on the element's window.
+      remembers: whether its outputs are kept, to be retracted as they were.
+    """
+
+    label: str
+    fn: DoFn
+    arguments: tuple[Argument, ...]
+    windowed_views: frozenset[int] = frozenset()
+    remembers: bool = False
+
+    @property
+    def decides_signs(self) -> bool:
+        """Whether it sees the sign, and its outputs are no retractions unless it says so."""
+        return any(argument.marker is DoFn.SignParam for argument in self.arguments)
+
+    @property
+    def observes_window(self) -> bool:
+        """Whether an element in several windows has to be processed in each of them."""
+        for argument in self.arguments:
+            if argument.marker is DoFn.WindowParam:
+                return True
+            if isinstance(argument.value, graph.SideInputArgument) and argument.value.index in self.windowed_views:
+                return True
+        return False
+
+
+@attrs.frozen
+class WindowOperation:
+    """An AssignWindows."""
+
+    label: str
+    window_fn: WindowFn
+
+
+Operation: TypeAlias = ParDoOperation | WindowOperation
+
+
+def operation_of(transform: graph.Transform) -> Operation:
+    """The operation of a ParDo or an AssignWindows, with a copy of the DoFn for this worker alone."""
+    primitive = transform.primitive
+    if isinstance(primitive, graph.AssignWindows):
+        return WindowOperation(transform.label, primitive.windowing.window_fn)
+    assert isinstance(primitive, graph.ParDo)
+    assert primitive.fn is not None
+    fn, args, kwargs = primitive.fn.load()
+    windowed = frozenset(
+        i for i, s in enumerate(primitive.side_inputs) if not isinstance(s.windowing.window_fn, GlobalWindows)
+    )
+    remembers = primitive.retracted and not fn.deterministic
+    return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed, remembers)
+
+
+# How many buckets of timestamps a stage remembers the windows of.
+_REMEMBERED_BUCKETS = 10_000
+
+
+def names_of(i: int, operation: Operation) -> Mapping[str, Any]:
+    """What the code of operation `i` speaks of."""
+    if isinstance(operation, WindowOperation):
+        return _window_names(i, operation.window_fn)
+    if isinstance(operation.fn, ExpressionDoFn):
+        return operation.fn.names
+    arguments = {f"a{i}_{j}": argument.value for j, argument in enumerate(operation.arguments)}
+    return {f"f{i}": called_function(operation.fn), **arguments}
+
+
+def names_of_fold(fold: Fold) -> Mapping[str, Any]:
+    """What the code of a fold speaks of."""
+    return {**fold.names, "transformed": _transformed(fold.operation.window_fn)}
+
+
+def _window_names(i: int, window_fn: WindowFn) -> Mapping[str, Any]:
+    if not window_fn.depends_only_on_timestamp:
+
+        def assign(value: Any, micros: int, windows: Any) -> Any:
+            context = WindowFn.AssignContext(Timestamp.of_micros(micros), value, windows[0] if windows else None)
+            return checked_windows(window_fn, window_fn.assign_windows(context))
+
+        return {f"assign{i}": assign}
+    cache: dict[Any, Any] = {}
+
+    def remember(bucket: Any, micros: int) -> Any:
+        if len(cache) >= _REMEMBERED_BUCKETS:
+            cache.clear()
+        windows = cache[bucket] = window_fn.assign_micros(micros)
+        return windows
+
+    return {f"assign{i}": window_fn.assign_micros, f"cache{i}": cache, f"remember{i}": remember}
+
+
+def _transformed(window_fn: WindowFn) -> Callable[[Any, int], int | None]:
+    def transformed(window: Any, micros: int) -> int | None:
+        return for_element(TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED, window, micros, window_fn)
+
+    return transformed
+
+
+def _windowed_value(value: Any, micros: int, windows: Any, pane: Any) -> WindowedValue:
+    return WindowedValue(value, Timestamp.of_micros(micros), windows, pane)
+
+
+def iterable_type(result: Any) -> type:
+    """The type of what a function has returned as its outputs.
+
+    Raises `TypeError` if that isn't an iterable, or is one that is hardly meant as outputs.
+
+    >>> iterable_type([1, 2])
+    <class 'list'>
+    """
+    if isinstance(result, (str, bytes, dict)):
+        raise TypeError(
+            f"the function must return an iterable of outputs, got the {type(result).__name__} {shortened(result)}; "
+            "return a list of it, or use Map"
+        )
+    if result is not None and not hasattr(result, "__iter__") and not hasattr(result, "__getitem__"):
+        raise TypeError(
+            f"the function must return an iterable of outputs or None, got {shortened(result)}; did you mean Map?"
+        )
+    return type(result)
+
+
+def _out_of_range(seconds: Any) -> None:
+    Timestamp.of(seconds)
+    raise ValueError(f"the timestamp {seconds!r} is out of range")
+
+
+# What the code of any stage may speak of.
+NAMES: Mapping[str, Any] = {
+    "MISSING": MISSING,
+    "SPECIAL": SPECIAL_TYPES,
+    "TIMESTAMPED": TimestampedValue,
+    "iterable_type": iterable_type,
+    "micros_of": micros_of,
+    "of_micros": Timestamp.of_micros,
+    "out_of_range": _out_of_range,
+    "pair_type": pair_type,
+    "windowed_value": _windowed_value,
+}

@@ -1,0 +1,93 @@
+"""Side inputs' contents, by window, and the views of them.
+
+A view is kept up by signs: a retracted element is taken out again.  Of panes that
+accumulate, a singleton's view is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ....sdk import graph
+from ....sdk.bundle import Bundle
+from ....sdk.side_inputs import SingletonView
+from ....triggers import AccumulationMode, PaneInfo
+from ....windowing import GLOBAL_WINDOW, BoundedWindow
+from .side_inputs import SideInputContents, ViewChange
+
+
+class SideInputViews:
+    """What the side inputs of a worker's stages hold.
+
+    A view is built once for each window that somebody looks at, and again when more has come.
+    """
+
+    def __init__(self) -> None:
+        self._contents: dict[int, SideInputContents] = {}
+        self._views: dict[int, dict[tuple[int, BoundedWindow], tuple[Any, Any]]] = {}
+
+    def add(self, pcollection: int, bundle: Bundle) -> None:
+        """Take in elements of a side input."""
+        contents = self.contents(pcollection)
+        self._views.pop(pcollection, None)
+        if type(bundle.windows) is tuple and bundle.signs == 1 and isinstance(bundle.panes, PaneInfo):
+            for window in bundle.windows:
+                contents.come(window, bundle.panes.index, bundle.values)
+            return
+        for value, _, windows, pane, sign in bundle.rows():
+            for window in windows:
+                if sign > 0:
+                    contents.come(window, pane.index, [value])
+                else:
+                    contents.take_back(window, value)
+
+    def contents(self, pcollection: int) -> SideInputContents:
+        """Everything that has come of a side input."""
+        try:
+            return self._contents[pcollection]
+        except KeyError:
+            contents = self._contents[pcollection] = SideInputContents()
+            return contents
+
+    def whole(self, side_input: graph.SideInput) -> Any:
+        """The view of a side input in the global window."""
+        return self._view(side_input, GLOBAL_WINDOW)
+
+    def by_main_window(self, side_input: graph.SideInput) -> Callable[[BoundedWindow], Any]:
+        """A function from the main input's window to the view that it sees."""
+        mapping = side_input.windowing.window_fn.side_input_window
+        seen: dict[BoundedWindow, Any] = {}
+
+        def view(main_window: BoundedWindow) -> Any:
+            try:
+                return seen[main_window]
+            except KeyError:
+                found = seen[main_window] = self._view(side_input, mapping(main_window))
+                return found
+
+        return view
+
+    def has_any(self, pcollection: int, window: BoundedWindow) -> bool:
+        """Whether anything has come for a window."""
+        return window in self.contents(pcollection)
+
+    def _view(self, side_input: graph.SideInput, window: BoundedWindow) -> Any:
+        views = self._views.setdefault(side_input.pcollection, {})
+        # By identity, for a default may have no hash; kept, so that nothing else gets the same.
+        key = (id(side_input.view), window)
+        if key not in views:
+            views[key] = (side_input.view, side_input.view.of(self._seen(side_input, window)))
+        return views[key][1]
+
+    def _seen(self, side_input: graph.SideInput, window: BoundedWindow) -> list[Any]:
+        contents = self.contents(side_input.pcollection)
+        accumulates = side_input.windowing.accumulation_mode is AccumulationMode.ACCUMULATING
+        if accumulates and isinstance(side_input.view, SingletonView):
+            return contents.last_pane(window)
+        return list(contents.of(window))
+
+    def restore(self, pcollection: int, changes: Iterable[ViewChange]) -> None:
+        """Take over what was known of a side input, as its contents' snapshot and changes say."""
+        self.contents(pcollection).restore(changes)
+        self._views.pop(pcollection, None)

@@ -1,0 +1,156 @@
+"""The part of a stage's function that assigns windows (Dataflow Model, section 2.2.1).
+
+The end of a stage's function where a grouping follows: the fold into the grouping's cells, in the same loop.
+"""
+
+from __future__ import annotations
+
+from ....windowing import (
+    CalendarDays,
+    CalendarMonths,
+    CalendarYears,
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+)
+from ....windowing.timestamp_combiner import TimestampCombiner
+from ..windows.combining import FoldOperation
+from .operations import WindowOperation
+from .source_lines import Columns, Lines
+
+# Window functions that assign every timestamp exactly one window.
+ONE_WINDOW = (FixedWindows, GlobalWindows, Sessions, CalendarDays, CalendarMonths, CalendarYears)
+
+
+def assign_windows(
+    out: Lines, columns: Columns, i: int, operation: WindowOperation, value: str, fold: FoldOperation | None
+) -> None:
+    """Write operation `i`, which gives the element in `value` other windows.
+
+    The fold is what follows on it at once: it may find its cells without a window being made.
+    """
+    fn = operation.window_fn
+    w = f"w{i + 1}"
+    before_t_varies = columns.t not in columns.varying
+    # An element of several windows counts as one in each of them (Dataflow Model, figure 3).
+    explode(out, columns, i)
+    if not fn.depends_only_on_timestamp:
+        out.line(f"{w} = assign{i}({value}, {columns.t}, {columns.w})")
+        columns.varying.add(w)
+    elif before_t_varies or type(fn) is GlobalWindows:
+        out.before_loop(f"{w} = assign{i}({columns.t if before_t_varies else 0})")
+    elif fold is not None and type(fn) is Sessions:
+        columns.gap = fn.gap_micros
+        columns.varying.add(w)
+    else:
+        bucket = fn.bucket_expression(columns.t)
+        columns.varying.add(w)
+        if bucket is None:
+            out.line(f"{w} = assign{i}({columns.t})")
+        elif fold is not None and type(fn) in ONE_WINDOW and not _needs_window(fold):
+            columns.bucket = (bucket, i)
+        else:
+            out.line(f"b = {bucket}")
+            out.line(f"{w} = cache{i}.get(b)")
+            out.line(f"if {w} is None: {w} = remember{i}(b, {columns.t})")
+    columns.w = w
+    columns.one_window = type(fn) in ONE_WINDOW
+    if not columns.one_window and not (type(fn) is SlidingWindows and fn.period <= fn.size):
+        out.line(f"if not {w}: continue")
+
+
+def _needs_window(fold: FoldOperation) -> bool:
+    return fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED
+
+
+def explode(out: Lines, columns: Columns, i: int) -> None:
+    """Before operation `i`, have an element of several windows be one in each of them."""
+    columns.bucket = columns.gap = None
+    if columns.one_window:
+        return
+    w = f"u{i + 1}"
+    out.line(f"for win in {columns.w}:")
+    out.depth += 1
+    out.line(f"{w} = (win,)")
+    columns.w, columns.one_window = w, True
+    columns.varying.add(w)
+
+
+def fold_pair(out: Lines, columns: Columns, fold: FoldOperation) -> None:
+    """Write the fold of the element whose key is in `k` and whose value is in `x`."""
+    if fold.merging:
+        _fold_pending(out, columns, fold)
+    else:
+        _fold_cells(out, columns, fold)
+
+
+def _fold_pending(out: Lines, columns: Columns, fold: FoldOperation) -> None:
+    t = columns.t
+    out.before_loop("pending = cells.pending; pending_get = pending.get")
+    if columns.gap is not None:
+        window = f"{t}, {columns.gap}"
+    else:
+        out.line(f"for win in {columns.w}:")
+        out.depth += 1
+        window = "win[0], win[1] - win[0]"
+    out.line("acc = pending_get(k)")
+    out.line("if acc is None: acc = pending[k] = []")
+    if not fold.window_fn.merges_by_overlap:
+        out.line(f"acc.append((win, win, {t}, x))")
+    else:
+        out.line(f"acc += {window}, x, {t}" if fold.stamped else f"acc += {window}, x")
+
+
+def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
+    stamped = fold.stamped
+    get = "d.get"
+    if columns.bucket is not None:
+        bucket, i = columns.bucket
+        out.before_loop("near = {}")
+        out.line(f"b = {bucket}")
+        out.line("try: c = near[b]")
+        out.line(f"except KeyError: c = near[b] = cells.open(assign{i}({columns.t})[0])")
+    elif columns.w not in columns.varying and columns.one_window:
+        out.before_loop(f"c = cells.open({columns.w}[0])", "d = c.accumulators; get = d.get")
+        out.before_loop(*(["st = c.stamps"] if stamped else []), f"win = {columns.w}[0]")
+        get = "get"
+    elif columns.w not in columns.varying:
+        out.before_loop(f"cs = [cells.open(win) for win in {columns.w}]")
+        out.line("for c in cs:")
+        out.depth += 1
+    else:
+        out.before_loop("near = {}")
+        if columns.one_window:
+            out.line(f"win = {columns.w}[0]")
+        else:
+            out.line(f"for win in {columns.w}:")
+            out.depth += 1
+        out.line("try: c = near[win]")
+        out.line("except KeyError: c = near[win] = cells.open(win)")
+    if get != "get":
+        out.line("d = c.accumulators")
+        if stamped:
+            out.line("st = c.stamps; win = c.window")
+    _fold_one(out, fold, get)
+    if stamped:
+        _keep_stamp(out, columns.t, fold)
+
+
+def _fold_one(out: Lines, fold: FoldOperation, get: str) -> None:
+    if fold.first is None:
+        out.line(f"acc = {get}(k)")
+        out.line("if acc is None: d[k] = [x]")
+        out.line("else: acc.append(x)")
+    else:
+        out.line(f"acc = {get}(k, {out.bind('MISSING')})")
+        out.line(f"d[k] = {fold.first} if acc is MISSING else {fold.step}")
+
+
+def _keep_stamp(out: Lines, t: str, fold: FoldOperation) -> None:
+    if fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
+        out.line(f"tt = transformed(win, {t})")
+        t = "tt"
+    sign = "<" if fold.combiner is TimestampCombiner.OUTPUT_AT_LATEST else ">"
+    out.line("held = st.get(k)")
+    out.line(f"if held is None or held {sign} {t}: st[k] = {t}")

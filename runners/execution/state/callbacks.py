@@ -1,0 +1,180 @@
+"""The methods of a stateful DoFn, as functions that are called with an element or a timer.
+
+For each method a function is generated that passes it what its parameters ask for: states, timers, the key,
+the window and so on are made for each call, and only those that are asked for.
+
+What sets the timers of one key and window, for the one call of a DoFn's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import CodeType
+from typing import Any, Protocol
+
+from ....sdk import graph
+from ....sdk.coders.coded_key import plain
+from ....sdk.dofn_signature import Argument
+from ....sdk.element_wrappers import WindowedValue
+from ....sdk.userstate.state_spec import StateSpec
+from ....sdk.userstate.timer import RuntimeTimer
+from ....sdk.userstate.timer_spec import TimeDomain
+from ....triggers import PaneInfo
+from ....windowing import BoundedWindow
+from ....windowing.timestamp import MAX_MICROS, Timestamp
+from ....windowing.window_lifetime import end_of_window
+from .keyed_state import KeyedState
+from .timers import EVENT_TIME, Timer, Timers
+
+# The parameters of a generated function: the element, key, window, microseconds (of the element, or
+# of the timer), pane, sign, the timer's tag, and what sets timers (see `callbacks.py`).
+_PARAMETERS = "e, k, w, t, p, s, tag, setter"
+
+_BY_MARKER = {
+    "ElementParam": "e",
+    "TimestampParam": "of_micros(t)",
+    "WindowParam": "w",
+    "WindowedValueParam": "WindowedValue(e, of_micros(t), (w,), p)",
+    "PaneInfoParam": "p",
+    "KeyParam": "k",
+    "SignParam": "s",
+    "DynamicTimerTagParam": "tag",
+}
+
+
+def generated_call(
+    method: Callable[..., Any],
+    arguments: tuple[Argument, ...],
+    windowed_views: frozenset[int],
+    state: KeyedState,
+    by_bundle: dict[str, Any],
+    specs: Mapping[int, StateSpec],
+    codes_keys: bool = False,
+) -> Callable[..., Any]:
+    """A function `call(e, k, w, t, p, s, tag, setter)` for a method.
+
+    `by_bundle` has the arguments that may change from bundle to bundle, by name, as
+    `StageExecutor.bundle_arguments` gives them; `specs` the worker's own specs of states, by the identity of
+    those that the method's markers name.  `codes_keys` says that `k` may be in coded form.
+    """
+    names: dict[str, Any] = {
+        "method": method,
+        "state": state,
+        "B": by_bundle,
+        "of_micros": Timestamp.of_micros,
+        "WindowedValue": WindowedValue,
+        "RuntimeTimer": RuntimeTimer,
+        "plain": plain,
+    }
+    codes = []
+    for j, argument in enumerate(arguments):
+        marker: Any = argument.marker
+        name = f"a0_{j}"
+        if marker is not None and marker.name in _BY_MARKER:
+            code = "plain(k)" if codes_keys and marker.name == "KeyParam" else _BY_MARKER[marker.name]
+        elif marker is not None and marker.name == "StateParam":
+            spec = specs[id(marker.state_spec)]
+            names[f"spec{j}"] = spec
+            names[f"state{j}"] = spec.runtime
+            code = f"state{j}(spec{j}, state, w, k)"
+        elif marker is not None and marker.name == "TimerParam":
+            code = f"RuntimeTimer({marker.timer_spec.name!r}, setter)"
+        elif marker is not None:
+            code = f"B[{name!r}]"
+        elif isinstance(argument.value, graph.SideInputArgument):
+            code = f"B[{name!r}](w)" if argument.value.index in windowed_views else f"B[{name!r}]"
+        else:
+            names[name] = argument.value
+            code = name
+        codes.append(f"{argument.keyword}={code}" if argument.keyword else code)
+    source = f"def call({_PARAMETERS}): return method({', '.join(codes)})"
+    exec(_compiled(source), names)
+    return names["call"]  # type: ignore[no-any-return]
+
+
+# Methods that ask for the same are called by the same code.
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<penstock keyed call>", "exec")
+
+
+def asks_for_timers(arguments: tuple[Argument, ...]) -> bool:
+    """Whether one of the arguments is a timer."""
+    return any(a.marker is not None and a.marker.name == "TimerParam" for a in arguments)
+
+
+class TimerOwner(Protocol):
+    """Whose timers they are: the executor."""
+
+    timers: Timers
+    # By name of the timer; and by window, the watermark at which it has expired, in microseconds.
+    domains: dict[str, TimeDomain]
+    expiries: dict[BoundedWindow, int]
+    processing_time: int
+
+    def set_timer(self, timer: Timer, domain: TimeDomain) -> None: ...
+
+
+class KeyedTimers:
+    """Sets timers.
+
+    Args:
+      owner: whose timers they are.
+      key, window: of the element, or of the timer that has fired.
+      now: the event time of the call: the element's timestamp, or the time of the event-time
+        timer that has fired.
+      output: the timestamp of what the call puts out; nothing that comes of it may be earlier.
+      pane: of the element, or of the one that set the timer.
+    """
+
+    __slots__ = ("_key", "_now", "_output", "_owner", "_pane", "_window")
+
+    def __init__(
+        self, owner: TimerOwner, key: Any, window: BoundedWindow, now: int, output: int, pane: PaneInfo
+    ) -> None:
+        self._owner = owner
+        self._key = key
+        self._window = window
+        self._now = now
+        self._output = output
+        self._pane = pane
+
+    def set_timer(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
+        """Set one, or set it anew."""
+        owner, window = self._owner, self._window
+        domain, output = owner.domains[family], self._output
+        if domain is EVENT_TIME:
+            # The last watermark at which the window is there.
+            last = owner.expiries[window] - 1
+            if micros > last:
+                if self._now >= last:
+                    # The window is over: a timer that goes on setting itself has come to its end.
+                    owner.timers.clear(window, self._key, family, tag)
+                    return
+                micros = last
+            # What is put out at the end of the window belongs to its last instant, and holds the watermark there.
+            at_end = micros == end_of_window(window)
+            output = max(window.max_micros if at_end else micros, output)
+        if output_micros is not None:
+            self._check(family, output_micros)
+            output = output_micros
+        owner.set_timer(Timer(micros, output, self._key, window, family, tag, self._pane), domain)
+
+    def set_timer_relative(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
+        """Set one to so much later than it is now, in its time domain."""
+        now = self._now if self._owner.domains[family] is EVENT_TIME else self._owner.processing_time
+        self.set_timer(family, tag, min(now + micros, MAX_MICROS), output_micros)
+
+    def clear_timer(self, family: str, tag: str) -> None:
+        """Have one not fire."""
+        self._owner.timers.clear(self._window, self._key, family, tag)
+
+    def _check(self, family: str, output_micros: int) -> None:
+        end = self._window.max_micros
+        if not self._output <= output_micros <= end:
+            given, least, most = map(Timestamp.of_micros, (output_micros, self._output, end))
+            raise ValueError(
+                f"the timer {family!r} was given the output timestamp {given}; it must not be before {least}, the "
+                f"timestamp of the element or timer that it is set for, nor after {most}, the end of {self._window!r}"
+            )

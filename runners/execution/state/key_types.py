@@ -1,0 +1,233 @@
+"""The types of a step's keys, in words: the state of keys must not begin anew because their type has changed.
+
+The keys of a checkpoint are compared with those that come first after a restart.  A type is read from the encoding of
+a key (`key_encoding.py`), through tuples, frozensets and the fields of records: `1` and `1.0` are of one type, and so
+are `("a", 1)` and a named tuple of these.
+
+>>> before = KeyTypes("Sum", types_of([1, 2.5]))
+>>> before.check([7, "a"])
+>>> before.check(["7"])
+Traceback (most recent call last):
+penstock.sdk.errors.CheckpointMismatchError: Sum: its keys are of type str, and those in ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+import attrs
+
+from ....sdk.coders.key_encoding import encode_key
+from ....sdk.errors import CheckpointMismatchError, InvalidKeyError
+from ....stored import full_name
+
+
+class Composite(NamedTuple):
+    """The type of a key that has parts.
+
+    Attributes:
+      name: "" of a tuple, "frozenset", or a class as module:name.
+      fields: the names of a `Row`'s fields.
+      parts: the types of the parts; of a frozenset, each type of its members once.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    parts: tuple[KeyType, ...]
+
+
+# A string starts with the name of a class as module:name, or has no colon.
+KeyType: TypeAlias = "str | Composite"
+
+_NONE = "None"
+_SIMPLE: dict[type, KeyType] = {
+    type(None): _NONE,
+    bool: "number",
+    int: "number",
+    float: "number",
+    Decimal: "number",
+    Fraction: "number",
+    str: "str",
+    bytes: "bytes",
+}
+_TUPLE, _FROZENSET = "", "frozenset"
+
+# By the first byte of their encoding.
+_ENCODED = dict.fromkeys("ifqcm", "number") | {
+    "n": _NONE,
+    "s": "str",
+    "b": "bytes",
+    "d": "datetime",
+    "u": "datetime with a time zone",
+    "D": "date",
+    "h": "time",
+    "H": "time with a time zone",
+    "l": "timedelta",
+    "U": "UUID",
+    "G": "GlobalWindow",
+}
+
+# Tuples, and named ones that are encoded as such, as far as they have been seen.
+_tuples: set[type] = {tuple}
+
+# Of tuples by the types of their parts, as far as these are simple.
+_flat: dict[tuple[type, ...], KeyType] = {}
+
+
+def types_of(keys: Iterable[Any]) -> frozenset[KeyType]:
+    """Return the types of some keys.
+
+    >>> sorted(types_of(["a", 1, 2.0]))
+    ['number', 'str']
+    """
+    keys = keys if isinstance(keys, list) else list(keys)
+    kinds = set(map(type, keys))
+    if kinds <= _SIMPLE.keys():
+        return frozenset(_SIMPLE[kind] for kind in kinds)
+    if kinds <= _tuples:
+        signatures = {tuple(map(type, key)) for key in keys}
+        if signatures <= _flat.keys():
+            return frozenset(_flat[signature] for signature in signatures)
+    return frozenset(map(type_of, keys))
+
+
+def type_of(key: Any) -> KeyType:
+    """Return the type of a key.  Raises `InvalidKeyError` for what can't be one.
+
+    >>> described([type_of(("a", None, (1.5,), frozenset({1, 2, "a"})))])
+    '(str, None, (number), frozenset of number or str)'
+    """
+    kind = type(key)
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
+    if kind not in _tuples:
+        encoded = encode_key(key)
+        if encoded[:1] == b"t" and isinstance(key, tuple):
+            _tuples.add(kind)
+        return _type_in(encoded)
+    signature = tuple(map(type, key))
+    found = _flat.get(signature)
+    if found is None:
+        found = Composite(_TUPLE, (), tuple(map(type_of, key)))
+        if signature not in _flat and all(part in _SIMPLE for part in signature):
+            _flat[signature] = found
+    return found
+
+
+def _type_in(encoded: bytes) -> KeyType:
+    """Return the type of a key that is encoded like this."""
+    kind = chr(encoded[0])
+    if kind in _ENCODED:
+        return _ENCODED[kind]
+    if kind == "t":
+        return Composite(_TUPLE, (), tuple(map(_type_in, _blocks(encoded, 1))))
+    if kind == "z":
+        return Composite(_FROZENSET, (), tuple(sorted(set(map(_type_in, _blocks(encoded, 1))), key=str)))
+    end = 5 + int.from_bytes(encoded[1:5], "big")
+    name = encoded[5:end].decode()
+    if kind == "k":
+        coder, *_ = _blocks(encoded, end, 1)
+        return f"{name} (by {coder.decode().rpartition(':')[2]})"
+    if kind == "o":
+        return Composite(name, (), tuple(map(_type_in, _blocks(encoded, end + 1))))
+    if kind == "r":
+        # First the names of all fields.
+        parts = _blocks(encoded, end + 1)
+        half = len(parts) // 2
+        return Composite(name, tuple(part[1:].decode() for part in parts[:half]), tuple(map(_type_in, parts[half:])))
+    # An enum member, or a window.
+    return name
+
+
+def _blocks(encoded: bytes, start: int, number: int = -1) -> list[bytes]:
+    """Return the blocks from a place on: all, or so many."""
+    blocks: list[bytes] = []
+    while start < len(encoded) and len(blocks) != number:
+        end = start + 4 + int.from_bytes(encoded[start : start + 4], "big")
+        blocks.append(encoded[start + 4 : end])
+        start = end
+    return blocks
+
+
+def described(types: Collection[KeyType], with_modules: bool = False) -> str:
+    """Return the types for a message."""
+    return " or ".join(sorted(_described(type, with_modules) for type in types))
+
+
+def _described(type: KeyType, with_modules: bool) -> str:
+    name, fields, parts = (type, (), ()) if isinstance(type, str) else type
+    module, colon, shown = full_name(name).partition(":")
+    if colon:
+        name = f"{module}.{shown}" if with_modules else shown
+    if isinstance(type, str):
+        return name
+    if name == _FROZENSET:
+        return f"{name} of {described(parts, with_modules)}" if parts else f"empty {name}"
+    shown_parts = [_described(part, with_modules) for part in parts]
+    if fields:
+        shown_parts = [f"{field}={part}" for field, part in zip(fields, shown_parts, strict=True)]
+    return f"{name}({', '.join(shown_parts)})"
+
+
+def _may_be_equal(found: Collection[KeyType], before: Collection[KeyType]) -> bool:
+    """Return whether keys of one of the types that are found may equal keys of those that were there before.
+
+    None stands for what is missing, and says nothing of the type of what isn't.  Of composite types each part is
+    compared with that part of all alike: what is None in some keys may be a number in others.
+    """
+    found, before = set(found) - {_NONE}, set(before) - {_NONE}
+    return not (found and before) or bool(found & before) or any(_has_equal(one, before) for one in found)
+
+
+def _has_equal(one: KeyType, before: Collection[KeyType]) -> bool:
+    if isinstance(one, str):
+        return False
+    alike = [other for other in before if isinstance(other, Composite) and other[:2] == one[:2]]
+    if one.name == _FROZENSET:
+        return bool(alike) and _may_be_equal(one.parts, {part for other in alike for part in other.parts})
+    alike = [other for other in alike if len(other.parts) == len(one.parts)]
+    return bool(alike) and all(
+        _may_be_equal((part,), {other.parts[i] for other in alike}) for i, part in enumerate(one.parts)
+    )
+
+
+@attrs.define
+class KeyTypes:
+    """The types that a step's keys had in a checkpoint.
+
+    Attributes:
+      label: the step's.
+      types: at least one.
+      left: how many elements are to be compared yet, bundle by bundle.
+    """
+
+    label: str
+    types: frozenset[KeyType]
+    left: int = 1
+
+    def check(self, keys: Iterable[Any]) -> None:
+        """Raise `CheckpointMismatchError` if there are keys, and none of them is of one of the types."""
+        try:
+            found = types_of(keys)
+        except InvalidKeyError:
+            # It is refused with better words where it is used.
+            return
+        if found and not _may_be_equal(found, self.types):
+            with_modules = described(found) == described(self.types)
+            raise CheckpointMismatchError(
+                f"{self.label}: its keys are of type {described(found, with_modules)}, and those in the checkpoint of "
+                f"type {described(self.types, with_modules)}, so that the state of each key would begin anew. Give "
+                "keys the type that they had; or, if both are meant, say --allow_new_key_types to go on with both"
+            )
+
+    def check_elements(self, elements: Collection[Any]) -> None:
+        """The same, of (key, value) pairs; elements that are none are for the step to refuse."""
+        self.left -= len(elements)
+        try:
+            keys = [key for key, _ in elements]
+        except (TypeError, ValueError):
+            return
+        self.check(keys)

@@ -1,0 +1,180 @@
+"""ParkedState: the keyed state that has no room in memory, and how it comes and goes.
+
+What is parked is an entry: the cells of a key in a window.  It comes back before an element of its key is
+looked at, or a timer of its fires, and when its window expires.  A bag of which only what was added would
+have been written is written whole, if it was parked in between.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from math import ceil
+from typing import Any
+
+from ....sdk.bundle import Bundle, expanded
+from ....sdk.coders.key_encoding import KEY_GROUPS
+from ....windowing import BoundedWindow
+from ..spilling.memory import average, memory_of
+from ..spilling.rocksdb import ParkedEntries, Times, pickled, portions_of
+from ..windows.spilled_windows import NumberedWindows
+from .keyed_state import ChangeKind
+from .stateful_pardo import StatefulExecutor
+
+# So many come and go together.
+PORTION = 1_000
+
+# What a key takes besides itself and its values: its places in dictionaries, and those of each of its cells.
+_PLACES = 160
+
+_NO_TIMES: Times = (None, None, None)
+
+# A window and a key.
+Entry = tuple[BoundedWindow, Any]
+
+
+class ParkedState:
+    """The parked part of a stateful ParDo's state.
+
+    Args:
+      executor: the ParDo at work, which will ask for it.
+      entries: where it is.
+      relieve: has some of it parked if there is too much in memory.
+    """
+
+    def __init__(self, executor: StatefulExecutor, entries: ParkedEntries, relieve: Callable[[], None]) -> None:
+        self.relieve = relieve
+        self._executor = executor
+        self._state = executor.state
+        self._entries = entries
+        self._numbers = NumberedWindows()
+        # What is in memory, the least recently used first.
+        self._used: dict[Entry, None] = {}
+        self._average = 0.0
+        self._measured = 0
+        self._names = executor.state_names
+        # The ids of what is parked and has changed since the last snapshot, and which cells have.
+        self._changed: dict[bytes, list[str]] = {}
+        executor.parked = self
+
+    @property
+    def number_parked(self) -> int:
+        """How many entries aren't in memory."""
+        return len(self._entries)
+
+    # Coming back
+
+    def windows(self) -> list[BoundedWindow]:
+        """The windows that there is anything parked of."""
+        return list(self._numbers)
+
+    def come_back(self, bundle: Bundle) -> None:
+        """Before a bundle is processed: what its elements will look at."""
+        columns = bundle.values, expanded(bundle.windows, len(bundle))
+        entries = ((window, element[0]) for element, own in zip(*columns, strict=True) for window in own)
+        self._use(dict.fromkeys(entries))
+
+    def key_back(self, window: BoundedWindow, key: Any) -> None:
+        """Before a timer fires: the key's state."""
+        self._use({(window, key): None})
+
+    def window_back(self, window: BoundedWindow) -> None:
+        """Before a window expires: all state of it."""
+        if window in self._numbers:
+            number = self._numbers.number_of(window)
+            for group in range(KEY_GROUPS):
+                self._take([id for id, _ in self._entries.all(bytes([group]) + number)])
+
+    def _use(self, entries: dict[Entry, None]) -> None:
+        used, numbers = self._used, self._numbers
+        missing: list[Entry] = []
+        for entry in entries:
+            if entry in used:
+                del used[entry]
+            elif entry[0] in numbers:
+                missing.append(entry)
+            used[entry] = None
+        if missing:
+            self._take(numbers.ids([key for _, key in missing], [window for window, _ in missing]))
+
+    def _take(self, ids: Sequence[bytes]) -> None:
+        for portion in portions_of(ids, PORTION):
+            for id, data in zip(portion, self._entries.take(portion)):
+                if data is not None:
+                    (window,) = self._numbers.windows(id)
+                    self._numbers.left(id)
+                    key, values = pickle.loads(data)
+                    self._state.put_back(window, key, values, self._changed.pop(id, ()))
+                    self._used[window, key] = None
+
+    # Going
+
+    def memory(self) -> int:
+        """About how many bytes that takes which is in memory: as many times the average of a sample."""
+        count = len(self._used)
+        if not self._measured / 2 < count < self._measured * 2:
+            self.measure()
+        return round(len(self._used) * self._average)
+
+    def measure(self) -> None:
+        """Take another sample."""
+        if len(self._used) > 2 * len(self._state):
+            # Most of them have no state any more.
+            self._used = {entry: None for entry in self._used if self._cells(entry)}
+        self._average, self._measured = average(self._used, self._memory_of), len(self._used)
+
+    def _cells(self, entry: Entry) -> list[Any]:
+        window, key = entry
+        found = (self._state.get(window, (key, name)) for name in self._names)
+        return [value for value in found if value is not None]
+
+    def _memory_of(self, entry: Entry) -> int:
+        cells = self._cells(entry)
+        return _PLACES * (1 + len(cells)) + memory_of(entry[1], *cells)
+
+    def park(self, share: float) -> None:
+        """Park that share of what is in memory, the least recently used first."""
+        count = min(len(self._used), ceil(len(self._used) * share))
+        for portion in portions_of(list(islice(self._used, count)), PORTION):
+            self._park(portion)
+
+    def _park(self, entries: Sequence[Entry]) -> None:
+        found: list[tuple[BoundedWindow, Any, dict[str, Any], list[str]]] = []
+        for window, key in entries:
+            del self._used[window, key]
+            values, changed = self._state.take_out(window, key, self._names)
+            if values:
+                found.append((window, key, values, changed))
+        ids = self._numbers.ids([key for _, key, _, _ in found], [window for window, _, _, _ in found], new=True)
+        label = self._executor.label
+        self._entries.put((id, _NO_TIMES, pickled((key, values), label)) for id, (_, key, values, _) in zip(ids, found))
+        self._changed.update((id, changed) for id, (_, _, _, changed) in zip(ids, found) if changed)
+
+    # Snapshots
+
+    def records(self, is_whole: bool) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+        """The changes that `KeyedState` doesn't know of, by key group, to be put behind those that it does."""
+        found: Iterator[tuple[bytes, bytes]]
+        if is_whole:
+            found = self._entries.all()
+        else:
+            portions = portions_of(sorted(self._changed), PORTION)
+            found = ((id, data) for ids in portions for id, data in zip(ids, self._entries.get(ids)))
+        for group, own in groupby(found, key=lambda entry: entry[0][0]):
+            for entries in portions_of(own, PORTION):
+                yield group, [change for id, data in entries for change in self._changes(id, data, is_whole)]
+        self._changed.clear()
+
+    def _changes(self, id: bytes, data: bytes, is_whole: bool) -> Iterator[tuple[Any, ...]]:
+        (window,) = self._numbers.windows(id)
+        key, values = pickle.loads(data)
+        for name in values if is_whole else self._changed[id]:
+            yield window, key, name, ChangeKind.PUT, values[name]
+
+    def restore(self, changes: Iterable[tuple[Any, ...]]) -> None:
+        """Make the changes of a snapshot, or of what came after it."""
+        for portion in portions_of(changes, PORTION):
+            self._use({(window, key): None for window, key, *_ in portion})
+            self._state.restore(portion)  # type: ignore[arg-type]
+            self.relieve()

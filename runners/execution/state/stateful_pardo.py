@@ -1,0 +1,454 @@
+"""A stateful ParDo at work: elements and clocks in, bundles out (MillWheel, section 4).
+
+The DoFn's methods run in the context of one key and window at a time.  After each of them
+whatever it made due is done before the next element is looked at, so that results don't
+depend on how the input is cut into bundles.  It is pure: it knows no clock but those that it is given.
+
+Event-time timers fire in the order of their times, when the watermark has reached them; those that a window
+still has when it expires are fired by then.  A window expires when the watermark
+is past its end plus the allowed lateness: then `on_window_expiration` is called for each
+of its keys, and its states and timers are gone.  Elements that come for it later are dropped, and
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from ....sdk import graph
+from ....sdk.bundle import Bundle, Windows
+from ....sdk.coders.coded_key import check_keys
+from ....sdk.coders.key_encoding import CodedKey
+from ....sdk.dofn_signature import bind_callback
+from ....sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, unwrapped
+from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
+from ....sdk.metrics import runs_step
+from ....sdk.userstate.stateful_dofn import signature_of
+from ....sdk.userstate.timer_spec import TimeDomain
+from ....triggers import PaneInfo
+from ....triggers.pane import PANE_INFO_UNKNOWN
+from ....windowing import BoundedWindow
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ....windowing.window_lifetime import end_of_window, expiry_of
+from ..plan import fusion
+from ..stages.executor import Emit, StageExecutor
+from ..stages.operations import ParDoOperation, iterable_type
+from ..stages.output_buffer import OutputRows
+from ..stages.side_input_views import SideInputViews
+from ..user_errors import Attribution, attributed, guarded, reraise, shortened
+from ..windows.keys import not_a_pair, pair_type, unhashable
+from .callbacks import KeyedTimers, asks_for_timers, generated_call
+from .key_types import KeyTypes
+from .keyed_state import Change, KeyedState
+from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
+
+if TYPE_CHECKING:
+    from .spilled_state import ParkedState
+
+Call = Callable[..., Any]
+
+# The cell that says that a key has been seen in a window, for `on_window_expiration`.
+_SEEN = ""
+
+
+class StatefulExecutor(StageExecutor):
+    """One worker's copy of a stateful ParDo.
+
+    Args:
+      transform: the ParDo.
+      emit: called with the tag and the elements of each bundle that comes out.
+      views: the side inputs' contents.
+      tracking: whether snapshots will be taken.
+
+    Attributes:
+      watermark, processing_time: the two clocks, in microseconds.
+      dropped: how many elements came too late; for whoever counts them to take.
+      state, timers: what is kept of all keys; parked: state that isn't in memory, None if all is.
+      state_names: of the cells that a key may have.
+      domains: the time domains of timers, by name.
+      expiries: windows that have been seen and have not expired, and the watermarks at which they do.
+    """
+
+    def __init__(
+        self,
+        transform: graph.Transform,
+        emit: Emit,
+        views: SideInputViews | None = None,
+        tracking: bool = False,
+        over: Any = None,
+    ) -> None:
+        super().__init__(fusion.Stage((transform,), transform.inputs[0]), emit, views, over=over)
+        (operation,) = self._operations
+        primitive = transform.primitive
+        assert isinstance(operation, ParDoOperation)
+        assert isinstance(primitive, graph.ParDo)
+        assert primitive.keyed is not None
+        self.label = transform.label
+        self.watermark = MIN_MICROS
+        self.processing_time = 0
+        self.dropped = 0
+        self.state = KeyedState(tracking)
+        self.parked: ParkedState | None = None
+        self.timers = Timers()
+        self._may_retract = primitive.keyed.may_retract
+        self._lateness = primitive.keyed.windowing.allowed_lateness
+        self._rows = OutputRows(tuple(transform.outputs), emit, primitive.any_tag)
+        self.expiries: dict[BoundedWindow, int] = {}
+        self._expiry_heap: list[tuple[int, int, BoundedWindow]] = []
+        self._windows_seen = 0
+        # What an error is to be attributed to; whether a timer was set to a time that has passed.
+        self._element: Any = None
+        self._is_overdue = False
+        self._is_finishing = False
+        self._iterable: type | None = None
+        # Those of a checkpoint, until the first elements have come behind it.
+        self.key_types: KeyTypes | None = None
+        self._codes_keys = primitive.keyed.codes_keys
+        self._bind(operation)
+
+    def _bind(self, operation: ParDoOperation) -> None:
+        fn = operation.fn
+        signature = signature_of(fn)
+        self._decides_signs = signature.takes_sign
+        self.domains: dict[str, TimeDomain] = {spec.name: spec.time_domain for spec in signature.timers}
+        self.state_names = [*(spec.name for spec in signature.states), _SEEN]
+        self._by_bundle: dict[str, Any] = {}
+        views, state, codes_keys = operation.windowed_views, self.state, self._codes_keys
+        specs = {id(spec): spec.for_worker() for spec in signature.states}
+        self._specs = tuple(specs.values())
+        arguments = operation.arguments
+        self._process = generated_call(fn.process, arguments, views, state, self._by_bundle, specs, codes_keys)
+        self._sets_timers = asks_for_timers(operation.arguments)
+        self._on_timer: dict[str, Call] = {}
+        for family, name in signature.on_timer.items():
+            arguments = bind_callback(fn, name, self.label)
+            call = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs, codes_keys)
+            self._on_timer[family] = call
+        self._on_expiry: Call | None = None
+        if signature.on_window_expiration is not None:
+            name = signature.on_window_expiration
+            arguments = bind_callback(fn, name, self.label, is_expiry=True)
+            call = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs, codes_keys)
+            self._on_expiry = call
+
+    # Lifecycle
+
+    def setup(self) -> None:
+        """Set up the DoFn, and the combiners of its states."""
+        super().setup()
+        for spec in self._specs:
+            guarded(self.label, spec.setup)
+
+    def teardown(self) -> None:
+        """Tear down what was set up."""
+        if self._is_set_up:
+            for spec in self._specs:
+                guarded(self.label, spec.teardown)
+        super().teardown()
+
+    # Elements
+
+    def process(self, bundle: Bundle, place: int = 0) -> None:
+        """Run a bundle through, with whatever it makes due."""
+        if len(bundle):
+            self._check_keys(bundle.values)
+            if self.key_types is not None:
+                guarded(self.label, partial(self.key_types.check_elements, bundle.values))
+                self.key_types = self.key_types if self.key_types.left > 0 else None
+            if self.parked is not None:
+                self.parked.come_back(bundle)
+            self._in_bundle(partial(self._process_rows, bundle))
+
+    def _process_rows(self, bundle: Bundle) -> None:
+        expiries, state, codes_keys = self.expiries, self.state, self._codes_keys
+        process, sets_timers, decides = self._process, self._sets_timers, self._decides_signs
+        marks_seen, over = self._on_expiry is not None, self.over
+        setter = None
+        if self._is_overdue:
+            self._fire_due()
+        for i, (element, micros, windows, pane, sign) in enumerate(bundle.rows()):
+            if over:
+                self.leave(0, bundle.part(i, len(bundle)))
+                return
+            key = element[0]
+            if codes_keys and type(key) is CodedKey:
+                element = (key.key, element[1])
+            self._element = element
+            for window in windows:
+                if window not in expiries and not self._open(window):
+                    self.dropped += 1
+                    continue
+                if marks_seen and not state.get(window, (key, _SEEN)):
+                    state.put(window, (key, _SEEN), True)
+                if sets_timers:
+                    setter = KeyedTimers(self, key, window, micros, micros, pane)
+                outputs = process(element, key, window, micros, pane, sign, "", setter)
+                if outputs is not None:
+                    own = windows if len(windows) == 1 else (window,)
+                    self._put_out(outputs, micros, own, pane, 1 if decides else sign)
+                if self._is_overdue:
+                    self._fire_due()
+                    self._element = element
+
+    def _check_keys(self, elements: list[Any]) -> None:
+        """Raises `NotAPairError` or `InvalidKeyError` at the first element that has no key."""
+        try:
+            for kind in set(map(type, elements)):
+                if not issubclass(kind, (tuple, list)):
+                    raise not_a_pair(next(e for e in elements if type(e) is kind))
+            try:
+                check_keys({key for key, _ in elements})
+            except (TypeError, ValueError) as error:
+                if isinstance(error, InvalidKeyError):
+                    raise
+                for element in elements:
+                    pair_type(element)
+                    if len(element) != 2:
+                        raise not_a_pair(element) from None
+                    try:
+                        hash(element[0])
+                    except TypeError:
+                        raise unhashable(element[0]) from None
+                raise
+        except (NotAPairError, InvalidKeyError) as error:
+            reraise(attributed(error, Attribution(self.label, None)))
+
+    def _open(self, window: BoundedWindow, may_be_over: bool = False) -> bool:
+        """Begin to look after a window; whether it hasn't expired.
+
+        Args:
+          may_be_over: look after it even so: it was left when it expired.
+        """
+        expiry = expiry_of(end_of_window(window), self._lateness)
+        if expiry <= self.watermark and not may_be_over:
+            return False
+        self.expiries[window] = expiry
+        self._windows_seen += 1
+        heappush(self._expiry_heap, (expiry, self._windows_seen, window))
+        return True
+
+    # Clocks
+
+    def advance_watermark(self, watermark: int) -> None:
+        """Move the input watermark on, in microseconds, and do what becomes due; it never goes back."""
+        if watermark > self.watermark:
+            self.watermark = watermark
+            self._do_due()
+
+    def advance_processing_time(self, processing_time: int) -> None:
+        """Move processing time on, in microseconds, and do what becomes due; it never goes back."""
+        if processing_time > self.processing_time:
+            self.processing_time = processing_time
+            self._do_due()
+
+    def finish(self) -> bool:
+        """A bounded input is complete, and no time will come any more.
+
+        The watermark goes to infinity.  A processing-time timer that is set then fires when its window
+        expires.  Afterwards all is as it was at the beginning, for the next range of keys.
+
+        Returns whether everything was done; otherwise it is to be called again.
+        """
+        self.watermark = MAX_MICROS
+        self._is_finishing = True
+        self._do_due()
+        if self._is_due():
+            return False
+        self._is_finishing = False
+        self.watermark = MIN_MICROS
+        return True
+
+    def next_event_time(self) -> int | None:
+        """The watermark at which something will be due: a timer, or a window's expiry."""
+        timer = self.timers.next(EVENT_TIME)
+        if not self._expiry_heap:
+            return timer
+        expiry = self._expiry_heap[0][0]
+        return expiry if timer is None else min(timer, expiry)
+
+    def next_processing_time(self) -> int | None:
+        """The processing time at which a timer will fire."""
+        return self.timers.next(PROCESSING_TIME)
+
+    def hold(self) -> int | None:
+        """The earliest timestamp that something may yet be put out at; None if there is no such.
+
+        A timer that is set holds the watermark at its output timestamp; `on_window_expiration`
+        at the end of the earliest window.
+        """
+        held = self.timers.hold()
+        if self._on_expiry is None or not self._expiry_heap:
+            return held
+        end = self._expiry_heap[0][2].max_micros
+        return end if held is None else min(held, end)
+
+    # What is due
+
+    def _do_due(self) -> None:
+        if self._is_due():
+            self._in_bundle(self._fire_due)
+
+    def _is_due(self) -> bool:
+        event, processing = self.next_event_time(), self.next_processing_time()
+        return (event is not None and event <= self.watermark) or (
+            processing is not None and processing <= self.processing_time
+        )
+
+    @property
+    def is_behind(self) -> bool:
+        return self._is_due()
+
+    def catch_up(self) -> None:
+        self._do_due()
+
+    def _fire_due(self) -> None:
+        """Do everything that is due: by event time, in order, then by processing time, in order.
+
+        It is left between two timers when the slice is over.
+        """
+        timers, expiries, over = self.timers, self._expiry_heap, self.over
+        while not over:
+            event, processing = timers.next(EVENT_TIME), timers.next(PROCESSING_TIME)
+            if expiries and expiries[0][0] <= self.watermark and (event is None or expiries[0][0] < event):
+                self._expire()
+            elif event is not None and event <= self.watermark:
+                self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
+            elif processing is not None and processing <= self.processing_time:
+                self._fire(timers.pop(PROCESSING_TIME), PROCESSING_TIME)
+            else:
+                self._is_overdue = False
+                return
+
+    def _fire(self, timer: Timer, domain: TimeDomain) -> None:
+        self._element = None
+        fire, output, key, window, family, tag, pane = timer
+        if self.parked is not None:
+            self.parked.key_back(window, key)
+        now = fire if domain is EVENT_TIME else output
+        setter = KeyedTimers(self, key, window, now, output, pane)
+        outputs = self._on_timer[family](None, key, window, fire, pane, 1, tag, setter)
+        if outputs is not None:
+            self._put_out(outputs, output, (window,), pane, 1)
+
+    def _expire(self) -> None:
+        expiry, _, window = self._expiry_heap[0]
+        timers = self.timers
+        if self._is_finishing:
+            for timer in timers.of(window, PROCESSING_TIME):
+                # It may have been cleared, or moved, by one before it.
+                current = timers.get(window, timer.key, timer.family, timer.tag)
+                if current is not None:
+                    timers.clear(window, timer.key, timer.family, timer.tag)
+                    self._fire(current, PROCESSING_TIME)
+                    if self.over:
+                        return
+            while (event := timers.next(EVENT_TIME)) is not None and event <= expiry:
+                self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
+                if self.over:
+                    return
+        timers.free(window)
+        if self.parked is not None:
+            self.parked.window_back(window)
+        if self._on_expiry is not None:
+            self._element = None
+            end, pane = window.max_micros, PANE_INFO_UNKNOWN
+            for key in self.state.keys(window, _SEEN):
+                if self.over:
+                    return
+                outputs = self._on_expiry(None, key, window, end, pane, 1, "", None)
+                if outputs is not None:
+                    self._put_out(outputs, end, (window,), pane, 1)
+                if self.over is not None:
+                    # Should the loop be left, the others are still to be told.
+                    self.state.remove(window, (key, _SEEN))
+        heappop(self._expiry_heap)
+        del self.expiries[window]
+        self.state.free_namespace(window)
+
+    def set_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        """Set a timer, for one of the DoFn's methods."""
+        self.timers.set(timer, domain)
+        if timer.fire <= (self.watermark if domain is EVENT_TIME else self.processing_time):
+            self._is_overdue = True
+
+    # Bundles
+
+    @runs_step
+    def _in_bundle(self, work: Callable[[], None]) -> None:
+        if not self._is_set_up:
+            self.setup()
+        self._enter("bundle")
+        for _, operation in self._starts:
+            guarded(operation.label, operation.fn.start_bundle)
+        self._by_bundle.update(self.bundle_arguments())
+        self._element = None
+        try:
+            work()
+        except BaseException as error:
+            element = None if self._element is None else shortened(self._element)
+            reraise(attributed(error, Attribution(self.label, element)))
+        guarded(self.label, self.state.check)
+        self._rows.flush()
+        for index, operation in self._finishes:
+            self._finish(index, operation)
+        self._leave("bundle")
+        self._finalizer.finalize()
+
+    def _put_out(self, outputs: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
+        if type(outputs) is not self._iterable:
+            self._iterable = iterable_type(outputs)
+        add = self._rows.add
+        for output in outputs:
+            if type(output) not in SPECIAL_TYPES:
+                add(None, output, micros, windows, pane, sign)
+                continue
+            tag, own_sign = None, sign
+            if type(output) is TaggedOutput:
+                tag, output = output.tag, output.value
+            if type(output) is Retracted:
+                self._check_retracts(output)
+                output, own_sign = output.value, -sign
+            add(tag, *unwrapped(output, micros, windows, pane), own_sign)
+
+    def _check_retracts(self, output: Retracted) -> None:
+        if self._may_retract:
+            return
+        fn = type(self._pardos()[0].fn).__name__
+        why = "doesn't look at signs"
+        if self._decides_signs:
+            why = "has no input that can be taken back"
+        raise PipelineError(
+            f"got the output {output!r}, but {fn} {why}; set {fn}.retracts = True to say that it corrects its outputs "
+            "of its own accord"
+        )
+
+    # Snapshots
+
+    def snapshot(self) -> tuple[list[Change], list[TimerChange]]:
+        """All state and timers, as plain data; between bundles."""
+        return self.state.snapshot(), self.timers.snapshot()
+
+    def changes(self) -> tuple[list[Change], list[TimerChange]]:
+        """The state and timers that have changed since the last snapshot."""
+        return self.state.changes(), self.timers.changes()
+
+    @property
+    def number_changed(self) -> int:
+        """About how many states and timers have changed since the last snapshot."""
+        return self.state.number_changed + self.timers.number_changed
+
+    def forget_changes(self) -> list[dict[Any, None]]:
+        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        return [*self.state.forget_changes(), *self.timers.forget_changes()]
+
+    def restore(self, state: Iterable[Change], timers: Iterable[TimerChange]) -> None:
+        """Take over the state and timers of a snapshot, with the changes that came after it."""
+        self.state.restore(state)
+        self.timers.restore(timers)
+        parked = [] if self.parked is None else self.parked.windows()
+        for window in dict.fromkeys([*self.state.namespaces(), *parked, *self.timers.windows()]):
+            if window not in self.expiries:
+                self._open(window, may_be_over=True)

@@ -1,0 +1,284 @@
+"""Timers: what a stateful ParDo wants to be called for, and when (MillWheel, section 4.3).
+
+A timer belongs to a key and window, and there to a family (its spec's name) and a tag.  Each has one
+time; setting it anew moves it.  There are two time domains with a clock each, which whoever
+holds the timers moves: this file knows no clock.
+
+>>> timers = Timers()
+>>> for at in (30, 10, 20):
+...     timers.set(Timer(at, at, f"key {at}", "window", "alarm"), EVENT_TIME)
+>>> timers.next(EVENT_TIME), timers.hold()
+(10, 10)
+>>> [timer.key for timer in timers.fired(EVENT_TIME, 25)]
+['key 10', 'key 20']
+
+What has changed since the last snapshot is known of each timer, and a snapshot followed by its changes is a snapshot.
+
+>>> whole = timers.snapshot()
+>>> timers.set(Timer(40, 40, "key 40", "window", "alarm"), EVENT_TIME), timers.clear("window", "key 30", "alarm")
+(None, None)
+>>> changes = timers.changes()
+>>> [(change.key, change.fire) for change in changes]
+[('key 30', None), ('key 40', 40)]
+>>> restored = Timers()
+>>> restored.restore([*whole, *changes])
+>>> [timer.key for timer in restored.fired(EVENT_TIME, 100)]
+['key 40']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+
+from ....sdk.userstate.timer_spec import TimeDomain
+from ....triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
+from ..change_tracking import FreshAndGone
+
+EVENT_TIME, PROCESSING_TIME = TimeDomain.WATERMARK, TimeDomain.REAL_TIME
+
+
+class Timer(NamedTuple):
+    """A timer that is set.
+
+    Attributes:
+      fire: when it fires, in microseconds of its domain.
+      output: the event time of what it puts out, in microseconds; holds the watermark.
+      key, window: whose it is.
+      family: its spec's name.
+      tag: which one of its family.
+      pane: the pane of the element that set it.
+    """
+
+    fire: int
+    output: int
+    key: Any
+    window: Any
+    family: str
+    tag: str = ""
+    pane: PaneInfo = PANE_INFO_UNKNOWN
+
+
+class TimerChange(NamedTuple):
+    """What a timer is set to, as plain data that can be pickled.
+
+    Attributes:
+      key, window, family, tag: which one.
+      fire: None if it isn't set any more.
+      output, pane, domain: of one that is.
+    """
+
+    key: Any
+    window: Any
+    family: str
+    tag: str
+    fire: int | None = None
+    output: int = 0
+    pane: PaneInfo | None = None
+    domain: TimeDomain | None = None
+
+
+class _Entry:
+    """A timer in the heaps; `is_set` until it is cleared, moved or fired."""
+
+    __slots__ = ("domain", "is_set", "timer")
+
+    def __init__(self, timer: Timer, domain: TimeDomain) -> None:
+        self.timer = timer
+        self.domain = domain
+        self.is_set = True
+
+
+class _Heap:
+    """Entries by time, and by the order of their coming where times are equal.
+
+    One that is no longer set stays until it comes to the top, or until half of them are such.
+    """
+
+    __slots__ = ("_unset", "items")
+
+    def __init__(self) -> None:
+        self.items: list[tuple[int, int, _Entry]] = []
+        self._unset = 0
+
+    def first(self) -> tuple[int, int, _Entry] | None:
+        """The first one that is set."""
+        items = self.items
+        while items and not items[0][2].is_set:
+            heappop(items)
+            self._unset -= 1
+        return items[0] if items else None
+
+    def unset(self) -> None:
+        """One of them is no longer set."""
+        self._unset += 1
+        if self._unset > _FEW and 2 * self._unset > len(self.items):
+            self.items = [item for item in self.items if item[2].is_set]
+            heapify(self.items)
+            self._unset = 0
+
+    def in_order(self) -> list[tuple[int, int, _Entry]]:
+        """Those that are set, in order."""
+        return sorted(item for item in self.items if item[2].is_set)
+
+
+class Timers:
+    """The timers of one worker's keys.
+
+    Those of one time fire in the order in which they were set.
+    """
+
+    def __init__(self) -> None:
+        # By window, then by key, family and tag.
+        self._set: dict[Any, dict[tuple[Any, str, str], _Entry]] = {}
+        self._heaps = {EVENT_TIME: _Heap(), PROCESSING_TIME: _Heap()}
+        self._holds = _Heap()
+        self._count = 0
+        # None before there is a snapshot.  Of a timer that is moved one entry goes, and another comes.
+        self._since: FreshAndGone[_Entry] | None = None
+
+    def __len__(self) -> int:
+        """How many are set."""
+        return sum(map(len, self._set.values()))
+
+    def set(self, timer: Timer, domain: TimeDomain) -> None:
+        """Set a timer; if it was set already it moves."""
+        name = (timer.key, timer.family, timer.tag)
+        own = self._set.get(timer.window)
+        if own is None:
+            own = self._set[timer.window] = {}
+        else:
+            before = own.get(name)
+            if before is not None:
+                if before.timer == timer:
+                    return
+                del own[name]
+                self._unset(before)
+        entry = own[name] = _Entry(timer, domain)
+        if self._since is not None:
+            self._since.come(entry)
+        self._count += 1
+        heappush(self._heaps[domain].items, (timer.fire, self._count, entry))
+        heappush(self._holds.items, (timer.output, self._count, entry))
+
+    def clear(self, window: Any, key: Any, family: str, tag: str = "") -> None:
+        """Have a timer not fire, if it is set."""
+        if (key, family, tag) in self._set.get(window, ()):
+            self._remove(window, (key, family, tag))
+
+    def _remove(self, window: Any, name: tuple[Any, str, str]) -> None:
+        own = self._set[window]
+        self._unset(own.pop(name))
+        if not own:
+            del self._set[window]
+
+    def _unset(self, entry: _Entry) -> None:
+        entry.is_set = False
+        self._heaps[entry.domain].unset()
+        self._holds.unset()
+        if self._since is not None:
+            self._since.go(entry)
+
+    def next(self, domain: TimeDomain) -> int | None:
+        """When the first one fires; None if none is set."""
+        first = self._heaps[domain].first()
+        return None if first is None else first[0]
+
+    def pop(self, domain: TimeDomain) -> Timer:
+        """Take out the first one.  Raises `IndexError` if none is set."""
+        first = self._heaps[domain].first()
+        if first is None:
+            raise IndexError("no timer is set")
+        timer = first[2].timer
+        self._remove(timer.window, (timer.key, timer.family, timer.tag))
+        return timer
+
+    def fired(self, domain: TimeDomain, time: int) -> Iterator[Timer]:
+        """Take out, one by one, those whose time has come; those that are set meanwhile among them."""
+        while (first := self.next(domain)) is not None and first <= time:
+            yield self.pop(domain)
+
+    def get(self, window: Any, key: Any, family: str, tag: str = "") -> Timer | None:
+        """A timer, if it is set."""
+        entry = self._set.get(window, {}).get((key, family, tag))
+        return None if entry is None else entry.timer
+
+    def of(self, window: Any, domain: TimeDomain) -> list[Timer]:
+        """Those of a window and domain, in the order in which they fire."""
+        own = [entry.timer for entry in self._set.get(window, {}).values() if entry.domain is domain]
+        # Those of one time stand in the order in which they were set, and sorting is stable.
+        return sorted(own, key=lambda timer: timer.fire)
+
+    def free(self, window: Any) -> None:
+        """Clear those of a window."""
+        for name in list(self._set.get(window, ())):
+            self._remove(window, name)
+
+    def hold(self) -> int | None:
+        """The earliest event time that something may yet be put out at; None if none is set."""
+        first = self._holds.first()
+        return None if first is None else first[0]
+
+    def windows(self) -> list[Any]:
+        """The windows that have any timer."""
+        return list(self._set)
+
+    # Snapshots
+
+    def snapshot(self) -> list[TimerChange]:
+        """Those that are set, in the order in which they would fire; what changes from here on is the next changes."""
+        self.forget_changes()
+        return [_set_to(entry) for heap in self._heaps.values() for _, _, entry in heap.in_order()]
+
+    def changes(self) -> list[TimerChange]:
+        """What has changed since the last snapshot, or the last changes: first those that are no longer set."""
+        since = self._since
+        if since is None:
+            return self.snapshot()
+        gone = [TimerChange(*name) for name in map(_name, since.gone) if not self._is_set(*name)]
+        fresh = [_set_to(entry) for entry in since.fresh]
+        self.forget_changes()
+        return gone + fresh
+
+    @property
+    def number_changed(self) -> int:
+        """About how many have changed since the last snapshot."""
+        return len(self) if self._since is None else len(self._since)
+
+    def forget_changes(self) -> list[dict[Any, None]]:
+        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        since, self._since = self._since, FreshAndGone()
+        return [] if since is None else [since.fresh, since.gone]
+
+    def restore(self, changes: Iterable[TimerChange]) -> None:
+        """Set those of a snapshot, with the changes that came after it; what changes from here on is the next ones."""
+        last: dict[Any, tuple[Timer, TimeDomain]] = {}
+        for key, window, family, tag, fire, output, pane, domain in changes:
+            name = key, window, family, tag
+            # One that is set anew is the last of those of its time.
+            last.pop(name, None)
+            if fire is not None:
+                assert pane is not None
+                assert domain is not None
+                last[name] = Timer(fire, output, *name, pane), domain
+        for timer, domain in last.values():
+            self.set(timer, domain)
+        self.forget_changes()
+
+    def _is_set(self, key: Any, window: Any, family: str, tag: str) -> bool:
+        return self.get(window, key, family, tag) is not None
+
+
+def _name(entry: _Entry) -> tuple[Any, Any, str, str]:
+    _, _, key, window, family, tag, _ = entry.timer
+    return key, window, family, tag
+
+
+def _set_to(entry: _Entry) -> TimerChange:
+    fire, output, key, window, family, tag, pane = entry.timer
+    return TimerChange(key, window, family, tag, fire, output, pane, entry.domain)
+
+
+# Fewer entries than this aren't worth tidying up.
+_FEW = 64

@@ -1,0 +1,110 @@
+"""A bounded source as partitions with offsets, so that a run over it can be recovered in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from ....sdk.bundle import Bundle
+from ....sdk.sources.bounded import BoundedSource, ValuesSource
+from ....sdk.sources.unbounded import UnboundedReader, UnboundedSource
+from ....stored import stored_as
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
+
+
+@stored_as("split-partition", 1)
+@attrs.frozen
+class SplitPartition:
+    """One split of a bounded source.
+
+    Attributes:
+      index, of: the how manieth of the splits it is when so many are desired.
+      split: None where it is elements that the pipeline has anyway.
+    """
+
+    index: int
+    of: int = attrs.field(eq=False, repr=False)
+    split: Any = attrs.field(eq=False, repr=False)
+
+
+class BoundedPartitions(UnboundedSource[Any]):
+    """The splits of a bounded source; an offset is how many elements of its split have been read.
+
+    >>> from penstock.sdk.sources.bounded import ValuesSource
+    >>> source = BoundedPartitions(ValuesSource(["a", "b"]), 2)
+    >>> [reader.poll(10, Timestamp(0)).values for reader in (source.open(p, None) for p in source.partitions())]
+    [['a'], ['b']]
+    """
+
+    # They are what they were when the source was first read.
+    keeps_partitions = True
+
+    def __init__(self, source: BoundedSource[Any], splits: int) -> None:
+        self._source = source
+        self._splits = splits
+
+    def partitions(self) -> Sequence[Any]:
+        # A snapshot needn't hold what the pipeline has.
+        is_there = isinstance(self._source, ValuesSource)
+        splits = enumerate(self._source.split(self._splits))
+        return [SplitPartition(i, self._splits, None if is_there else split) for i, split in splits]
+
+    def open(self, partition: Any, offset: Any | None) -> UnboundedReader[Any]:
+        split = partition.split
+        if isinstance(self._source, ValuesSource):
+            split = self._source.split(partition.of)[partition.index]
+        elif offset is not None:
+            self._source.check_split(split)
+        return BoundedReader(self._source, split, offset or 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Values are pickled with their splits, but not with their source.
+        if isinstance(self._source, ValuesSource):
+            return _of_values, (self._source.values, self._splits)
+        return BoundedPartitions, (self._source, self._splits)
+
+
+def _of_values(values: Sequence[Any], splits: int) -> BoundedPartitions:
+    return BoundedPartitions(ValuesSource(values), splits)
+
+
+class BoundedReader(UnboundedReader[Any]):
+    """Reads one split from an offset on."""
+
+    def __init__(self, source: BoundedSource[Any], split: Any, offset: int) -> None:
+        self._bundles: Iterator[Bundle] = iter(source.read_bundles(split))
+        self._offset = 0
+        self._rest: Bundle | None = None
+        self._is_finished = False
+        while self._offset < offset:
+            bundle = next(self._bundles, None)
+            if bundle is None:
+                break
+            n = min(len(bundle), offset - self._offset)
+            self._offset += n
+            if n < len(bundle):
+                self._rest = bundle.part(n, len(bundle))
+
+    def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
+        bundle, self._rest = self._rest, None
+        while bundle is None or not len(bundle):
+            bundle = next(self._bundles, None)
+            if bundle is None:
+                self._is_finished = True
+                return None
+        if len(bundle) > max_elements:
+            self._rest = bundle.part(max_elements, len(bundle))
+            bundle = bundle.part(0, max_elements)
+        self._offset += len(bundle)
+        return bundle
+
+    def offset(self) -> int:
+        return self._offset
+
+    def watermark(self, now: Timestamp) -> int:
+        return MAX_MICROS if self._is_finished else MIN_MICROS
+
+    def is_finished(self) -> bool:
+        return self._is_finished

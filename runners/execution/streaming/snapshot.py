@@ -1,0 +1,368 @@
+"""What a subtask puts into a snapshot, and takes out of one.
+
+A snapshot is a list of chunks.  A chunk belongs to a step, by its label, and maybe to a key
+group; so another pipeline, or other subtasks, can find what is theirs.  Of what may be large, which is windows,
+keyed state, timers, side inputs and remembered outputs, there may be chains: what was there, and then
+what has changed.  Of all else the newest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from ....sdk.bundle import Bundle
+from ....sdk.coders.key_encoding import key_groups
+from ..plan.execution_graph import label_of
+from ..plan.fusion import Grouping, Head, Keyed, Plan, Stage
+from ..plan.source_identities import Identities
+from ..shuffle.partitioner import owner
+from ..stages.recorded_outputs import MemoryChanges, OutputMemory
+from ..stages.side_inputs import SideInputContents
+from ..state import schema as state_shapes
+from ..state.key_types import KeyType, KeyTypes, types_of
+from ..state.schema import Mismatch
+from ..windows import snapshots as window_snapshots
+from ..windows.combining import FoldedBundle
+from ..windows.snapshots import WindowColumns
+from .snapshot_chunks import (
+    BY_KEY,
+    CHAINED,
+    CLOCKS,
+    FOLDED,
+    KEPT,
+    LEFT,
+    MEMORY,
+    NEWS,
+    ON_ITS_WAY,
+    POSITIONS,
+    SCRIPT,
+    STATE,
+    TIMERS,
+    TO_ALL,
+    VIEW,
+    WINDOWS,
+    WITHIN,
+    Chunk,
+)
+from .task_execution import TaskExecution
+
+# Of the kinds that are chained, those that are kept by key.
+_BY_KEY = frozenset({WINDOWS, STATE, TIMERS})
+
+
+def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
+    """What a task's steps have to remember: all of it, or what has changed of the large parts."""
+    chunks: list[Chunk] = []
+    for label, grouping in execution.groupings.items():
+        windows = grouping.windows
+        assert windows is not None
+        chunks.append(Chunk(label, CLOCKS, None, windows.clocks()))
+        chunks += [Chunk(label, WINDOWS, *of_group) for of_group in window_snapshots.by_group(windows.table, is_whole)]
+    for label, keyed in execution.keyed.items():
+        executor = keyed.executor
+        state, timers = executor.snapshot() if is_whole else executor.changes()
+        chunks.append(Chunk(label, CLOCKS, None, (executor.watermark, executor.processing_time)))
+        # As tuples, which are pickled in a sixth of the time that named ones take.
+        chunks += _grouped(label, STATE, list(map(tuple, state)), lambda change: change[1])
+        chunks += _grouped(label, TIMERS, list(map(tuple, timers)), lambda change: change[0])
+    for step in execution.task.steps:
+        if not isinstance(step, (Stage, Keyed)):
+            continue
+        run = execution.dataflow.stages[id(step)]
+        chunks += _kept(label_of(step), run.kept(), isinstance(step, Keyed))
+        for place, memory in run.executor.memories.items():
+            outputs = memory.snapshot() if is_whole else memory.changes()
+            if outputs.gone or outputs.fresh:
+                chunks.append(Chunk(label_of(step), MEMORY, None, [(place, outputs)]))
+    chunks += _left(execution)
+    for pcollection in sorted(execution.side_inputs):
+        contents = execution.views.contents(pcollection)
+        view = contents.snapshot() if is_whole else contents.changes()
+        if view:
+            chunks.append(Chunk(_name(execution, pcollection), VIEW, None, list(map(tuple, view))))
+    return [*chunks, *_unchanged(execution, {chunk.label for chunk in chunks if chunk.kind != CLOCKS})]
+
+
+def _kept(label: str, bundles: Iterable[Bundle], is_keyed: bool, kind: str = KEPT) -> list[Chunk]:
+    """Return elements that wait in front of a step, as chunks."""
+    rows = [row for bundle in bundles for row in bundle.rows()]
+    if is_keyed:
+        # The step has not looked at their keys, and says what is wrong when it does.
+        with suppress(Exception):
+            return _grouped(label, kind, rows, lambda row: row[0][0])
+    return [Chunk(label, kind, None, rows)] if rows else []
+
+
+def _left(execution: TaskExecution) -> Iterator[Chunk]:
+    """What steps have left when their slice of time was over."""
+    for step, run in execution.leaving:
+        label, is_keyed = label_of(step), isinstance(step, (Keyed, Grouping))
+        bundles = [bundle for place, bundle in run.left if not place]
+        folded = [bundle for bundle in bundles if isinstance(bundle, FoldedBundle)]
+        yield from _kept(label, [b for b in bundles if not isinstance(b, FoldedBundle)], is_keyed, LEFT)
+        yield from _kept(label, folded, is_keyed, FOLDED)
+        within = [(place, list(bundle.rows())) for place, bundle in run.left if place]
+        if within:
+            yield Chunk(label, WITHIN, None, within)
+    for label, waiting in execution.waiting_in_loops():
+        yield from _kept(label, waiting, False, LEFT)
+
+
+def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
+    """Of what is kept of other steps than these, nothing: whoever looks for labels finds theirs, in changes too."""
+    kept: list[tuple[str, str, int]] = []
+    kept += ((label, WINDOWS, len(run.windows.table)) for label, run in execution.groupings.items() if run.windows)
+    for label, keyed in execution.keyed.items():
+        kept.append((label, STATE, len(keyed.executor.state) + len(keyed.executor.timers)))
+    for step in execution.task.steps:
+        if isinstance(step, (Stage, Keyed)):
+            memories = execution.dataflow.stages[id(step)].executor.memories.values()
+            kept.append((label_of(step), MEMORY, sum(map(len, memories))))
+    for pcollection in sorted(execution.side_inputs):
+        kept.append((_name(execution, pcollection), VIEW, execution.views.contents(pcollection).number_of_windows))
+    return (Chunk(label, kind, None, []) for label, kind, number in kept if number and label not in labels)
+
+
+def weight(execution: TaskExecution, is_whole: bool) -> int:
+    """About how many entries a snapshot has."""
+    entries = 0
+    for grouping in execution.groupings.values():
+        if grouping.windows is not None:
+            table = grouping.windows.table
+            entries += len(table) if is_whole else len(table.changed or ())
+    for keyed in execution.keyed.values():
+        executor = keyed.executor
+        entries += len(executor.state) + len(executor.timers) if is_whole else executor.number_changed
+    for kept in _kept_besides(execution):
+        entries += len(kept) if is_whole else kept.number_changed
+    return entries
+
+
+def _kept_besides(execution: TaskExecution) -> Iterator[OutputMemory | SideInputContents]:
+    """What else may be large and is told as changes."""
+    for run in execution.dataflow.stages.values():
+        yield from run.executor.memories.values()
+    for pcollection in sorted(execution.side_inputs):
+        yield execution.views.contents(pcollection)
+
+
+def forget_changes(execution: TaskExecution) -> list[dict[Any, None]]:
+    """Somebody else writes the snapshot: what changes from here on is the next changes.
+
+    Returns what was remembered of those before.  Letting go of a million entries takes long, and
+    longer while a forked child shares the memory that they are in.
+    """
+    forgotten: list[dict[Any, None]] = []
+    for grouping in execution.groupings.values():
+        if grouping.windows is not None:
+            table = grouping.windows.table
+            forgotten.append(cast(dict[Any, None], table.changed or {}))
+            table.changed = {}
+    for keyed in execution.keyed.values():
+        forgotten += keyed.executor.forget_changes()
+    for kept in _kept_besides(execution):
+        forgotten += kept.forget_changes()
+    return forgotten
+
+
+def _grouped(label: str, kind: str, records: Sequence[Any], key: Callable[[Any], Any]) -> list[Chunk]:
+    by_group: dict[int, list[Any]] = {}
+    for group, record in zip(key_groups([key(record) for record in records]), records, strict=True):
+        by_group.setdefault(group, []).append(record)
+    return [Chunk(label, kind, group, own) for group, own in by_group.items()]
+
+
+def _name(execution: TaskExecution, pcollection: int) -> str:
+    return name_of(execution.plan, pcollection)
+
+
+def name_of(plan: Plan, pcollection: int) -> str:
+    """What a PCollection is called in a snapshot."""
+    node = plan.graph.pcollections[pcollection]
+    return node.producer if node.tag is None else f"{node.producer}[{node.tag}]"
+
+
+def _keys_of(kind: str, records: Any) -> list[Any]:
+    """The keys of what is kept by key."""
+    if isinstance(records, WindowColumns):
+        return records.keys
+    # Of a state the namespace comes first.
+    place = 1 if kind == STATE else 0
+    return [record[place] for record in records]
+
+
+def _bundle_of(rows: Iterable[Any]) -> Bundle:
+    return Bundle(*map(list, zip(*rows, strict=True)))
+
+
+class Restored:
+    """The chunks of a snapshot that concern one subtask.
+
+    Attributes:
+      index, parallelism: which of how many subtasks it is.
+      sources: what the sources were then, by label.
+
+    Args:
+      dropped: state that isn't as its step keeps it now.
+      compares_keys: whether keys are compared with those of the snapshot: another program may have written it.
+    """
+
+    def __init__(
+        self, index: int, parallelism: int, dropped: Iterable[Mismatch] = (), compares_keys: bool = True
+    ) -> None:
+        self.index = index
+        self.parallelism = parallelism
+        self.sources: Identities = {}
+        self._compares_keys = compares_keys
+        # By label, of all subtasks.
+        self._key_types: dict[str, set[KeyType]] = {}
+        self._dropped = {(each.label, each.name) for each in dropped}
+        self._chained: dict[tuple[str, str], list[Any]] = {}
+        self._newest: dict[tuple[str, str], list[Any]] = {}
+        # By label and part, what operations that aren't deterministic have emitted, by their place in the stage.
+        self._memories: dict[str, dict[int, list[tuple[int, MemoryChanges]]]] = {}
+        # By the producer of a side input, whose view is taken: its number among the parts.
+        self._views: dict[str, int] = {}
+        self._parts = 0
+
+    def add(self, chain: Sequence[Iterable[Chunk]], index: int, parallelism: int) -> None:
+        """Take in what a subtask, the `index`th of so many, wrote: a whole snapshot, then changes, oldest first."""
+        self._parts += 1
+        for i, chunks in enumerate(chain):
+            is_newest = i == len(chain) - 1
+            for label, kind, group, data in self.noting_keys(chunks):
+                if group is None:
+                    is_mine = self._takes(kind, index, parallelism)
+                else:
+                    is_mine = owner(group, self.parallelism) == self.index
+                if is_mine and (kind == VIEW or (kind == TO_ALL and is_newest)):
+                    # Each subtask had all of it: together with what was on its way to that one.
+                    is_mine = self._views.setdefault(label, self._parts) == self._parts
+                if is_mine and kind == MEMORY:
+                    # The numbers in it are the part's own.
+                    self._memories.setdefault(label, {}).setdefault(self._parts, []).extend(data)
+                elif is_mine and kind in CHAINED:
+                    self._chained.setdefault((label, kind), []).extend(self._kept(label, kind, data))
+                elif is_mine and is_newest:
+                    self._newest.setdefault((label, kind), []).append(data)
+
+    def _kept(self, label: str, kind: str, records: Iterable[Any]) -> Iterable[Any]:
+        """Without what is dropped."""
+        if not self._dropped or kind not in (WINDOWS, STATE, TIMERS):
+            return records
+        if kind == WINDOWS:
+            return [] if (label, state_shapes.WINDOWS) in self._dropped else records
+        # Third come a cell's name, and a timer's.
+        prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER
+        return [record for record in records if (label, f"{prefix}{record[2]}") not in self._dropped]
+
+    def _takes(self, kind: str, index: int, parallelism: int) -> bool:
+        """Whether what belongs to no key is this subtask's."""
+        if kind not in (MEMORY, KEPT, LEFT, FOLDED, WITHIN, NEWS, VIEW, TO_ALL) and not kind.startswith(
+            (ON_ITS_WAY, BY_KEY)
+        ):
+            return True
+        if parallelism == self.parallelism:
+            return index == self.index
+        if kind in (VIEW, TO_ALL) or kind.startswith(BY_KEY):
+            return True
+        if kind == NEWS:
+            return index == 0
+        # What waits may go on anywhere; what may be retracted, nobody knows where that will come.
+        return kind == MEMORY or self.index == 0
+
+    def into(self, execution: TaskExecution) -> None:
+        """Put everything where it belongs, before the first element comes."""
+        for label, grouping in execution.groupings.items():
+            windows = grouping.windows
+            assert windows is not None
+            clocks = self.newest(label, CLOCKS)
+            if clocks:
+                # Behind one barrier all subtasks have heard of the same times, and downstream has the least of theirs.
+                known, output_watermark = min(clocks, key=lambda known: known[0]), min(known[-1] for known in clocks)
+                windows.set_clocks((*known[:-1], output_watermark))
+            window_snapshots.restore(windows.table, self.chained(label, WINDOWS))
+        for label, keyed in execution.keyed.items():
+            executor = keyed.executor
+            clocks = self.newest(label, CLOCKS)
+            if clocks:
+                executor.watermark, executor.processing_time = min(clocks)
+            executor.restore(self.chained(label, STATE), self.chained(label, TIMERS))
+        for pcollection in sorted(execution.side_inputs):
+            execution.views.restore(pcollection, self.chained(_name(execution, pcollection), VIEW))
+        for step in execution.task.steps:
+            if isinstance(step, (Stage, Keyed)):
+                self._into_stage(execution, step)
+            if isinstance(step, Head):
+                for bundle in self._bundles(step.transform.label, LEFT):
+                    execution.come_back_in(step.transform.label, bundle)
+        for step, run in execution.leaving:
+            label = label_of(step)
+            for within in self.newest(label, WITHIN):
+                for place, rows in within:
+                    run.put_off(_bundle_of(rows), place)
+            for bundle in self._bundles(label, FOLDED):
+                run.put_off(FoldedBundle(bundle.values, bundle.timestamps, bundle.windows))
+            for bundle in self._bundles(label, LEFT):
+                run.put_off(bundle)
+        execution.look_at_restored()
+
+    def _bundles(self, label: str, kind: str) -> Iterator[Bundle]:
+        for rows in self.newest(label, kind):
+            if rows:
+                yield _bundle_of(rows)
+
+    def noting_keys(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+        """Give chunks on, and note the types of the keys in them."""
+        for chunk in chunks:
+            if self._compares_keys and chunk.group is not None and chunk.kind in _BY_KEY:
+                self._key_types.setdefault(chunk.label, set()).update(types_of(_keys_of(chunk.kind, chunk.data)))
+            yield chunk
+
+    def watch_keys(self, execution: TaskExecution, elements: int = 1) -> None:
+        """Have the steps compare the keys that come from now on with those that they had.
+
+        What was on its way has to have come before; or, where it may come again, more `elements` are compared.
+        """
+        if not execution.plan.compares_keys:
+            return
+        for label, types in self._key_types.items():
+            known = KeyTypes(label, frozenset(types), elements)
+            if label in execution.groupings:
+                execution.groupings[label].key_types = known
+            elif label in execution.keyed:
+                execution.keyed[label].executor.key_types = known
+
+    def _into_stage(self, execution: TaskExecution, step: Stage | Keyed) -> None:
+        run = execution.dataflow.stages[id(step)]
+        parts = self.memories(label_of(step))
+        for place in dict.fromkeys(place for part in parts for place, _ in part):
+            of_place = [[outputs for other, outputs in part if other == place] for part in parts]
+            run.executor.memory(place).restore([part for part in of_place if part])
+        for rows in self.newest(label_of(step), KEPT):
+            run.keep([_bundle_of(rows)])
+
+    def drop_positions(self, labels: Iterable[str]) -> None:
+        """Forget where these sources stood."""
+        for label in labels:
+            for kind in (POSITIONS, SCRIPT):
+                self._newest.pop((label, kind), None)
+
+    def newest(self, label: str, kind: str) -> list[Any]:
+        """What the subtasks wrote last of a kind."""
+        return self._newest.get((label, kind), [])
+
+    def chained(self, label: str, kind: str) -> list[Any]:
+        """What the subtasks wrote of a kind that is chained: the oldest first."""
+        return self._chained.get((label, kind), [])
+
+    def memories(self, label: str) -> list[list[tuple[int, MemoryChanges]]]:
+        """What operations of a stage have emitted, by part: the oldest first, each with the operation's place."""
+        return list(self._memories.get(label, {}).values())
+
+    @property
+    def labels(self) -> set[str]:
+        """The steps that something is kept of."""
+        return {label for label, _ in (*self._chained, *self._newest)} | set(self._memories)

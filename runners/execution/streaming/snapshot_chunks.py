@@ -1,0 +1,272 @@
+"""Chunks: what a snapshot is made of, and their bytes.
+
+A chunk belongs to a step, by its label, and maybe to a key group; so another pipeline, or other subtasks, can
+find what is theirs.  In a file each chunk has a header and a body.  The header is a MessagePack array: the tag of the
+chunk's kind, the version of its body, the kind, the label and the key group.  The body is the pickle of plain data
+and values: of lists, tuples, numbers and the like, of what users put there, and of types that `stored` knows by tags.
+No class of ours is named in it (docs/decisions/019-records-by-tags.md).  The format is described in
+docs/checkpoint_format.md.
+
+>>> chunk = Chunk("Sum", CLOCKS, None, (5, 7))
+>>> list(chunks_of(records_of([chunk])))
+[Chunk(label='Sum', kind='clocks', group=None, data=(5, 7))]
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import attrs
+import msgspec
+
+from ....sdk.errors import CorruptSnapshotError
+from ....stored import UnknownTypeError
+from ..plan.fusion import Plan
+from ..plan.source_identities import PartitionPosition
+from ..serialization.records import pickled, unknown_format, unknown_type
+from ..serialization.unpickling import UnreadableData, cant_be_read
+from ..stages.recorded_outputs import MemoryChanges
+from ..state import schema as state_shapes
+from ..state.schema import Mismatch
+from ..windows.snapshots import WindowColumns, WindowRecord
+
+# Kinds of chunks that are chained.
+WINDOWS, STATE, TIMERS, MEMORY, VIEW = "windows", "state", "set timers", "outputs", "side input"
+CHAINED = frozenset({WINDOWS, STATE, TIMERS, MEMORY, VIEW})
+# Kinds of which the newest counts.
+CLOCKS, KEPT, LEFT, WITHIN, FOLDED, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS, SCRIPT = (
+    "clocks",
+    "kept",
+    "left",
+    "left within",
+    "left accumulators",
+    "on its way",
+    "by key on its way",
+    "to all on their way",
+    "news",
+    "positions",
+    "script",
+)
+
+# About how many bytes of chunks are one record of a snapshot file.
+_RECORD = 1 << 20
+
+# In front of a header, and of a body: its length.
+_HEADER, _BODY = struct.Struct(">I"), struct.Struct(">Q")
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[str, int, str, str, int | None]).decode
+
+
+class Chunk(NamedTuple):
+    """A part of a snapshot.
+
+    Attributes:
+      label: the step's; of a VIEW the side input's producer's.
+      group: the key group, of what is kept by key.
+    """
+
+    label: str
+    kind: str
+    group: int | None
+    data: Any
+
+
+# --- Bodies
+
+
+@attrs.frozen
+class Body:
+    """How the data of a kind of chunks becomes plain data: numbers, strings, lists and the like of them, and values.
+
+    Attributes:
+      version: the version that `plain` makes.
+      plain: makes plain data of the data.
+      readers: for each version that can be read, what makes the data of plain data.
+    """
+
+    version: int
+    plain: Callable[[Any], Any]
+    readers: Mapping[int, Callable[[Any], Any]]
+
+
+_bodies: dict[str, Body] = {}
+
+
+def register_body(tag: str, body: Body) -> None:
+    """Have chunks of a kind written and read; a kind is its tag, or its tag followed by " from " and a name."""
+    assert tag not in _bodies, tag
+    _bodies[tag] = body
+
+
+def bodies() -> Mapping[str, Body]:
+    """Return the bodies of all kinds of chunks, by tag."""
+    return _bodies
+
+
+def _as_it_is(data: Any) -> Any:
+    return data
+
+
+# Of data that is plain.
+PLAIN = Body(1, _as_it_is, {1: _as_it_is})
+
+
+def _plain_windows(records: Any) -> Any:
+    """Return columns as a tuple, and other records as a list of tuples."""
+    return records.columns() if type(records) is WindowColumns else list(map(tuple, records))
+
+
+def _windows_of(plain: Any) -> Any:
+    return WindowColumns.of_columns(*plain) if type(plain) is tuple else [WindowRecord(*row) for row in plain]
+
+
+def _plain_memory(memories: list[tuple[int, MemoryChanges]]) -> list[tuple[Any, ...]]:
+    return [(place, *outputs) for place, outputs in memories]
+
+
+def _memory_of(rows: list[tuple[Any, ...]]) -> list[tuple[int, MemoryChanges]]:
+    return [(place, MemoryChanges(*outputs)) for place, *outputs in rows]
+
+
+def _plain_positions(positions: list[PartitionPosition]) -> list[tuple[Any, ...]]:
+    return list(map(tuple, positions))
+
+
+def _positions_of(rows: list[tuple[Any, ...]]) -> list[PartitionPosition]:
+    return [PartitionPosition(*row) for row in rows]
+
+
+register_body(WINDOWS, Body(1, _plain_windows, {1: _windows_of}))
+register_body(MEMORY, Body(1, _plain_memory, {1: _memory_of}))
+register_body(POSITIONS, Body(1, _plain_positions, {1: _positions_of}))
+for _kind in (STATE, TIMERS, VIEW, KEPT, LEFT, FOLDED, WITHIN, CLOCKS, SCRIPT, ON_ITS_WAY, BY_KEY, TO_ALL):
+    register_body(_kind, PLAIN)
+
+
+# --- Records
+
+
+def labels_of(chunks: Iterable[Chunk]) -> tuple[str, ...]:
+    """The steps that something is kept of."""
+    return tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
+
+
+@lru_cache(maxsize=1 << 14)
+def _header_of(kind: str, label: str, group: int | None) -> tuple[bytes, Callable[[Any], Any]]:
+    """Return the header of a chunk behind its length, and what makes plain data of the chunk's data."""
+    tag = kind.partition(" from ")[0]
+    body = _bodies[tag]
+    header = _encode((tag, body.version, kind, label, group))
+    return _HEADER.pack(len(header)) + header, body.plain
+
+
+def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
+    """Chunks as the records of a snapshot file, each of one chunk or more."""
+    gathered: list[bytes] = []
+    size = 0
+    for label, kind, group, data in chunks:
+        header, plain = _header_of(kind, label, group)
+        body = pickled(plain(data), label, "What is kept in a snapshot has to be data.")
+        gathered += (header, _BODY.pack(len(body)), body)
+        size += len(header) + len(body)
+        if size >= _RECORD:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    yield b"".join(gathered)
+
+
+@attrs.frozen
+class Origin:
+    """The snapshot that chunks are read from, and what of it is dropped.
+
+    Attributes:
+      where: the checkpoint, for errors.
+      labels: those of the pipeline's transforms; chunks of others are dropped. None to keep all.
+      dropped: state that isn't as its step keeps it now, and is dropped.
+      file: the path of the file, for errors; "" where it isn't known.
+    """
+
+    where: str
+    labels: frozenset[str] | None = None
+    dropped: frozenset[tuple[str, str]] = frozenset()
+    file: str = ""
+
+    @classmethod
+    def of(cls, where: str, plan: Plan | None, dropped: Iterable[Mismatch] = ()) -> Origin:
+        """Return how a pipeline reads a snapshot."""
+        labels = None if plan is None else frozenset(transform.label for transform in plan.graph.transforms)
+        return cls(where, labels, frozenset((each.label, each.name) for each in dropped))
+
+    def of_file(self, path: str) -> Origin:
+        """Return the same for one of the files of the snapshot."""
+        return attrs.evolve(self, file=path)
+
+
+_A_SNAPSHOT = Origin("the snapshot")
+
+
+def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterator[Chunk]:
+    """Yield the chunks that `records_of` made records of.
+
+    Raises `CheckpointMismatchError` for one that has a class in it that can't be had, unless it is dropped, and
+    `UnknownFormatError` for a kind, or a version of one, that isn't known.
+    """
+    for record in records:
+        view, start = memoryview(record), 0
+        while start < len(view):
+            try:
+                (length,) = _HEADER.unpack_from(view, start)
+                start += _HEADER.size
+                tag, version, kind, label, group = _decode(view[start : start + length])
+                start += length
+                (length,) = _BODY.unpack_from(view, start)
+                start += _BODY.size
+            except (struct.error, msgspec.DecodeError):
+                raise CorruptSnapshotError(origin.file or origin.where, f"{record[:16]!r} ...", "a chunk") from None
+            body = view[start : start + length]
+            start += length
+            known_body = _bodies.get(tag)
+            if known_body is None or version not in known_body.readers:
+                known = {tag: sorted(body.readers) for tag, body in sorted(_bodies.items())}
+                raise unknown_format(origin.file or origin.where, "chunk", tag, version, known)
+            yield _chunk_of(label, kind, group, body, known_body.readers[version], origin)
+
+
+def _chunk_of(
+    label: str,
+    kind: str,
+    group: int | None,
+    body: memoryview,
+    data_of: Callable[[Any], Any],
+    origin: Origin,
+) -> Chunk:
+    try:
+        return Chunk(label, kind, group, data_of(pickle.loads(body)))
+    except Exception as error:  # whatever a class raises, or importing it
+        if origin.labels is not None and label.partition("[")[0] not in origin.labels:
+            return Chunk(label, kind, group, [])
+        if isinstance(error, UnknownTypeError):
+            raise unknown_type(origin.file or origin.where, error) from error
+        found = UnreadableData(lambda loads: data_of(loads(body)))
+        return Chunk(label, kind, group, _readable_of(label, kind, found, origin, error))
+
+
+def _readable_of(label: str, kind: str, found: UnreadableData, origin: Origin, error: Exception) -> list[Any]:
+    """Return the data of a chunk without state that is dropped.
+
+    Raises `CheckpointMismatchError` if what can't be read isn't dropped.
+    """
+    readable, unreadable = found.records() if kind in (WINDOWS, STATE, TIMERS) else ([], [])
+    prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER
+    named = kind in (STATE, TIMERS)
+    names = dict.fromkeys(f"{prefix}{record[2]}" for record in unreadable) if named else {state_shapes.WINDOWS: None}
+    if unreadable and all((label, name) in origin.dropped for name in names):
+        return readable
+    shown = [f"{what} {name!r}" for what, _space, name in (name.partition(" ") for name in names)]
+    what = " and ".join(shown) if named and shown else kind
+    raise cant_be_read(f"{label}: its {what}", origin.where, found.classes, error) from error

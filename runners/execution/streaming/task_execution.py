@@ -1,0 +1,500 @@
+"""The steps of one task at work in one subtask: elements, watermarks and clocks in, elements and watermarks out.
+
+Each bundle is pushed through everything that follows before the next one is taken.  After it
+the watermarks are moved on, step by step in the graph's order: a step's output watermark is
+the least of its inputs' and of what it holds, and never goes back.  A stage with side inputs
+waits until they are ready; what comes for it before that is kept, and holds the watermark.
+
+A step that has left work when its slice of time was over is behind.  While any is, no watermark moves, so that
+nothing that was left becomes late; only processing time passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from ....sdk.bundle import Bundle
+from ....sdk.metrics import MetricsContainer
+from ....triggers import DefaultTrigger
+from ....windowing import BoundedWindow
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ....windowing.window_lifetime import end_of_window
+from ..clock import Clock
+from ..counters import Counts
+from ..operators.dataflow import Arrival, Dataflow, Receiver
+from ..operators.grouping import GroupingRun
+from ..operators.keyed import KeyedRun
+from ..operators.left_work import LeavingStep
+from ..plan.execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
+from ..plan.fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
+from ..sinks.writer import OutputRun
+from ..stages.side_input_views import SideInputViews
+from ..time_slice import TimeSlice
+from .feedback import LoopBetweenTasks, LoopInTask, earliest_of
+
+
+class TaskExecution:
+    """One subtask's copy of a task.
+
+    Args:
+      plan: the plan that the task is of.
+      task: the steps, and the edges that end here.
+      clock: processing time.
+      metrics: where user code reports to.
+      counts: what elements are counted in.
+      transaction, unit: what its sinks' writers are opened for.
+      time_slice: the worker's, after which loops are left; None if each bundle is processed to its end.
+      tracking: whether snapshots will be taken.
+
+    Attributes:
+      outputs: its sinks at work.
+      views: what is known of its side inputs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        task: Task,
+        clock: Clock,
+        metrics: MetricsContainer,
+        counts: Counts,
+        transaction: str,
+        unit: str = "0",
+        time_slice: TimeSlice | None = None,
+        tracking: bool = True,
+    ) -> None:
+        self.plan = plan
+        self._over = None if time_slice is None else time_slice.over
+        self._behind: set[LeavingStep] = set()
+        self._to_come_back: list[tuple[str, Bundle]] = []
+        self.task = task
+        self.clock = clock
+        self.counts = counts
+        self.views = SideInputViews()
+        # What comes back in a loop has no end of its own.
+        is_batch = plan.graph.is_bounded and not plan.graph.loops()
+        steps = task.steps
+        self.groupings = {
+            s.transform.label: GroupingRun(s, clock, metrics, time_slice, self._behind)
+            for s in steps
+            if isinstance(s, Grouping)
+        }
+        self.outputs = [
+            OutputRun(s.transform, transaction, counts, unit, time_slice, self._behind)
+            for s in steps
+            if isinstance(s, Output)
+        ]
+        receivers = {output.label: output.receive for output in self.outputs}
+        bundles: dict[str, Receiver] = {label: run.receive for label, run in self.groupings.items()}
+        self._loops: dict[str, LoopInTask] = {}
+        self.loops: dict[str, LoopBetweenTasks] = {}
+        bundles.update(self._connect_loops(steps))
+        self._by_arrival = {
+            _arrival(edge): edge for edge in task.inputs if edge.step is not None and edge.kind is not EdgeKind.BACK
+        }
+        self._watermarks: dict[int, int] = dict.fromkeys(plan.graph.pcollections, MIN_MICROS)
+        self._edge_watermarks: dict[int, int] = {edge.id: MIN_MICROS for edge in task.inputs}
+        # What holds nobody back for now: edges and sources that were declared to, and what comes of them.
+        self._idle_inputs: set[tuple[bool, int]] = set()
+        self._idle: set[int] = set()
+        broadcast = {edge.pcollection: edge.id for edge in task.inputs if edge.kind is EdgeKind.BROADCAST}
+        self._side_input_edges = broadcast
+        self.dataflow = Dataflow(
+            plan,
+            steps,
+            self.views,
+            {},
+            receivers,
+            counts,
+            bundles,
+            arrivals=self._by_arrival,
+            tracking=tracking,
+            time_slice=time_slice,
+            behind=self._behind,
+        )
+        for grouping in self.groupings.values():
+            grouping.wire(self.dataflow)
+        self.keyed = {
+            s.transform.label: KeyedRun(self.dataflow.stages[id(s)], clock, is_batch, metrics, plan.graph.has_script)
+            for s in steps
+            if isinstance(s, Keyed)
+        }
+        for run in self.dataflow.stages.values():
+            run.is_ready = self._readiness(run.executor.stage)
+        for pcollection in self.side_inputs - broadcast.keys():
+            self.dataflow.attach(pcollection, partial(self.views.add, pcollection))
+        moves = [self._move_of(step) for step in steps]
+        self._moves = [move for move in moves if move is not None]
+        # The last steps first: what is further on came earlier.
+        leaving = ((step, self._leaving(step)) for step in reversed(steps))
+        self.leaving = [(step, own) for step, own in leaving if own is not None]
+
+    def _leaving(self, step: Step) -> LeavingStep | None:
+        """Return what may be behind of a step."""
+        if isinstance(step, (Stage, Keyed)):
+            return self.dataflow.stages[id(step)]
+        if isinstance(step, Grouping):
+            return self.groupings[step.transform.label]
+        return next((o for o in self.outputs if isinstance(step, Output) and o.label == step.transform.label), None)
+
+    def _connect_loops(self, steps: Iterable[Step]) -> Iterator[tuple[str, Receiver]]:
+        """What takes the elements at the ends of loops."""
+        heads = {step.transform.label for step in steps if isinstance(step, Head)}
+        for step in steps:
+            if isinstance(step, Back) and step.head in heads:
+                loop = self._loops[step.head] = LoopInTask()
+                yield step.transform.label, loop.waiting.append
+            elif isinstance(step, Back):
+                yield step.transform.label, _elsewhere
+        self.loops.update((label, LoopBetweenTasks()) for label in heads - self._loops.keys())
+
+    @property
+    def side_inputs(self) -> set[int]:
+        """The PCollections that its steps read besides."""
+        return {s.pcollection for step in self.task.steps if isinstance(step, (Stage, Keyed)) for s in step.side_inputs}
+
+    # What was left
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some step has left work, which is to be done before anything else comes."""
+        return bool(self._behind) or bool(self._loops and any(loop.waiting for loop in self._loops.values()))
+
+    def resume(self) -> None:
+        """Go on with what steps have left, until that is all or the slice is over."""
+        for _, run in self.leaving:
+            if run.is_behind:
+                run.resume()
+                if self._over:
+                    return
+        if not self._behind:
+            self._go_round()
+
+    def _go_round(self) -> None:
+        """Take what has come back in loops within the task, as far as the slice allows."""
+        for head in self.task.steps:
+            if isinstance(head, Head) and (loop := self._loops.get(head.transform.label)) is not None:
+                (looped,) = head.transform.outputs.values()
+                send = self.dataflow.send_to(looped)
+                while loop.waiting and not self._behind and not self._over:
+                    send(loop.waiting.popleft())
+
+    def pass_time(self) -> None:
+        """Have processing time take effect, and no watermark: while steps are behind."""
+        for grouping in self.groupings.values():
+            grouping.pass_time()
+        for keyed in self.keyed.values():
+            keyed.pass_time()
+
+    def look_at_restored(self) -> None:
+        """Note what was left when a snapshot was taken, and is due."""
+        for grouping in self.groupings.values():
+            grouping.look_at_restored()
+        for keyed in self.keyed.values():
+            keyed.look_at_restored()
+
+    # What comes in
+
+    def receiver(self, edge: Edge) -> Receiver:
+        """What takes the elements of an edge."""
+        if edge.step is None:
+            return partial(self.views.add, edge.pcollection)
+        if edge.kind is EdgeKind.BACK:
+            return partial(self._come_back, edge.step)
+        return self.dataflow.entries[_arrival(edge)]
+
+    def _come_back(self, head: Step, bundle: Bundle) -> None:
+        assert isinstance(head, Head)
+        self.loops[head.transform.label].come_back(bundle)
+        (looped,) = head.transform.outputs.values()
+        self.dataflow.send_to(looped)(bundle)
+
+    def mark_loops(self, number: int) -> tuple[int | None, int | None]:
+        """A barrier goes into every loop; the earliest of what came back since the last one, and the least watermark of
+        what comes in.
+        """
+        earliest: list[int | None] = []
+        watermarks: list[int | None] = []
+        for step in self.task.steps:
+            if isinstance(step, Head) and (loop := self.loops.get(step.transform.label)) is not None:
+                watermark = self._input_watermark(step, step.transform.inputs[0])
+                watermarks.append(watermark)
+                earliest.append(loop.mark(number, watermark))
+        return earliest_of(earliest), earliest_of(watermarks)
+
+    def loops_have_gone_round(self, number: int, earliest: int | None, floor: int) -> None:
+        """What was in the loops at that barrier has come back, or has left them; see `LoopBetweenTasks`."""
+        for loop in self.loops.values():
+            loop.has_gone_round(number, earliest, floor)
+
+    def are_loops_behind(self) -> bool:
+        """Whether the watermark behind some loop's head is yet to follow."""
+        return any(
+            isinstance(step, Head)
+            and (loop := self.loops.get(step.transform.label)) is not None
+            and loop.is_behind(self._input_watermark(step, step.transform.inputs[0]))
+            for step in self.task.steps
+        )
+
+    def move(self, pcollection: int, watermark: int) -> None:
+        """Move the watermark of a PCollection that is made here."""
+        if watermark > self._watermarks[pcollection]:
+            self._watermarks[pcollection] = watermark
+
+    def move_edge(self, edge: Edge, watermark: int) -> None:
+        """Move the watermark of an edge that ends here."""
+        if watermark > self._edge_watermarks[edge.id]:
+            self._edge_watermarks[edge.id] = watermark
+
+    def rest(self, pcollection: int, is_idle: bool) -> None:
+        """Whether a source is idle, by the PCollection that it makes here."""
+        (self._idle_inputs.add if is_idle else self._idle_inputs.discard)((False, pcollection))
+
+    def rest_edge(self, edge: Edge, is_idle: bool) -> None:
+        """Whether nothing on an edge that ends here holds anybody back."""
+        (self._idle_inputs.add if is_idle else self._idle_inputs.discard)((True, edge.id))
+
+    def is_idle(self, pcollection: int) -> bool:
+        """Whether a PCollection that is made here holds nobody back for now."""
+        return pcollection in self._idle
+
+    def watermark(self, pcollection: int) -> int:
+        """The watermark of a PCollection that is made here."""
+        return self._watermarks[pcollection]
+
+    def signal(self, name: str) -> None:
+        """A signal has reached the pipeline."""
+        for grouping in self.groupings.values():
+            grouping.signal(name)
+
+    def advance_percentile(self, percentile: float, watermark: int) -> None:
+        """A percentile watermark has moved."""
+        for grouping in self.groupings.values():
+            grouping.advance_percentile(percentile, watermark)
+
+    # Watermarks and side inputs
+
+    def _input_watermark(self, step: Step, pcollection: int) -> int:
+        watermarks, at = self._known_at(step, pcollection)
+        return watermarks[at]
+
+    def _side_watermark(self, pcollection: int) -> int:
+        edge = self._side_input_edges.get(pcollection)
+        return self._watermarks[pcollection] if edge is None else self._edge_watermarks[edge]
+
+    def has_side_inputs(self, step: Stage | Keyed) -> bool:
+        """Whether a step's side inputs are complete."""
+        return all(self._side_watermark(s.pcollection) >= MAX_MICROS for s in step.side_inputs)
+
+    def _readiness(self, stage: Stage) -> Callable[[BoundedWindow], bool]:
+        """Whether a stage's side inputs have something, or never will, for an element's window."""
+
+        def is_ready(window: BoundedWindow) -> bool:
+            for side_input in stage.side_inputs:
+                windowing = side_input.windowing
+                own = windowing.window_fn.side_input_window(window)
+                if self._side_watermark(side_input.pcollection) >= end_of_window(own):
+                    continue
+                # By the default trigger a window's contents are there when it is complete.
+                waits = isinstance(windowing.trigger, DefaultTrigger)
+                if waits or not self.views.has_any(side_input.pcollection, own):
+                    return False
+            return True
+
+        return is_ready
+
+    def propagate(self) -> None:
+        """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
+        if self._behind:
+            self.pass_time()
+            if self._behind:
+                return
+        if self._idle_inputs or self._idle:
+            self._propagate_idleness()
+        self._propagate_once()
+        while not self._behind and any(loop.waiting for loop in self._loops.values()):
+            if self._over:
+                return
+            self._propagate_once()
+
+    def _propagate_once(self) -> None:
+        behind = self._behind
+        for move_on in self._moves:
+            move_on()
+            if behind:
+                return
+
+    # This is done after every message, and most of them move little: what can be known before is
+    # looked up once, and what hasn't moved isn't passed on.
+
+    def _move_of(self, step: Step) -> Callable[[], None] | None:
+        """What moves the watermarks behind a step on; None where there are none."""
+        move = self.move
+        # Of a stage that ends in a fold too: the grouping that it folds for has the same watermark.
+        outputs = tuple(step.operations[-1].outputs.values()) if isinstance(step, Stage) else outputs_of(step)
+        watermarks, at = self._known_at(step, inputs_of(step)[0]) if inputs_of(step) else (self._watermarks, -1)
+        last = MIN_MICROS
+
+        def through() -> None:
+            nonlocal last
+            watermark = watermarks[at]
+            if watermark > last:
+                last = watermark
+                for output in outputs:
+                    move(output, watermark)
+
+        if isinstance(step, Union):
+            return partial(self._advance_union, step, outputs[0])
+        if isinstance(step, Stage) and not step.side_inputs:
+            return through
+        if isinstance(step, Head):
+            return partial(self._advance_loop, step)
+        if not isinstance(step, (Stage, Keyed, Grouping)):
+            return None
+        advance = partial(self._advance_stage, step) if isinstance(step, Stage) else self._advanced(step)
+
+        def moved() -> None:
+            watermark = advance(watermarks[at])
+            for output in outputs:
+                move(output, watermark)
+
+        return moved
+
+    def _advance_union(self, union: Union, output: int) -> None:
+        if output not in self._idle:
+            inputs = [i for i in inputs_of(union) if not self._idle_inputs or not self._is_idle_input(union, i)]
+            self.move(output, min((self._input_watermark(union, i) for i in inputs), default=MAX_MICROS))
+
+    def _known_at(self, step: Step, pcollection: int) -> tuple[dict[int, int], int]:
+        """Where the watermark of a step's input is found."""
+        edge = self._by_arrival.get((id(step), pcollection))
+        return (self._watermarks, pcollection) if edge is None else (self._edge_watermarks, edge.id)
+
+    def _advance_stage(self, stage: Stage, watermark: int) -> int:
+        kept = self._let_through(stage)
+        if self.dataflow.stages[id(stage)].is_behind:
+            # What was let through and left isn't among what is kept.
+            return MIN_MICROS
+        return watermark if kept is None else min(watermark, kept)
+
+    def _advanced(self, step: Keyed | Grouping) -> Callable[[int], int]:
+        run = self.groupings[step.transform.label] if isinstance(step, Grouping) else self.keyed[step.transform.label]
+        if not isinstance(step, Keyed) or not step.side_inputs:
+            return run.advance
+
+        def advance(watermark: int) -> int:
+            self._let_through(step)
+            return MIN_MICROS if self.dataflow.stages[id(step)].is_behind else run.advance(watermark)
+
+        return advance
+
+    def _propagate_idleness(self) -> None:
+        """What comes of nothing but idle inputs is idle, once nothing that came before holds it back."""
+        self._idle = {pcollection for is_edge, pcollection in self._idle_inputs if not is_edge}
+        for step in self.task.steps:
+            inputs = inputs_of(step)
+            if not inputs or isinstance(step, Head) or not all(self._is_idle_input(step, i) for i in inputs):
+                continue
+            if not isinstance(step, Union):
+                watermark = self._input_watermark(step, inputs[0])
+                self._idle.update(output for output in outputs_of(step) if self._watermarks[output] >= watermark)
+            else:
+                self._idle.update(outputs_of(step))
+
+    def _is_idle_input(self, step: Step, pcollection: int) -> bool:
+        edge = self._by_arrival.get((id(step), pcollection))
+        return pcollection in self._idle if edge is None else (True, edge.id) in self._idle_inputs
+
+    def _advance_loop(self, head: Head) -> None:
+        """Take what has come back, and then let the watermark go as far as what is in the loop allows."""
+        label = head.transform.label
+        (looped,) = head.transform.outputs.values()
+        loop = self._loops.get(label)
+        if loop is None:
+            self.move(looped, self.loops[label].watermark)
+            return
+        send = self.dataflow.send_to(looped)
+        while loop.waiting:
+            if self._behind or self._over:
+                return
+            send(loop.waiting.popleft())
+        self.move(looped, self._input_watermark(head, head.transform.inputs[0]))
+
+    def _let_through(self, step: Stage | Keyed) -> int | None:
+        """Process what the side inputs are ready for; the earliest timestamp that is kept yet."""
+        run = self.dataflow.stages[id(step)]
+        if self.has_side_inputs(step):
+            run.unblock()
+        else:
+            run.look()
+        return run.hold()
+
+    def next_processing_time(self) -> int | None:
+        """The processing time, in microseconds, at which something may be due."""
+        times = [grouping.next_processing_time() for grouping in self.groupings.values()]
+        times += [keyed.next_processing_time() for keyed in self.keyed.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def next_event_times(self) -> set[int]:
+        """The watermarks, in microseconds, at which something may be due, of each step the next.
+
+        The least of all for what waits for side inputs, to which any change may be news.
+        """
+        runs: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
+        times = {run.next_event_time() for run in runs}
+        times |= {MIN_MICROS for run in self.dataflow.stages.values() if run.hold() is not None}
+        return {time for time in times if time is not None}
+
+    def waiting_in_loops(self) -> Iterator[tuple[str, list[Bundle]]]:
+        """Yield what has come back in loops within the task and has not gone round: by the loop's head."""
+        for label, loop in self._loops.items():
+            if loop.waiting:
+                yield label, list(loop.waiting)
+
+    def come_back_in(self, label: str, bundle: Bundle) -> None:
+        """Have elements of a snapshot go round in a loop."""
+        loop = self._loops.get(label)
+        if loop is None:
+            self._to_come_back.append((label, bundle))
+        else:
+            loop.waiting.append(bundle)
+
+    def come_back_again(self) -> None:
+        """Process what a snapshot has of loops that end in other tasks now."""
+        heads = {step.transform.label: step for step in self.task.steps if isinstance(step, Head)}
+        waiting, self._to_come_back = self._to_come_back, []
+        for label, bundle in waiting:
+            self._come_back(heads[label], bundle)
+
+    def watermarks(self) -> dict[str, int]:
+        """The output watermark of each step, in microseconds, by label."""
+        return {
+            label_of(step): min(self._watermarks[i] for i in outputs_of(step))
+            for step in self.task.steps
+            if outputs_of(step) and not isinstance(step, Output)
+        }
+
+    def is_complete(self) -> bool:
+        """Whether everything has come, and nothing will be put out any more."""
+        if self.is_behind:
+            return False
+        if any(self._edge_watermarks[edge.id] < MAX_MICROS for edge in self.task.inputs):
+            return False
+        # Nothing comes out of a sink.
+        steps = [step for step in self.task.steps if not isinstance(step, Output)]
+        return all(self._watermarks[i] >= MAX_MICROS for step in steps for i in outputs_of(step))
+
+    def teardown(self) -> None:
+        """Tear down whatever user code was set up."""
+        for grouping in self.groupings.values():
+            grouping.teardown()
+        self.dataflow.teardown()
+
+
+def _elsewhere(bundle: Bundle) -> None:
+    """The loop goes on in another task, to which an edge leads."""
+
+
+def _arrival(edge: Edge) -> Arrival:
+    return id(edge.step), edge.pcollection

@@ -1,0 +1,95 @@
+"""What flags of a stream can't be, whichever runner they are given to.
+
+>>> check_streaming_flags(PipelineOptions(["--checkpoint_interval=0"]))
+Traceback (most recent call last):
+    ...
+penstock.sdk.errors.OptionsError: option --checkpoint_interval: expected more than 0 seconds, got 0.0
+
+How a directory with logs of productions is told from one with checkpoints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ...sdk.errors import CheckpointMismatchError, OptionsError
+from ...sdk.options import PipelineOptions, StreamingOptions
+from .checkpoints.storage import Disk
+
+# By flag, the least of whole numbers.
+_COUNTS = {"parallelism": 1, "workers": 1, "checkpoint_retention": 1, "max_restarts": 0, "metrics_port": 0}
+_DURATIONS = ("checkpoint_interval", "checkpoint_timeout", "worker_timeout")
+_PAUSES = ("checkpoint_min_pause", "restart_delay")
+_LAST_PORT = 65535
+
+# Those that may be left to the runner.
+_OPEN = ("workers", "metrics_port", "checkpoint_min_pause")
+
+
+def check_streaming_flags(options: PipelineOptions) -> None:
+    """Raises `OptionsError` for a value that is none, also of a flag that this pipeline has no use for."""
+    streaming = options.view_as(StreamingOptions)
+    for name, least in _COUNTS.items():
+        value = getattr(streaming, name)
+        if value is None and name in _OPEN:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            _refuse(name, "expected a whole number", value)
+        if value < least:
+            _refuse(name, f"expected at least {least}", value)
+    if (streaming.metrics_port or 0) > _LAST_PORT:
+        _refuse("metrics_port", f"expected at most {_LAST_PORT}", streaming.metrics_port)
+    for name in (*_DURATIONS, *_PAUSES):
+        value = getattr(streaming, name)
+        if value is None and name in _OPEN:
+            continue
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+            _refuse(name, "expected a number of seconds", value)
+        if value < 0 or (value == 0 and name in _DURATIONS):
+            _refuse(name, f"expected {'more than 0 seconds' if name in _DURATIONS else '0 seconds or more'}", value)
+    directory = streaming.checkpoint_dir
+    # What is empty would be `/`, as a variable of a shell is that isn't set.
+    if directory is not None and not str(directory).rstrip("/"):
+        _refuse("checkpoint_dir", "expected a directory of its own, or a URL", directory)
+
+
+def refuse_memory(directory: Any, who: str) -> None:
+    """Raises `OptionsError` for a directory that is in one process's memory, where others have to write to it."""
+    if str(directory).startswith("memory:"):
+        raise OptionsError(
+            f"option --checkpoint_dir: {directory} is in the memory of the process that writes there, and {who}; "
+            "expected a path or URL that all of them reach"
+        )
+
+
+def refuse_unheeded(changed: Iterable[str], runner: str, whose: str) -> None:
+    """Raises `OptionsError` for flags that another runner has, and of which nothing would come here.
+
+    Args:
+      changed: the names of those that were given.
+      runner: the one that was asked for.
+      whose: the one that has them.
+    """
+    for name in changed:
+        raise OptionsError(
+            f"option --{name}: --runner={runner} has no such thing, it is for --runner={whose}; leave it out"
+        )
+
+
+def _refuse(name: str, expected: str, value: Any) -> None:
+    raise OptionsError(f"option --{name}: {expected}, got {value!r}")
+
+
+# The file that says who owns the logs, in their directory.
+OWNER = "productions.json"
+
+
+def refuse_productions(disk: Disk, directory: str) -> None:
+    """Raises `CheckpointMismatchError` for a directory in which productions were logged: nobody else goes on there."""
+    if disk.exists(f"{directory}/{OWNER}"):
+        raise CheckpointMismatchError(
+            f"{directory} has logs of productions, of --runner=local with --delivery=strong or weak; go on with that, "
+            "or give another --checkpoint_dir"
+        )

@@ -1,0 +1,386 @@
+"""Accumulators that are sent in the place of elements."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import drawn_slices
+import pytest
+from drawn_slices import AfterLooks, Looks
+from hypothesis import given
+from hypothesis import strategies as st
+from recording import Recording
+from side_by_side import SideBySide, Variant
+from subtasks_by_hand import ByHand, graph_of
+
+import penstock as beam
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.shuffle import pre_aggregation
+from penstock.runners.execution.shuffle.blocks import decode_bundle, encode_bundle
+from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
+from penstock.runners.execution.stuck_calls import step_of
+from penstock.runners.execution.time_slice import TimeSlice
+from penstock.runners.execution.windows.combining import Fold, FoldedBundle
+from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
+from penstock.runners.local.messages import Barrier, BarrierKind, Elements
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.metrics import Metrics
+from penstock.testing.util import assert_that
+from penstock.triggers import (
+    AccumulationMode,
+    AfterAny,
+    AfterCount,
+    AfterProcessingTime,
+    AfterSize,
+    AfterWatermark,
+    Always,
+    DefaultTrigger,
+    Repeatedly,
+    Trigger,
+)
+from penstock.windowing import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner
+
+DISCARDING, ACCUMULATING, RETRACTING = AccumulationMode
+KEYS = "abc"
+
+
+@pytest.fixture
+def folds_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever can be folded is, be it ever so little."""
+    monkeypatch.setattr(pre_aggregation, "SMALLEST", 1)
+    monkeypatch.setattr(pre_aggregation, "_WORTH", 1e9)
+
+
+def grouping_of(windowing: beam.WindowInto, combine: Any) -> Any:
+    """The step of a combining grouping."""
+    p = beam.Pipeline()
+    _ = p | beam.Create([("a", 1)]) | windowing | beam.CombinePerKey(combine)
+    return fuse(p.graph(), lambda grouping: False).steps[-1]
+
+
+def into(window_fn: Any, trigger: Trigger, mode: AccumulationMode, **more: Any) -> beam.WindowInto:
+    return beam.WindowInto(window_fn, trigger=trigger, accumulation_mode=mode, **more)
+
+
+@pytest.mark.parametrize(
+    ("window_fn", "trigger", "expected"),
+    [
+        (FixedWindows(10), DefaultTrigger(), True),
+        (SlidingWindows(10, 5), AfterWatermark(early=AfterProcessingTime(1)), True),
+        (GlobalWindows(), Repeatedly(AfterProcessingTime(1)), True),
+        (FixedWindows(10), AfterWatermark(early=AfterCount(2)), False),
+        (FixedWindows(10), Repeatedly(AfterAny(AfterProcessingTime(1), AfterSize(100))), False),
+        (Sessions(10), DefaultTrigger(), False),
+    ],
+)
+def test_what_has_to_see_each_element_gets_them(window_fn: Any, trigger: Trigger, expected: bool) -> None:
+    """A trigger that looks at elements, and windows that merge; a clock doesn't mind."""
+    step = grouping_of(into(window_fn, trigger, ACCUMULATING), sum)
+    assert expected == (PreAggregation.of(step) is not None)
+
+
+def test_what_may_be_taken_back_isnt_folded() -> None:
+    """Nor what isn't combined, nor where late elements are put out."""
+    p = beam.Pipeline()
+    early = into(FixedWindows(10), AfterWatermark(early=AfterProcessingTime(1)), RETRACTING)
+    sums = p | beam.Create([("a", 1)]) | early | beam.CombinePerKey(sum)
+    _ = sums | "again" >> beam.CombinePerKey(max)
+    _ = p | "more" >> beam.Create([("a", 1)]) | beam.GroupByKey()
+    first, second, plain = (step for step in fuse(p.graph(), lambda grouping: False).steps if hasattr(step, "fused"))
+    found = [PreAggregation.of(step) is not None for step in (first, second, plain)]
+    assert [True, False, False] == found
+
+
+@pytest.mark.parametrize("combiner", list(TimestampCombiner))
+def test_results_at_the_earliest_timestamp_need_each_elements(combiner: TimestampCombiner) -> None:
+    """Of those of a bundle some may be behind the output watermark, and don't count."""
+    windowing = into(FixedWindows(10), DefaultTrigger(), DISCARDING, timestamp_combiner=combiner)
+    expected = combiner in (TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST)
+    assert expected == (PreAggregation.of(grouping_of(windowing, sum)) is not None)
+
+
+def test_folding_rests_when_it_doesnt_shrink_the_data_and_is_tried_again() -> None:
+    """What was folded to find out is sent so."""
+    before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), sum))
+    assert before is not None
+    keys = iter(range(10**6))
+    found = [type(before.folded(Bundle([(next(keys), 1) for _ in range(100)]))) for _ in range(33)]
+    assert [FoldedBundle, *[Bundle] * 30, FoldedBundle, Bundle] == found
+    few = [type(before.folded(Bundle([(n % 10, 1) for n in range(100)]))) for _ in range(35)]
+    assert [*[Bundle] * 29, *[FoldedBundle] * 6] == few
+
+
+def test_a_few_elements_go_as_they_are() -> None:
+    """They wouldn't be worth a call."""
+    before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), sum))
+    assert before is not None
+    bundle = Bundle([("a", 1)] * (pre_aggregation.SMALLEST - 1))
+    assert bundle is before.folded(bundle)
+
+
+def before_sums(combine: Any, looks: int) -> PreAggregation:
+    """A folding whose slice is over behind so many looks."""
+    step = grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), combine)
+    before = PreAggregation.of(step, AfterLooks(looks))
+    assert before is not None
+    return before
+
+
+def test_a_fold_is_left_between_two_elements_when_its_slice_is_over() -> None:
+    """The rest is sent as it is, in its order."""
+    before = before_sums(sum, 80)
+    found = before.folded(Bundle([(n % 2, n) for n in range(100)]))
+    left = before.left
+    assert left is not None
+    done = 100 - len(left)
+    assert 0 < done < 100
+    assert [(n % 2, n) for n in range(done, 100)] == left.values
+    assert [(k, (sum(range(k, done, 2)), len(range(k, done, 2)))) for k in (0, 1)] == found.values
+    assert None is before_sums(sum, 200).left
+
+
+def test_folding_rests_when_it_is_slow() -> None:
+    """Of the next bundles nothing is folded, until it is tried again."""
+    before = before_sums(sum, 10)
+    found = []
+    for _ in range(33):
+        found.append(type(before.folded(Bundle([(0, 1)] * 100))))
+        found.append(type(before.left))
+    assert [FoldedBundle, Bundle, *[Bundle, type(None)] * 30, FoldedBundle, Bundle, Bundle, type(None)] == found
+
+
+class Compacting(beam.CombineFn):
+    """Counts, in accumulators that say whether they are compact."""
+
+    def create_accumulator(self) -> tuple[int, bool]:
+        return 0, False
+
+    def add_input(self, accumulator: tuple[int, bool], element: Any) -> tuple[int, bool]:
+        return accumulator[0] + 1, False
+
+    def merge_accumulators(self, accumulators: Any) -> tuple[int, bool]:
+        return sum(n for n, _ in accumulators), False
+
+    def compact(self, accumulator: tuple[int, bool]) -> tuple[int, bool]:
+        if accumulator[0] > 50:
+            raise LookupError("in compact")
+        return accumulator[0], True
+
+    def extract_output(self, accumulator: tuple[int, bool]) -> int:
+        return accumulator[0]
+
+
+def test_accumulators_are_sent_as_they_are_when_the_slice_of_compact_is_over() -> None:
+    """It is optional for each; the fold before it has a slice of its own."""
+    two = (beam.window.IntervalWindow(0, 10), beam.window.IntervalWindow(5, 15))
+    folded = before_sums(Compacting(), 150).folded(Bundle([(n, n) for n in range(100)], 0, two))
+    assert [True] * 150 + [False] * 50 == [is_compact for _, ((_, is_compact), _) in folded.values]
+
+
+def test_an_error_of_compact_is_one_of_its_step() -> None:
+    """It was raised without the transform's name."""
+    before = before_sums(Compacting(), 1000)
+    with pytest.raises(LookupError) as raised:
+        before.folded(Bundle([("a", 1)] * 100))
+    assert "CombinePerKey(Compacting)" == raised.value.transform  # type: ignore[attr-defined]
+
+
+class Looking(Compacting):
+    """Notes which step a thread would be found in."""
+
+    def add_input(self, accumulator: tuple[int, bool], element: Any) -> tuple[int, bool]:
+        # The test's own module, where a global one would be pickled by value.
+        import drawn_slices
+
+        drawn_slices.STEPS.add(step_of(sys._getframe()))
+        return super().add_input(accumulator, element)
+
+
+def test_a_call_in_a_fold_is_watched_and_has_its_steps_label() -> None:
+    """Also between two steps of the subtask, where a checkpoint's time-out named no call."""
+    time_slice = TimeSlice()
+    before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), Looking()), time_slice)
+    assert before is not None
+    drawn_slices.STEPS.clear()
+    before.folded(Bundle([(n, n) for n in range(100)]))
+    assert ({"CombinePerKey(Looking)"}, 2, None) == (drawn_slices.STEPS, time_slice.steps, time_slice.began)
+
+
+def test_accumulators_travel_as_what_they_are() -> None:
+    """Through a pipe, and in halves."""
+    bundle = FoldedBundle([("a", (5, 2)), ("b", ((1, 2), 3))], [1, 2])
+    (block,) = encode_bundle(bundle)
+    found = decode_bundle(block)
+    assert FoldedBundle is type(found)
+    assert (bundle.values, bundle.timestamps) == (found.values, found.timestamps)
+    assert [("b", ((1, 2), 3))] == found.part(1, 2).values
+
+
+class Longest(beam.CombineFn):
+    """A combiner without expressions, whose accumulators change in place."""
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def add_input(self, accumulator: list[Any], element: Any) -> list[Any]:
+        accumulator.append(element)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Any) -> list[Any]:
+        first, *others = accumulators
+        for other in others:
+            first.extend(other)
+        return first  # type: ignore[no-any-return]
+
+    def extract_output(self, accumulator: list[Any]) -> Any:
+        return sorted(accumulator)
+
+
+EVENTS = st.one_of(
+    st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 9), st.integers(0, 40)), max_size=8),
+    st.integers(0, 60),
+)
+TRIGGERS = st.sampled_from(
+    [
+        DefaultTrigger(),
+        AfterWatermark(early=Always(), late=Always()),
+        Repeatedly(AfterProcessingTime(3)),
+        AfterWatermark(early=AfterProcessingTime(2), late=Always()),
+    ]
+)
+
+
+@given(
+    events=st.lists(EVENTS, max_size=12),
+    window_fn=st.sampled_from([FixedWindows(10), SlidingWindows(10, 5), GlobalWindows()]),
+    trigger=TRIGGERS,
+    mode=st.sampled_from(list(AccumulationMode)),
+    combine=st.sampled_from([sum, max, beam.combiners.MeanCombineFn(), beam.combiners.ToListCombineFn(), Longest()]),
+    lateness=st.sampled_from([0, 7]),
+    combiner=st.sampled_from([TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST]),
+    every=st.sampled_from([None, 2, 5]),
+)
+def test_panes_and_what_is_dropped_are_the_same_with_and_without(
+    events: list[Any],
+    window_fn: Any,
+    trigger: Trigger,
+    mode: AccumulationMode,
+    combine: Any,
+    lateness: int,
+    combiner: TimestampCombiner,
+    every: int | None,
+) -> None:
+    """Element by element or as accumulators, wherever a fold is left, with clocks that move in between."""
+    windowing = into(window_fn, trigger, mode, allowed_lateness=lateness, timestamp_combiner=combiner)
+    step = grouping_of(windowing, combine)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pre_aggregation, "SMALLEST", 1)
+        patched.setattr(pre_aggregation, "_WORTH", 1e9)
+        patched.setattr(pre_aggregation, "_RESTS", 0)
+        before = PreAggregation.of(step, None if every is None else Looks(every))
+        assert before is not None
+        found = []
+        # What is asked once for each bundle is asked for both parts of one that was left.
+        cuts: list[int] = []
+        for folds in (True, False):
+            fold = Fold(step.transform)
+            windows = TriggeredWindows(fold)
+            panes: list[Any] = []
+            for event in [*events, 10**6]:
+                if isinstance(event, int):
+                    windows.advance_processing_time(event * 1_000_000)
+                    windows.advance_watermark(event * 1_000_000)
+                elif event:
+                    bundle = bundle_of(event, window_fn)
+                    if folds:
+                        windows.merge(before.folded(bundle))
+                        cuts.append(len(bundle) - len(before.left or ()))
+                        if before.left is not None:
+                            windows.process(before.left)
+                    else:
+                        cut = cuts.pop(0)
+                        for part in (bundle.part(0, cut), bundle.part(cut, len(bundle))):
+                            windows.process(part)
+                taken = windows.taken()
+                rows = [] if taken is None else list(taken.rows())
+                panes.append((sorted(map(repr, rows)), windows.output_watermark()))
+            found.append((panes, windows.dropped))
+    assert found[0] == found[1]
+
+
+def bundle_of(pairs: list[tuple[str, int, int]], window_fn: Any) -> Bundle:
+    """Elements at seconds, in their windows."""
+    micros = [second * 1_000_000 for _, _, second in pairs]
+    context = beam.window.WindowFn.AssignContext
+    windows = [tuple(window_fn.assign(context(beam.window.Timestamp.of_micros(t), element=None))) for t in micros]
+    return Bundle([(key, value) for key, value, _ in pairs], micros, windows)
+
+
+class Counting(Longest):
+    """Counts the elements that it is given, as a user may."""
+
+    def add_input(self, accumulator: list[Any], element: Any) -> list[Any]:
+        Metrics.counter("user", "seen").inc()
+        return super().add_input(accumulator, element)
+
+
+def ran(variant: Variant) -> tuple[list[Any], dict[Any, int]]:
+    """What comes of a pipeline with two shuffles, and its counters by step and name."""
+    p = beam.Pipeline(SideBySide(variant))
+    events = [(f"k{n % 5}", n, n % 60) for n in range(3000)]
+    pairs = p | beam.Create(events) | beam.Map(lambda e: beam.window.TimestampedValue((e[0], e[1]), e[2]))
+    windowed = pairs | beam.WindowInto(SlidingWindows(20, 10))
+    lists = windowed | "lists" >> beam.CombinePerKey(Counting())
+    sums = lists | beam.MapTuple(lambda key, values: (None, sum(values)))
+    totals = sums | "totals" >> beam.CombinePerKey(sum)
+    kept: list[Any] = []
+    assert_that((lists, totals) | beam.Flatten(), kept.extend)
+    result = p.run()
+    counters = result.metrics().query()["counters"]
+    return sorted(kept, key=repr), {(one.key.step, one.key.metric.name): one.committed for one in counters}
+
+
+@pytest.mark.parametrize("parallelism", [2, 4])
+def test_a_job_gives_the_same_results_and_metrics_with_and_without(
+    parallelism: int, monkeypatch: pytest.MonkeyPatch, folds_all: None
+) -> None:
+    """And what user code counts in a combiner that now runs before the shuffle."""
+    sizes: list[tuple[int, int]] = []
+    folded = PreAggregation.folded
+
+    def watched(self: PreAggregation, bundle: Bundle) -> Bundle:
+        found = folded(self, bundle)
+        sizes.append((len(bundle), len(found)))
+        return found
+
+    monkeypatch.setattr(PreAggregation, "folded", watched)
+    with_folding = ran(Variant(parallelism, takes_checkpoints=True))
+    assert sum(after for _, after in sizes) * 10 < sum(before for before, _ in sizes)
+    monkeypatch.setattr(PreAggregation, "of", lambda step, time_slice: None)
+    without = ran(Variant(parallelism, takes_checkpoints=True))
+    assert without == with_folding
+    assert 6000 == with_folding[1]["lists", "seen"]
+
+
+def listed(p: Any) -> None:
+    pairs = p | beam.Create([(key, n) for n in range(8) for key in KEYS])
+    pairs | beam.CombinePerKey(Longest()) | beam.io.Write(Recording())
+
+
+@pytest.mark.parametrize("restored_in", [1, 2, 3])
+def test_accumulators_in_flight_are_in_a_snapshot_as_they_were(restored_in: int, folds_all: None) -> None:
+    """Although they are merged, in place, before the last barrier has come and the snapshot is written."""
+    found = ByHand(graph_of(listed))
+    found.run(0)
+    waiting = [message for channel in found.channels.values() for message in channel.queue]
+    assert any(isinstance(message, Elements) and type(message.bundle) is FoldedBundle for message in waiting)
+    barrier = Barrier(1, BarrierKind.UNALIGNED, epoch=1)
+    for source in (found[0, 0], found[0, 1]):
+        source.inject(barrier)
+        found.run(1)
+    again = ByHand(graph_of(listed, restored_in), found.snapshots())
+    again.run()
+    again.inject(Barrier(2, epoch=2))
+    again.run()
+    assert [(key, list(range(8))) for key in KEYS] == sorted(again.written())

@@ -1,0 +1,113 @@
+"""ParkedEntries: what is parked is there until it is taken, in the order of its times, and nowhere afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from stat import S_IMODE
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from running_program import wait_until
+
+from penstock.runners.execution.spilling.rocksdb import ParkedEntries, ParkingDatabase
+from penstock.sdk.errors import MissingExtraError
+
+IDS = st.binary(max_size=3)
+TIME = st.none() | st.integers(-5, 5)
+ENTRY = st.tuples(IDS, st.tuples(TIME, TIME, TIME), st.binary(max_size=5))
+STEP = st.one_of(
+    st.tuples(st.just("put"), st.lists(ENTRY, max_size=5, unique_by=lambda entry: entry[0])),
+    st.tuples(st.just("take"), st.lists(IDS, max_size=3, unique=True)),
+    st.tuples(st.just("due"), st.tuples(st.integers(0, 2), st.integers(-6, 6), st.integers(1, 3))),
+)
+
+
+@given(st.lists(STEP, max_size=25))
+@settings(max_examples=150, deadline=None)
+def test_entries_are_as_in_a_dictionary_that_is_sorted_by_time(database: ParkingDatabase, steps: list[Any]) -> None:
+    """Whatever is put, taken by id, or taken because its time has come."""
+    entries = ParkedEntries(database, 0)
+    try:
+        _check(entries, steps)
+    finally:
+        entries.take([id for id, _ in entries.all()])
+
+
+def _check(entries: ParkedEntries, steps: list[Any]) -> None:
+    known: dict[bytes, tuple[Any, bytes]] = {}
+    for what, of in steps:
+        if what == "put":
+            new = [entry for entry in of if entry[0] not in known]
+            entries.put(new)
+            known.update((id, (times, data)) for id, times, data in new)
+        elif what == "take":
+            assert [known.pop(id, (None, None))[1] for id in of] == entries.take(of)
+        else:
+            order, until, most = of
+            due = sorted((times[order], id) for id, (times, _) in known.items() if times[order] is not None)
+            due = [(time, id) for time, id in due if time <= until][:most]
+            assert [(id, known.pop(id)[1]) for _, id in due] == entries.due(order, until, most)
+        for order in range(3):
+            least = min((t[order] for t, _ in known.values() if t[order] is not None), default=None)
+            assert least == entries.least(order)
+    assert len(known) == len(entries)
+    assert [(id, data) for id, (_, data) in sorted(known.items())] == list(entries.all())
+    assert [known[id][1] for id in known] == entries.get(list(known))
+
+
+def test_operators_do_not_see_each_others_entries(database: ParkingDatabase) -> None:
+    """They share a database."""
+    one, other = ParkedEntries(database, 1), ParkedEntries(database, 2)
+    one.put([(b"a", (1, None, None), b"one")])
+    other.put([(b"a", (2, None, None), b"other")])
+    assert [[(b"a", b"one")], [(b"a", b"other")]] == [list(one.all()), list(other.all())]
+    assert [b"one"] == one.take([b"a"])
+    assert (None, 2) == (one.least(0), other.least(0))
+    other.take([b"a"])
+
+
+def test_nobody_else_may_enter_the_directory_and_it_goes_with_the_database(tmp_path: Path) -> None:
+    """What is in it are pickles."""
+    database = ParkingDatabase(str(tmp_path))
+    assert [] == list(tmp_path.iterdir())
+    ParkedEntries(database, 0).put([(b"a", (None, None, None), b"data")])
+    (directory,) = tmp_path.iterdir()
+    assert 0o700 == S_IMODE(directory.stat().st_mode)
+    database.close()
+    database.close()
+    assert [] == list(tmp_path.iterdir())
+
+
+LEAVING = {
+    "without a word": "os._exit(0)",
+    "killed": "os.kill(os.getpid(), 9)",
+    "as usual": "",
+}
+
+
+@pytest.mark.parametrize("way", LEAVING)
+def test_the_directory_goes_with_the_process_however_that_ends(tmp_path: Path, way: str) -> None:
+    """As workers of Spark do: they are told to leave by the end of a socket, or are killed."""
+    program = f"""
+import os, sys
+from penstock.runners.execution.spilling.rocksdb import ParkedEntries, ParkingDatabase
+database = ParkingDatabase(sys.argv[1])
+ParkedEntries(database, 0).put([(b"a", (None, None, None), b"data")])
+print(len(os.listdir(sys.argv[1])), flush=True)
+{LEAVING[way]}
+"""
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert "1\n" == ended.stdout, ended.stderr
+    wait_until(lambda: os.listdir(tmp_path) == [], "the directory is gone")
+
+
+def test_without_rocksdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the start, not when memory runs out."""
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with pytest.raises(MissingExtraError, match=r"needs the package 'rocksdict': pip install 'penstock\[rocksdb\]'"):
+        ParkingDatabase()

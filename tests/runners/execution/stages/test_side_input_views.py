@@ -1,0 +1,118 @@
+"""SideInputViews: what is seen of a side input, by window, as it grows and shrinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+from penstock.runners.execution.stages.side_input_views import SideInputViews
+from penstock.sdk import graph
+from penstock.sdk.bundle import Bundle
+from penstock.sdk.errors import PenstockError, SideInputError
+from penstock.sdk.side_inputs import NO_DEFAULT, DictView, ListView, SingletonView
+from penstock.sdk.windowing_strategy import WindowingStrategy
+from penstock.triggers import AccumulationMode, PaneInfo
+from penstock.windowing import GLOBAL_WINDOW, FixedWindows, GlobalWindows, IntervalWindow
+
+FIRST, SECOND = IntervalWindow(0, 10), IntervalWindow(10, 20)
+
+
+def seen(view: Any, mode: AccumulationMode = AccumulationMode.DISCARDING, window_fn: Any = None) -> graph.SideInput:
+    """The side input that is PCollection 7."""
+    return graph.SideInput(7, view, WindowingStrategy(window_fn=window_fn or GlobalWindows(), accumulation_mode=mode))
+
+
+def pane(index: int) -> PaneInfo:
+    return PaneInfo(index=index, is_first=index == 0)
+
+
+def test_a_view_holds_what_has_come_so_far() -> None:
+    """It is made anew when more has come; the one before stays what it was."""
+    views, side_input = SideInputViews(), seen(ListView())
+    views.add(7, Bundle([1, 2]))
+    before = views.whole(side_input)
+    views.add(7, Bundle([3]))
+    assert ([1, 2], [1, 2, 3]) == (before, views.whole(side_input))
+
+
+def test_a_view_is_made_once_as_long_as_nothing_comes() -> None:
+    """For all who look."""
+    views, side_input = SideInputViews(), seen(DictView())
+    views.add(7, Bundle([("a", 1)]))
+    assert views.whole(side_input) is views.whole(side_input)
+
+
+def test_two_views_of_one_side_input_are_two() -> None:
+    """Each is of its own kind."""
+    views = SideInputViews()
+    views.add(7, Bundle([("a", 1)]))
+    assert ({"a": 1}, [("a", 1)]) == (views.whole(seen(DictView())), views.whole(seen(ListView())))
+
+
+@pytest.mark.parametrize("signs", [[1, 1, -1], None], ids=["in one bundle", "in a bundle of its own"])
+def test_what_is_taken_back_is_gone_from_the_view(signs: Any) -> None:
+    """The value, once."""
+    views, side_input = SideInputViews(), seen(ListView())
+    if signs is None:
+        views.add(7, Bundle(["a", "b", "a"]))
+        views.add(7, Bundle(["a"], signs=-1))
+        assert ["b", "a"] == views.whole(side_input)
+    else:
+        views.add(7, Bundle(["a", "b", "a"], signs=signs))
+        assert ["b"] == views.whole(side_input)
+
+
+def test_each_window_has_its_own_contents() -> None:
+    """An element in two of them is in both; the main input's window says which is seen."""
+    views, side_input = SideInputViews(), seen(ListView(), window_fn=FixedWindows(10))
+    views.add(7, Bundle(["a"], windows=(FIRST,)))
+    views.add(7, Bundle(["b", "c"], windows=[(FIRST, SECOND), (SECOND,)]))
+    view = views.by_main_window(side_input)
+    assert (["a", "b"], ["b", "c"], []) == (view(FIRST), view(SECOND), view(IntervalWindow(20, 30)))
+    assert ["b", "c"] == view(IntervalWindow(13, 14))
+    assert (True, False) == (views.has_any(7, FIRST), views.has_any(7, GLOBAL_WINDOW))
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [(AccumulationMode.ACCUMULATING, 30), (AccumulationMode.DISCARDING, "got 2, among them 10 and 30")],
+)
+def test_of_panes_that_accumulate_a_singleton_is_the_last(mode: AccumulationMode, expected: Any) -> None:
+    """By its index, in whatever order they come; where each pane stands for itself there are two values."""
+    views, side_input = SideInputViews(), seen(SingletonView(NO_DEFAULT), mode)
+    for value, index in ((10, 0), (30, 1)):
+        views.add(7, Bundle([value], panes=pane(index)))
+    if mode is AccumulationMode.ACCUMULATING:
+        views.add(7, Bundle([20], panes=[pane(0)]))
+        assert expected == views.whole(side_input)
+    else:
+        with pytest.raises(SideInputError, match=expected):
+            views.whole(side_input)
+
+
+def test_a_singleton_follows_the_corrections_of_its_value() -> None:
+    """The retraction and what replaces it come in that order."""
+    views, side_input = SideInputViews(), seen(SingletonView(NO_DEFAULT), AccumulationMode.RETRACTING)
+    views.add(7, Bundle([10], panes=pane(0)))
+    views.add(7, Bundle([10, 30], panes=[pane(0), pane(1)], signs=[-1, 1]))
+    assert 30 == views.whole(side_input)
+
+
+def test_what_equals_nothing_can_be_taken_back() -> None:
+    """What is no number, by another such; and arrays: each by its contents, as after a shuffle."""
+    views, side_input = SideInputViews(), seen(ListView())
+    views.add(7, Bundle([("a", float("nan")), ("a", 1.0)]))
+    views.add(7, Bundle([("a", float("nan"))], signs=-1))
+    assert [("a", 1.0)] == views.whole(side_input)
+    views.add(7, Bundle([numpy.array([1, 2]), numpy.array([3, 4])]))
+    views.add(7, Bundle([("a", 1.0), numpy.array([1, 2])], signs=-1))
+    (left,) = views.whole(side_input)
+    assert [3, 4] == left.tolist()
+
+
+def test_what_never_came_can_not_be_taken_back() -> None:
+    """It is named."""
+    with pytest.raises(PenstockError, match="a side input was to take back 'a', which never came"):
+        SideInputViews().add(7, Bundle(["a"], signs=-1))
