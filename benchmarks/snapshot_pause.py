@@ -20,12 +20,11 @@ from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import whole
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.channel import Channel
-from penstock.runners.local.commands import Inject
-from penstock.runners.local.messages import Barrier
-from penstock.runners.local.slot import Slot
-from penstock.runners.local.start import Start
-from penstock.runners.local.subtask import SubtaskId
+from penstock.runners.local.channels.channel import Channel
+from penstock.runners.local.channels.messages import Barrier
+from penstock.runners.local.subtask.subtask.subtask import SubtaskId
+from penstock.runners.local.workers.pool.protocol import Inject
+from penstock.runners.local.workers.pool.slot import Slot, Start
 from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.sources.bounded import ValuesSource
 

@@ -152,7 +152,7 @@ def rollback(directory: str, allow_repeated_results: bool) -> None:
 def _ask(directory: str, wish: str, timeout: float) -> None:
     """Ask a job, and print its answer."""
     from ..runners.execution.checkpoints.storage import disk_of
-    from ..runners.local.requests import Wish, ask
+    from ..runners.local.job.control_requests import Wish, ask
 
     answer = ask(disk_of(directory), directory, Wish(wish), timeout)
     if not answer.is_done:

@@ -13,7 +13,7 @@ from ..sdk.errors import PenstockError
 from .short_errors import short_message
 
 if TYPE_CHECKING:
-    from ..runners.local.simulation import Simulation, SimulationError
+    from ..runners.local.simulation.run import Simulation, SimulationError
     from ..sdk.graph import Graph
 
 MODES = ("aligned", "unaligned", "synchronous")
@@ -55,7 +55,7 @@ def simulate(
     replaced, so nothing is written into them.  Functions are called for real, for each seed.
     Ends with status 1 at the first seed that fails.
     """
-    from ..runners.local.simulation import Simulation, SimulationError, SimulationSettings
+    from ..runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
     from .drawn_graphs import graphs_of
 
     graphs, error = graphs_of(file, arguments, beam)

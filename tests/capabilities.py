@@ -95,7 +95,7 @@ SHOWN_BY: dict[str, list[Shows]] = {
         Shows(f"{REFUSALS}::test_a_script_is_refused_where_no_clock_moves", "spark-batch", refused=True),
     ],
     "unbounded sources": [
-        Shows("tests/runners/local/test_restarts.py", "local"),
+        Shows("tests/runners/local/job/test_restart_strategy.py", "local"),
         Shows(f"{MICRO_BATCHES}_streams.py", "spark-microbatch"),
         Shows(
             "tests/sdk/sources/test_unbounded.py::test_a_runner_that_reads_to_the_end_refuses_what_has_none",

@@ -11,10 +11,10 @@ from penstock.runners.execution.plan.execution_graph import ExecutionGraph, cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk, chunks_of
-from penstock.runners.local.channel import Channel, ChannelId
-from penstock.runners.local.messages import Barrier
-from penstock.runners.local.subtask import Snapshot, Subtask, SubtaskId
-from penstock.runners.local.tally import Tally
+from penstock.runners.local.channels.channel import Channel, ChannelId
+from penstock.runners.local.channels.messages import Barrier
+from penstock.runners.local.subtask.subtask.subtask import Snapshot, Subtask, SubtaskId
+from penstock.runners.local.subtask.subtask.tally import Tally
 
 
 def graph_of(build: Callable[[Any], Any], parallelism: int = 2) -> ExecutionGraph:

@@ -4,7 +4,7 @@ Two looks see the same call if they find the same frames, from the runner's own 
 Otherwise the call has returned in between, and another one has begun.  The watched thread does nothing for it, so a
 batch run's loops cost what they cost without it.
 
-In a step of a stream the watch of its time slice knows more (`runners/local/watch.py`).
+In a step of a stream the watch of its time slice knows more (`runners/local/workers/watch.py`).
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from ..execution.error_transport import RemoteError, remote
 from ..execution.gc_tuning import look_rarely_for_garbage
 from ..execution.stuck_calls import CallWatch, Returned, Stuck
 from ..execution.user_errors import as_exception
-from .heartbeats import Heartbeats
-from .spawned_workers import spawned
-from .worker_processes import WorkerProcesses, forked
+from .workers.heartbeats import Heartbeats
+from .workers.processes import WorkerProcesses, forked
+from .workers.spawned import spawned
 
 # Seconds between two reports of what a task has counted so far.
 _NEWS = 0.25

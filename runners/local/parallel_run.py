@@ -31,8 +31,8 @@ from ..execution.sinks.committer import sinks_of
 from ..execution.stuck_calls import CallWatch
 from .batch_workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
 from .bounded_run import committed_at_end, splits_of
-from .worker_processes import slots_of, start_of
-from .workers import WorkerDied
+from .workers.pool import WorkerDied
+from .workers.processes import slots_of, start_of
 
 _logger = logger_of(__name__)
 

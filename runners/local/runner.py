@@ -53,7 +53,7 @@ class LocalStreamingRunner(Runner):
         return FinishedResult(MetricResults(container))
 
     def _stream(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        from .streaming import StreamingResult, job_of, run_to_the_end
+        from .launch import StreamingResult, job_of, run_to_the_end
 
         job = job_of(graph, options)
         if not graph.unbounded_reads():
@@ -63,7 +63,7 @@ class LocalStreamingRunner(Runner):
 
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
         """A simulation; `settings` are those of `SimulationSettings`."""
-        from .simulation import Simulation, SimulationSettings
+        from .simulation.run import Simulation, SimulationSettings
 
         return Simulation(graph, SimulationSettings(**settings))
 

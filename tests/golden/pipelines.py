@@ -24,12 +24,12 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import SinkCommitter, committing_often
-from penstock.runners.local.coordinator import CheckpointSettings
-from penstock.runners.local.job import Job, JobSettings
+from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings
+from penstock.runners.local.job.job.job import Job, JobSettings
+from penstock.runners.local.job.job.restart_strategy import Restarts
 from penstock.runners.local.productions.job import ProductionJob, Productions
-from penstock.runners.local.restarts import Restarts
-from penstock.runners.local.simulated_workers import SimulatedWorkers
-from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.run.workers import SimulatedWorkers
+from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
 from penstock.runners.spark.commit_points import Reached, go_on
 from penstock.runners.spark.unbounded_on_driver import Admission
 from penstock.sdk.userstate import (

@@ -22,8 +22,8 @@ from penstock.runners.execution.streaming.bounded_source import SplitPartition
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk
 from penstock.runners.execution.windows.retractions import Multiset, SignedInputs, SignedWindows
 from penstock.runners.execution.windows.snapshots import WindowRecord
-from penstock.runners.local.messages import ClockMoved, SignalCame
-from penstock.runners.local.numbering import NUMBERS, ORIGIN
+from penstock.runners.local.channels.messages import ClockMoved, SignalCame
+from penstock.runners.local.subtask.subtask.replay_dedup import NUMBERS, ORIGIN
 from penstock.runners.spark.stream_on_driver import _Position
 from penstock.sdk.builtin_combiners import NOTHING
 from penstock.sdk.coders.avro import AvroRecord

@@ -297,5 +297,5 @@ def test_an_element_and_a_users_error_show_no_url_with_a_password() -> None:
 
 def test_what_is_logged_about_a_checkpoint_directory_has_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     """Its URL may have a password, as any other."""
-    logger_of("penstock.runners.local.job").warning("%s: checkpoint %d failed", f"vault://ann:{SECRET}@h/kept", 3)
+    logger_of("penstock.runners.local.job.job").warning("%s: checkpoint %d failed", f"vault://ann:{SECRET}@h/kept", 3)
     assert ["vault://***@h/kept: checkpoint 3 failed"] == caplog.messages

@@ -18,7 +18,7 @@ import penstock as beam
 from penstock.io.sql.table_sink import TableSink, TableSinkWriter
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.checkpoints.storage import Disk, LocalDisk
-from penstock.runners.local import streaming
+from penstock.runners.local import launch as streaming
 
 # Seconds: the windows of the first grouping, and of the second.
 FIRST, SECOND = 0.1, 0.5

@@ -10,7 +10,7 @@ import pytest
 HEAVY = ["click", "datasketches", "fastavro", "numpy", "pandas", "pyarrow", "pyspark", "rich", "zstandard"]
 
 # What jobs need, that have subtasks, channels and checkpoints.
-OF_JOBS = ["multiprocessing", "penstock.io", "penstock.runners.local.job", "socket", "sqlite3"]
+OF_JOBS = ["multiprocessing", "penstock.io", "penstock.runners.local.job.job", "socket", "sqlite3"]
 
 TEN_ELEMENTS = """
 import penstock as beam

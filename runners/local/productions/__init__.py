@@ -1,18 +1,5 @@
-"""MillWheel's guarantees: each step of a subtask is durable before anybody hears of it.
+"""MillWheel's strong productions: each step of a subtask is durable before its output is delivered.
 
-production.py           what one is: taken, changed, put out, as one record
-differences.py          what has changed in the parts of a snapshot that have no changes of their own
-outbox.py               a sender's end of a channel: kept until it is acknowledged
-inbox.py                a receiver's end: duplicates are dropped
-producer.py             a subtask and its log: taken, committed, released
-replay.py               a log, read again
-slot.py                 producers that take turns
-fenced_transactions.py  of a job's sinks, which a zombie can't begin
-attempt.py              sinks committed behind productions; a worker that died goes on from its logs
-fold.py                 all logs as one snapshot: a consistent cut at any moment
-layout.py               whose logs there are: savepoints, and going on with other subtasks
-job.py                  one run, from its first start to its end
-delivery.py             which tasks are strong, and which are weak
-
-Source: MillWheel, section 5.
+`producer` is a subtask with a log.  `job` and `attempt` run a stream of producers, and `merged_logs` makes a
+consistent snapshot of all logs at any moment.  Source: MillWheel, section 5.
 """

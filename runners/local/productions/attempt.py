@@ -13,12 +13,12 @@ from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ...execution.plan.fusion import Output
 from ...execution.streaming.restored import shown_offsets
-from ..attempt import Attempt
-from ..commands import Drain, Report, Rewind, Stop
-from ..region import touching
-from ..requests import Wish
-from ..subtask import SubtaskId
-from ..workers import WorkerDied
+from ..job.attempt import Attempt
+from ..job.control_requests import Wish
+from ..job.failover_region import touching
+from ..subtask.subtask import SubtaskId
+from ..workers.pool import WorkerDied
+from ..workers.protocol import Drain, Report, Rewind, Stop
 from .delivery import weak_tasks
 from .producer import Produced, Recovered
 from .production import StagedToken, back, encode_ended

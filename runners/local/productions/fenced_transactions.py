@@ -18,11 +18,11 @@ import attrs
 
 from ....sdk.errors import SnapshotError
 from ...execution.checkpoints.log_listing import ListedLog, LogListing
-from ...execution.checkpoints.production_log import ProductionLog
 from ...execution.checkpoints.storage import Disk
 from ...execution.serialization.records import RecordType
 from ...execution.sinks.committer import OpenTransactions
-from .layout import Layout
+from .log import ProductionLog
+from .log_layout import Layout
 
 # Where the log is, beside those of the subtasks.
 JOB = "job"

@@ -38,14 +38,14 @@ from ...execution.sinks.committer import SinkCommitter, Staged
 from ...execution.sinks.errors import LogDecision
 from ...execution.state.schema import mismatches
 from ...execution.streaming_options import OWNER as OWNER
-from ..job import Job, JobSettings
-from ..requests import Answer, Inbox, Wish
-from ..workers import WorkerDied, Workers, ids_of
+from ..job.control_requests import Answer, Inbox, Wish
+from ..job.job import Job, JobSettings
+from ..workers.pool import WorkerDied, Workers, ids_of
 from .attempt import ProductionAttempt, RestWanted
 from .delivery import STRONG, weak_tasks
 from .fenced_transactions import JOB, FencedTransactions, listing_of, noted_layout
-from .fold import Folded, fold
-from .layout import SAVEPOINTS, Layout, begin_layout, remove_layout, staged_of, write_savepoint
+from .log_layout import SAVEPOINTS, Layout, begin_layout, remove_layout, staged_of, write_savepoint
+from .merged_logs import Folded, fold
 from .producer import GroupCommit
 from .production import decode_ended
 from .slot import log_directory

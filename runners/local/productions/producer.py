@@ -19,19 +19,19 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from ...execution.checkpoints.production_log import AHEAD, ProductionLog
 from ...execution.sinks.committer import by_transaction
 from ...execution.sinks.errors import PRODUCTION
 from ...execution.sinks.writer import OutputRun
-from ..channel import ChannelId
-from ..subtask import Subtask
-from ..tally import Tally, sum_of
+from ..channels.channel import ChannelId
+from ..subtask.subtask import Subtask
+from ..subtask.tally import Tally, sum_of
+from .chunk_diff import Differences
 from .dedup import KeptIds
-from .differences import Differences
-from .inbox import Inbox
-from .outbox import Outbox
+from .log import AHEAD, ProductionLog
 from .production import Production, StagedToken
+from .receiver import Inbox
 from .replay import Replay
+from .sender import Outbox
 
 
 @attrs.frozen

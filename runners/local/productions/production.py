@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ...execution.serialization.records import RecordType, decode_record, pickled, unpickled
 from ...execution.sinks.committer import STAGED_IS_DATA, Staged, staged_as_data, staged_of
-from ..channel import ChannelId
-from ..subtask import Heard
-from ..tally import Tally, tally_as_data, tally_of
+from ..channels.channel import ChannelId
+from ..subtask.subtask import Heard
+from ..subtask.tally import Tally, tally_as_data, tally_of
 from .dedup import KeptIds
 
 # What a log is called in errors, where its path isn't known.

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import CHAINED, Chunk, Origin, chunks_of
-from ..channel import ChannelId
-from ..subtask import Heard
-from ..tally import Tally
+from ..channels.channel import ChannelId
+from ..subtask.subtask import Heard
+from ..subtask.tally import Tally
 from .dedup import KeptIds, SeenIds
 from .production import ChunkKey, Inherited, Production, Sent, StagedToken, production_of
 

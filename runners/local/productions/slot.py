@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 import attrs
 
 from ...execution.checkpoints.log_listing import ListedLog, LogListing
-from ...execution.checkpoints.production_log import ProductionLog
 from ...execution.checkpoints.storage import Disk
 from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
-from ..channel import Channel, ChannelId
-from ..commands import Command, Report, Rewind
-from ..slot import Slot
-from ..start import Start
-from ..subtask import SubtaskId
-from .inbox import Inbox
-from .outbox import Outbox
+from ..channels.channel import Channel, ChannelId
+from ..subtask.subtask import SubtaskId
+from ..workers.protocol import Command, Report, Rewind
+from ..workers.slot import Slot, Start
+from .log import ProductionLog
 from .producer import GroupCommit, Producer
 from .production import Taken, back
+from .receiver import Inbox
 from .replay import Replay
+from .sender import Outbox
 
 # Before the numbers that a generation gives to messages, that of the generation.
 _GENERATION = 1 << 40

@@ -15,13 +15,13 @@ from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDi
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.coordinator import CheckpointSettings
-from penstock.runners.local.job import Job, JobSettings
-from penstock.runners.local.restarts import Restarts
-from penstock.runners.local.simulated_graph import with_sinks
-from penstock.runners.local.simulated_sink import SimulatedSink, SimulatedTable
-from penstock.runners.local.simulated_workers import SimulatedWorkers
-from penstock.runners.local.simulated_world import Misfortunes, SimulatedWorld
+from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings
+from penstock.runners.local.job.job.job import Job, JobSettings
+from penstock.runners.local.job.job.restart_strategy import Restarts
+from penstock.runners.local.simulation.run.graph import with_sinks
+from penstock.runners.local.simulation.run.sink import SimulatedSink, SimulatedTable
+from penstock.runners.local.simulation.run.workers import SimulatedWorkers
+from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
 from penstock.sdk.errors import SinkError, StaleWriterError
 
 LABEL = "what comes of Read(ScriptedSource)"

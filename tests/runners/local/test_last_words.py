@@ -12,9 +12,9 @@ import penstock as beam
 from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.commands import Drain, Failed
-from penstock.runners.local.forked_workers import ForkedWorkers
-from penstock.runners.local.start import Start
+from penstock.runners.local.workers.pool.forked import ForkedWorkers
+from penstock.runners.local.workers.pool.protocol import Drain, Failed
+from penstock.runners.local.workers.pool.slot import Start
 
 
 class FailsInSetup(beam.DoFn):

@@ -17,12 +17,11 @@ from penstock.runners.execution.streaming.in_flight import restored_within
 from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import BY_KEY, TO_ALL, VIEW, Chunk
 from penstock.runners.execution.streaming.task_execution import TaskExecution
-from penstock.runners.local.channel import Channel
-from penstock.runners.local.commands import Acknowledged, Inject
-from penstock.runners.local.messages import Barrier
-from penstock.runners.local.slot import Slot
-from penstock.runners.local.start import Start
-from penstock.runners.local.subtask import SubtaskId
+from penstock.runners.local.channels.channel import Channel
+from penstock.runners.local.channels.messages import Barrier
+from penstock.runners.local.subtask.subtask.subtask import SubtaskId
+from penstock.runners.local.workers.pool.protocol import Acknowledged, Inject
+from penstock.runners.local.workers.pool.slot import Slot, Start
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 

@@ -23,7 +23,7 @@ from penstock.runners.execution.streaming.snapshot_chunks import (
     records_of,
 )
 from penstock.runners.execution.windows.snapshots import WindowRecord
-from penstock.runners.local.messages import Barrier
+from penstock.runners.local.channels.messages import Barrier
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.errors import SerializationError
 from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer

@@ -10,7 +10,7 @@ import pytest
 from production_streams import job_of, stopped
 from restartable_streams import Stream
 
-from penstock.runners.execution.checkpoints.production_log import HEAD, read_records
+from penstock.runners.local.productions.log import HEAD, read_records
 from penstock.sdk.errors import CorruptSnapshotError
 from penstock.sdk.runner import PipelineState
 

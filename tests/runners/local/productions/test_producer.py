@@ -9,17 +9,17 @@ import attrs
 import pytest
 
 import penstock as beam
-from penstock.runners.execution.checkpoints.production_log import ProductionLog
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.channel import Channel, ChannelId
-from penstock.runners.local.messages import Elements
-from penstock.runners.local.pipe_channel import message_of
+from penstock.runners.local.channels.channel import Channel, ChannelId
+from penstock.runners.local.channels.messages import Elements
+from penstock.runners.local.channels.pipe_channel import message_of
+from penstock.runners.local.productions.log import ProductionLog
 from penstock.runners.local.productions.producer import GroupCommit
 from penstock.runners.local.productions.production import Delivery, Production, Sent, Taken, back, production_of
 from penstock.runners.local.productions.slot import ProductionSlot, ProductionStart, log_directory
-from penstock.runners.local.subtask import SubtaskId
+from penstock.runners.local.subtask.subtask.subtask import SubtaskId
 from penstock.sdk.errors import StaleWriterError
 from penstock.windowing.timestamp import MAX_MICROS
 

@@ -1,0 +1,121 @@
+"""The progress of a job on the terminal: what comes through, what is late, and who waits for whom."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...execution.counters import Counts
+from ...execution.plan.execution_graph import ExecutionGraph, label_of
+from ...execution.progress import Progress
+from .status import Vitals
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# Rates are those of the last five seconds, at four looks a second.
+_LOOKS = 20
+# Columns of the terminal that everything but the label takes.
+_FOR_THE_NUMBERS = 52
+
+
+class JobProgress(Progress):
+    """A row for each step: elements a second, and its watermark's lag; above it, how the job is.
+
+    Args:
+      vitals: called before each look.
+    """
+
+    def __init__(
+        self,
+        vitals: Callable[[], Vitals],
+        execution_graph: ExecutionGraph,
+        wanted: bool | None,
+        console: Any = None,
+    ) -> None:
+        super().__init__(Counts(), (), wanted, console)
+        self._vitals = vitals
+        self._tasks: Sequence[tuple[str, list[str]]] = [
+            (task.label, [label_of(step) for step in task.steps]) for task in execution_graph.tasks
+        ]
+        self._last: deque[Vitals] = deque(maxlen=_LOOKS)
+
+    def table(self, width: int) -> Table:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        vitals = self._vitals()
+        self._last.append(vitals)
+        shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=headline(vitals))
+        shown.caption_justify = "left"
+        shown.add_column("step", no_wrap=True)
+        for name in ("read", "per s", "written", "lag", "waits"):
+            shown.add_column(name, justify="right", no_wrap=True)
+        for task, labels in self._tasks:
+            # A task waits as a whole: it is said once.
+            waits = vitals.backpressure.get(task)
+            for label in labels:
+                count = vitals.attempted.counts.steps.get(label)
+                if count is None:
+                    continue
+                shown_label = Text(label)
+                shown_label.truncate(max(width - _FOR_THE_NUMBERS, 20), overflow="ellipsis")
+                shown.add_row(
+                    shown_label,
+                    f"{count.read:,}",
+                    f"{self._rate(label):,.0f}",
+                    f"{count.written:,}" if count.written else "",
+                    lag_of(vitals, label),
+                    "" if waits is None else f"{waits:.0%}",
+                )
+                waits = None
+        return shown
+
+    def _rate(self, label: str) -> float:
+        """Elements a second, lately."""
+        first, last = self._last[0], self._last[-1]
+        if last.now == first.now:
+            return 0.0
+        before = first.attempted.counts.steps.get(label)
+        read = last.attempted.counts.of(label).read - (before.read if before else 0)
+        # After a restart some are counted again.
+        return max(0, read) / ((last.now - first.now) / 1e6)
+
+
+def lag_of(vitals: Vitals, label: str) -> str:
+    """How far a step's watermark is behind the clock, as text."""
+    micros = vitals.watermarks.get(label, MIN_MICROS)
+    if micros <= MIN_MICROS:
+        return ""
+    return "done" if micros >= MAX_MICROS else duration((vitals.now - micros) / 1e6)
+
+
+def duration(seconds: float) -> str:
+    """A duration, for people.
+
+    >>> duration(0.034), duration(75), duration(7300), duration(-2)
+    ('0.0 s', '75 s', '2.0 h', '-2.0 s')
+    """
+    for size, unit in ((86_400, "d"), (3_600, "h"), (600, "min")):
+        if abs(seconds) >= size:
+            return f"{seconds / (60 if unit == 'min' else size):.1f} {unit}"
+    return f"{seconds:.1f} s" if abs(seconds) < 10 else f"{seconds:.0f} s"
+
+
+def headline(vitals: Vitals) -> str:
+    """The job in a line."""
+    parts = [duration((vitals.now - vitals.started) / 1e6)]
+    if vitals.checkpoint_at is not None and vitals.epoch is not None:
+        size = "" if vitals.checkpoint_size is None else f", {vitals.checkpoint_size / 1000:,.1f} kB"
+        age = duration(max(0, vitals.now - vitals.checkpoint_at) / 1e6)
+        parts.append(f"checkpoint {vitals.epoch}: {age} ago{size}")
+    if vitals.failed_checkpoints:
+        parts.append(f"{vitals.failed_checkpoints} failed")
+    if vitals.restarts:
+        parts.append(f"{vitals.restarts} restarts")
+    if vitals.backlog is not None:
+        parts.append(f"backlog {vitals.backlog:,}")
+    return ", ".join(parts)

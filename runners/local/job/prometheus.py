@@ -1,0 +1,183 @@
+"""Metrics for Prometheus: a page of text that tells how a job is getting on, served while it runs.
+
+The page is http://127.0.0.1:PORT/metrics with `--metrics_port=PORT`; other hosts can read it only with
+`--metrics_host`.  Whoever can reach it can read the names of steps and metrics, and the values.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from ....sdk.errors import OptionsError, missing_extra
+from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...execution.fork_safety import closed_in_children, not_while_forking
+from .status import Vitals
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+_REUSE = (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+# Seconds for which somebody may take to ask: meanwhile nobody else is answered.
+_PATIENCE = 2.0
+
+
+class MetricsPort:
+    """Serves a job's vitals until it is closed.
+
+    Args:
+      vitals: called for each request.
+      port: 0 for one that is free.
+      host: the address to listen at.
+
+    Attributes:
+      url: of the page.
+
+    Raises `MissingExtraError` without prometheus-client, and `OptionsError` if the port can't be had.
+    """
+
+    def __init__(self, vitals: Callable[[], Vitals], port: int, host: str = "127.0.0.1") -> None:
+        if find_spec("prometheus_client") is None:
+            raise missing_extra("prometheus-client", "metrics", "--metrics_port")
+        from prometheus_client import CollectorRegistry, make_wsgi_app
+
+        registry = CollectorRegistry()
+        registry.register(_Collector(vitals))
+        try:
+            self._server = make_server(host, port, make_wsgi_app(registry), _Server, _Handler)
+        except (OSError, OverflowError) as error:
+            raise OptionsError(f"option --metrics_port: {host}:{port} can't be listened at: {error}") from error
+        closed_in_children(self._server.socket)
+        self.url = f"http://{host}:{self._server.server_port}/metrics"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.1,), name="penstock metrics", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(WSGIServer):
+    # One after the other, so that a fork waits for no more than one.
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        with not_while_forking():
+            super().finish_request(request, client_address)
+
+    def server_bind(self) -> None:
+        # HTTPServer asks for the host's full name, which may take as long as a name server does.
+        self.socket.setsockopt(*_REUSE)
+        self.socket.bind(self.server_address)
+        host, port = self.server_address = self.socket.getsockname()[:2]
+        self.server_name, self.server_port = str(host), int(port)
+        self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever has asked and gone away doesn't concern anybody."""
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _PATIENCE
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: requests come every few seconds."""
+
+
+class _Collector:
+    """What prometheus-client asks for the metrics."""
+
+    def __init__(self, vitals: Callable[[], Vitals]) -> None:
+        self._vitals = vitals
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        vitals = self._vitals()
+        yield from _of_steps(vitals)
+        yield from _of_job(vitals)
+        yield from _of_user_code(vitals)
+
+
+def _of_steps(vitals: Vitals) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    read = CounterMetricFamily("penstock_elements_read", "Elements that a step has read.", labels=["step"])
+    written = CounterMetricFamily("penstock_elements_written", "Elements that a step has put out.", labels=["step"])
+    for label, count in vitals.attempted.counts.steps.items():
+        read.add_metric([label], count.read)
+        written.add_metric([label], count.written)
+    watermark = GaugeMetricFamily(
+        "penstock_watermark_seconds", "A step's watermark, in seconds since 1970.", labels=["step"]
+    )
+    lag = GaugeMetricFamily(
+        "penstock_watermark_lag_seconds", "How far a step's watermark is behind the clock.", labels=["step"]
+    )
+    for label, micros in vitals.watermarks.items():
+        # Before the first element there is none, and after the last there is no lag.
+        if MIN_MICROS < micros < MAX_MICROS:
+            watermark.add_metric([label], micros / 1e6)
+            lag.add_metric([label], (vitals.now - micros) / 1e6)
+    pressure = GaugeMetricFamily(
+        "penstock_backpressure_ratio",
+        "The share of the last five seconds for which a stage had to wait for those behind it.",
+        labels=["stage"],
+    )
+    for label, share in vitals.backpressure.items():
+        pressure.add_metric([label], share)
+    yield from (read, written, watermark, lag, pressure)
+
+
+def _of_job(vitals: Vitals) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    def counter(name: str, text: str, value: int) -> Metric:
+        return CounterMetricFamily(f"penstock_{name}", text, value=value)
+
+    def gauge(name: str, text: str, value: float | None) -> Iterator[Metric]:
+        if value is not None:
+            yield GaugeMetricFamily(f"penstock_{name}", text, value=value)
+
+    v = vitals
+    yield counter("checkpoints", "Checkpoints that were completed.", v.checkpoints)
+    yield counter("checkpoint_failures", "Checkpoints that have failed.", v.failed_checkpoints)
+    yield counter("restarts", "How often the job has started again after a failure.", v.restarts)
+    yield from gauge("uptime_seconds", "Since the job began.", (v.now - v.started) / 1e6)
+    yield from gauge("checkpoint_epoch", "The number of the last checkpoint.", v.epoch)
+    yield from gauge("checkpoint_size_bytes", "The size of the files of the last checkpoint.", v.checkpoint_size)
+    if v.checkpoint_at is not None and v.checkpoint_duration is not None:
+        yield from gauge("checkpoint_age_seconds", "Since the last checkpoint.", (v.now - v.checkpoint_at) / 1e6)
+        yield from gauge("checkpoint_duration_seconds", "How long the last one took.", v.checkpoint_duration / 1e6)
+    yield from gauge("backlog", "About how much waits to be read, where sources know.", v.backlog)
+
+
+def _of_user_code(vitals: Vitals) -> Iterator[Metric]:
+    from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
+
+    labels = ["step", "namespace", "name"]
+    # A counter of penstock's may go down, which one of Prometheus's may not.
+    counters = GaugeMetricFamily("penstock_user_counter", "A counter that user code has.", labels=labels)
+    gauges = GaugeMetricFamily("penstock_user_gauge", "A gauge that user code has.", labels=labels)
+    sums = SummaryMetricFamily("penstock_user_distribution", "Count and sum of a distribution.", labels=labels)
+    least = GaugeMetricFamily("penstock_user_distribution_min", "A distribution's least value.", labels=labels)
+    greatest = GaugeMetricFamily("penstock_user_distribution_max", "A distribution's greatest value.", labels=labels)
+    for step, reported in vitals.attempted.metrics.steps.items():
+        for name, n in reported.counters.items():
+            counters.add_metric([step, *name], n)
+        for name, (_, value) in reported.gauges.items():
+            if isinstance(value, (int, float)):
+                gauges.add_metric([step, *name], value)
+        for name, (total, count, low, high) in reported.distributions.items():
+            sums.add_metric([step, *name], count_value=count, sum_value=total)
+            least.add_metric([step, *name], low)
+            greatest.add_metric([step, *name], high)
+    yield from (counters, gauges, sums, least, greatest)

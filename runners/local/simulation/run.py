@@ -1,0 +1,365 @@
+"""Simulation: a whole run in one thread under a seed, with all that can go wrong, compared with what should come of it.
+
+Time, channels, the disk, chance and the death of processes are the seed's.  The job, the
+coordinator, slots, subtasks, the snapshot store and transactions are the real ones.  A seed that
+fails, fails again in the same way.
+
+What has to come of a run is what the same pipeline gives when its whole input is there at once: rows with
+timestamps and windows, less what was retracted.
+
+>>> import penstock as beam
+>>> p = beam.Pipeline()
+>>> _ = p | beam.Create([1, 2, 2]) | beam.combiners.Count.PerElement()
+>>> simulation = Simulation(p.graph())
+>>> simulation.run(7).trace == simulation.run(7).trace
+True
+
+Source: the method is that of FoundationDB's simulator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from random import Random
+
+import attrs
+
+from ....sdk.errors import PenstockError
+from ....sdk.graph import Graph
+from ....sdk.metrics import MetricsContainer, scoped
+from ....sdk.runner import PipelineState
+from ...execution.checkpoints.simulated_storage import SimulatedCrash
+from ...execution.checkpoints.store import SnapshotStore
+from ...execution.clock import ProcessingTime
+from ...execution.plan.execution_graph import cut, whole
+from ...execution.plan.fusion import fuse
+from ...execution.sinks.checkpoint_commits import OpenTransactionsFile
+from ..in_process import in_process
+from ..job.checkpoint_coordinator import CheckpointSettings
+from ..job.control_requests import Answer
+from ..job.job import Job, JobSettings
+from ..job.restart_strategy import Restarts
+from ..productions.fenced_transactions import open_transactions
+from ..productions.job import ProductionJob, Productions
+from ..productions.producer import GroupCommit
+from .differing_steps import differing_step
+from .graph import in_batch, is_monotone, sinks_of, with_sinks
+from .merging_often import merging_often, wrong_merge
+from .sink import BrokenPromise, CollectingSink, Row, SimulatedSink, SimulatedTable
+from .workers import SimulatedWorkers, Zombies
+from .world import DiskOfWorld, EndlessSimulation, Misfortunes, SimulatedWorld
+
+DIRECTORY = "checkpoints"
+
+MODES = ("aligned", "unaligned", "synchronous")
+
+
+@attrs.frozen
+class SimulationSettings:
+    """What a seed does not decide.
+
+    Attributes:
+      mode: of checkpoints; None for any, drawn by the seed.
+      aligns, logs: False switches alignment, or the log of back-edges, off, to show that the results are wrong then.
+      parallelism: how many subtasks each task has; None for any, which may change when everything starts again.
+      delivery: what its guarantees rest on: "barriers", or productions that are "strong" or "weak".
+      drops_duplicates, fences, notices: False takes duplicates for new, believes whatever is said to whom, or waits
+        for workers that hang, to show that runs fail then.
+      misfortunes: None for those that the seed draws.
+      recovery: what starts again when a worker dies: the whole "graph", or the "region" that has to.
+      drops_repetitions: False takes what a region is sent again for new, to show that the results are wrong then.
+    """
+
+    mode: str | None = None
+    aligns: bool = True
+    logs: bool = True
+    parallelism: int | None = None
+    misfortunes: Misfortunes | None = None
+    delivery: str = "barriers"
+    drops_duplicates: bool = True
+    fences: bool = True
+    notices: bool = True
+    recovery: str = "graph"
+    drops_repetitions: bool = True
+
+
+@attrs.frozen
+class Simulated:
+    """What a seed has led to.
+
+    Attributes:
+      starts: how often the whole was started.
+      harm: how many deaths, failures and hangs there were.
+      counts: these by kind, and what else has happened.
+      trace: what happened, line by line.
+    """
+
+    seed: int
+    mode: str
+    starts: int
+    checkpoints: int
+    harm: int
+    steps: int
+    counts: Mapping[str, int]
+    trace: tuple[str, ...]
+
+
+class SimulationError(PenstockError):
+    """A seed for which the results were wrong, or the run did not end, or failed without a reason.
+
+    Attributes:
+      seed: it.
+      trace: what happened.
+    """
+
+    def __init__(self, message: str, seed: int = 0, trace: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.seed = seed
+        self.trace = trace
+
+
+class Simulation:
+    """A pipeline, and what should come of it.
+
+    Whatever the pipeline's sinks are, nothing is written into them: tables of the simulation take their places, and
+    watch every PCollection that nobody takes.  Raises `UnsupportedError` for a source that has no end.
+    """
+
+    def __init__(self, graph: Graph, settings: SimulationSettings | None = None) -> None:
+        self._graph = graph
+        self._settings = settings or SimulationSettings()
+        self._is_monotone = is_monotone(graph)
+        self.expected = _expected(graph)
+
+    def run(self, seed: int) -> Simulated:
+        """Run under a seed.  Raises `SimulationError`, which names a step that isn't deterministic if there is one."""
+        try:
+            return _Run(seed, self._graph, self._settings, self.expected, self._is_monotone).run()
+        except SimulationError as error:
+            if self.differing_step is None:
+                raise
+            advice = (
+                "The failure may be due to this step, not to the runner: a simulation compares with a plain run, so a "
+                "recomputed step has to return the same outputs. Make the step depend on its inputs only, for example "
+                "with random numbers that are seeded with the element"
+            )
+            raise SimulationError(f"{error}\n{self.differing_step}. {advice}", seed, error.trace) from error.__cause__
+
+    @cached_property
+    def differing_step(self) -> str | None:
+        """Return a sentence about the first step that differs between two plain runs, or None."""
+        try:
+            return differing_step(self._graph)
+        except Exception:  # whatever the user's functions raise when they are called once more
+            return None
+
+
+def _expected(graph: Graph) -> dict[str, Mapping[Row, int]]:
+    """By the label of a sink, the rows of a run in batch."""
+    sinks = {label: CollectingSink() for label in sinks_of(graph)}
+    container = MetricsContainer()
+    with scoped(container):
+        in_process(in_batch(with_sinks(graph, sinks)), container).run()
+    return {label: +sink.rows for label, sink in sinks.items()}
+
+
+class _Run:
+    """One seed's."""
+
+    def __init__(
+        self,
+        seed: int,
+        graph: Graph,
+        settings: SimulationSettings,
+        expected: Mapping[str, Mapping[Row, int]],
+        is_monotone: bool,
+    ) -> None:
+        self.seed = seed
+        self.expected = expected
+        self.settings = settings
+        misfortunes = settings.misfortunes
+        self.world = SimulatedWorld(seed, None if misfortunes is None else attrs.evolve(misfortunes))
+        self.disk = DiskOfWorld(self.world)
+        self.tables = {label: SimulatedTable(label, rows if is_monotone else None) for label, rows in expected.items()}
+        if settings.delivery == "barriers":
+            for table in self.tables.values():
+                table.together = list(self.tables.values())
+        sinks = {label: SimulatedSink(self.world, table) for label, table in self.tables.items()}
+        self._graph = graph
+        self.plan = fuse(with_sinks(merging_often(graph), sinks))
+        random = self.world.random
+        # In a loop barriers don't overtake.
+        overtakes = not graph.loops() and settings.recovery == "graph"
+        modes = [mode for mode in MODES if mode != "unaligned" or overtakes]
+        self.mode = settings.mode or random.choice(modes)
+        if settings.delivery != "barriers":
+            self.mode = settings.delivery
+        self.parallelism = settings.parallelism or random.choice([1, 2, 2, 3])
+        # Microseconds.
+        self.interval = random.choice([2_000, 10_000, 50_000])
+        self.starts = self.checkpoints = 0
+        self.zombies: list[Zombies] = []
+
+    def run(self) -> Simulated:
+        try:
+            with _logged(self.world):
+                while not self._attempt():
+                    pass
+                for zombies in self.zombies:
+                    zombies.end()
+                left_open = self._left_open()
+                for label, table in self.tables.items():
+                    table.check_end(self.expected[label], left_open)
+        except (BrokenPromise, EndlessSimulation) as error:
+            raise self._failed(str(error)) from error
+        except Exception as error:
+            raise self._failed(f"it failed without a misfortune: {type(error).__name__}: {error}") from error
+        return Simulated(
+            self.seed,
+            self.mode,
+            self.starts,
+            self.checkpoints,
+            self.world.harm,
+            self.world.steps,
+            dict(self.world.counts),
+            tuple(self.world.trace),
+        )
+
+    def _left_open(self) -> Collection[str]:
+        """The transactions that the next start would abort."""
+        if self.settings.delivery != "barriers":
+            return open_transactions(self.disk, DIRECTORY)
+        return OpenTransactionsFile(self.disk, DIRECTORY).read() or ()
+
+    def _failed(self, why: str) -> SimulationError:
+        try:
+            if merges := wrong_merge(self._graph, _expected):
+                why = f"{why}\n{merges}"
+        except Exception as error:  # whatever a user's combiner raises
+            why = f"{why}\nwhere accumulators are merged, a plain run fails, too: {type(error).__name__}: {error}"
+        return SimulationError(f"seed {self.seed} ({self.mode}): {why}", self.seed, tuple(self.world.trace))
+
+    def _attempt(self) -> bool:
+        """Start the whole once, as a user would; whether it has come to its end."""
+        world = self.world
+        self.starts += 1
+        harm, impatience = world.harm, self.starts <= 3 and world.random.random() < 0.3
+        job = self._job(impatience)
+        try:
+            job.run()
+        except SimulatedCrash:
+            if world.random.random() < 0.5:
+                world.note("the machine crashes too")
+                self.disk.crash()
+                for zombies in self.zombies:
+                    zombies.end()
+                self.zombies.clear()
+            return False
+        except (PenstockError, OSError):
+            if world.harm == harm and not impatience:
+                raise
+            world.note("the job has failed")
+            return False
+        finally:
+            self.checkpoints += job.checkpoints_completed
+            world.begin_again()
+        return job.state == PipelineState.DONE
+
+    def _job(self, is_impatient: bool) -> Job:
+        world, random = self.world, self.world.random
+        is_by_barriers = self.settings.delivery == "barriers"
+        may_change = self.settings.parallelism is None and self.settings.delivery != "weak"
+        if self.starts > 1 and may_change and random.random() < 0.3:
+            self.parallelism = random.choice([1, 2, 3])
+        n = self.parallelism
+        world.note(f"start {self.starts}: {self.mode}, parallelism {n}")
+        store = SnapshotStore(self.disk, DIRECTORY, token=world.token, now=lambda: world.wall() / 1_000_000)
+        settings = JobSettings(
+            CheckpointSettings(
+                self.interval,
+                timeout=5_000 if is_impatient else 60_000_000,
+                min_pause=random.choice([0, 1_000]),
+            ),
+            unaligned=self.mode == "unaligned",
+            stops_the_world=self.mode == "synchronous",
+            restarts=Restarts(random.choice([0, 2, 5]), first_delay=0.01),
+            aligns=self.settings.aligns,
+            logs=self.settings.logs,
+            recovers_regions=self.settings.recovery == "region" and is_by_barriers and n > 1,
+            drops_repetitions=self.settings.drops_repetitions,
+        )
+        visitor = _Visitor(random if self.starts <= world.misfortunes.visited else None, not is_by_barriers)
+        own = self.settings
+        workers = SimulatedWorkers(random.randint(1, n), world, visitor, self.zombies, own.fences, own.notices)
+        execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
+        time = ProcessingTime(world.wall, world.clock)
+        if is_by_barriers:
+            visitor.job = Job(
+                execution_graph, workers, settings, store, world.clock, world.sleep, world.token, time=time
+            )
+        else:
+            productions = self._productions()
+            visitor.job = ProductionJob(
+                execution_graph, workers, settings, productions, world.clock, world.sleep, world.token, time=time
+            )
+        return visitor.job
+
+    def _productions(self) -> Productions:
+        random = self.world.random
+        return Productions(
+            self.disk,
+            DIRECTORY,
+            delivery=self.settings.delivery,
+            drops_duplicates=self.settings.drops_duplicates,
+            group_commit=GroupCommit(
+                steps=random.choice([1, 4, 64]),
+                stragglers=random.choice([10_000, 1_000_000]),
+                shortest=random.choice([0, 5_000, 1 << 20]),
+                ahead=random.choice([0, 200, 5_000]),
+            ),
+        )
+
+
+class _Visitor:
+    """Somebody who now and then stops the job, with a savepoint or without."""
+
+    def __init__(self, random: Random | None, takes_savepoints: bool) -> None:
+        self._random = random
+        self._takes_savepoints = takes_savepoints
+        self.job: Job | None = None
+
+    def __call__(self) -> None:
+        if self._random is None or self.job is None or self._random.random() >= 0.003:
+            return
+        if self._takes_savepoints and self._random.random() < 0.5:
+            self.job.take_savepoint(_taken)
+        elif self._random.random() < 0.5:
+            self.job.savepoint()
+        else:
+            self.job.cancel()
+
+
+def _taken(answer: Answer) -> None:
+    """Whoever asked for a savepoint has it, or not."""
+
+
+@contextmanager
+def _logged(world: SimulatedWorld) -> Iterator[None]:
+    """What is logged belongs into the trace, and not on the screen."""
+
+    class Trace(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            world.note(record.getMessage())
+
+    logger = logging.getLogger(__package__.partition(".")[0])
+    before, handler = logger.propagate, Trace()
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.propagate = before
+        logger.removeHandler(handler)

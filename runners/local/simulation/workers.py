@@ -1,0 +1,396 @@
+"""Workers that a seed drives: slots in one thread, whose every next step is chosen by chance.
+
+At each moment there is somebody who may go on: a subtask that takes a message, a pipe that delivers
+one, a slot that hears a command, a report on its way to the job.  One of them is drawn.  Some are slower than
+others, and now and then one stops for a while.  What goes from slot to slot goes through the same
+bytes as between processes, first in, first out.
+
+A worker may hang: for a while, or until the job gives it up, which it notices after a timeout.  Those that were
+given up, or that a dead job has left behind, may go on for a while beside their successors: zombies.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import attrs
+
+from ...execution.checkpoints.simulated_storage import SimulatedCrash
+from ...execution.clock import ProcessingTime
+from ...execution.error_transport import remote
+from ...execution.plan.execution_graph import ExecutionGraph
+from ..channels.channel import Channel, ChannelId
+from ..channels.messages import BarrierKind
+from ..subtask.subtask import SubtaskId
+from ..workers.pool import WorkerDied, Workers, ids_of
+from ..workers.protocol import Command, Conversation, Failed, Inject, Report, Rewind, Said, Stop, Stopped
+from ..workers.slot import Slot, Start
+from .channels import Pipe, ShortChannel
+from .world import SimulatedSlice, SimulatedWorld
+
+# Does something, if there is anything to do; whether it did.
+Actor = Callable[[], bool]
+
+# A worker that hangs for longer, in microseconds, is given up; and for how long it would, at most, if it were not.
+_TIMEOUT = 500_000
+_FOR_EVER = 1 << 50
+
+
+class _SimulatedSlot:
+    """One slot, what it is yet to hear, and what the job is yet to hear of it.
+
+    Attributes:
+      job, own: both ends of what they say to each other.
+      said_again, reported_again: what will come a second time.
+      hangs: since when it does, and until when.
+      expected: the unaligned barrier that is on its way.
+    """
+
+    def __init__(self, number: int, job: Conversation, own: Conversation) -> None:
+        self.number = number
+        self.job = job
+        self.own = own
+        self.slot: Slot | None = None
+        self.commands: deque[bytes] = deque()
+        self.said_again: deque[bytes] = deque()
+        self.reports: deque[Said] = deque()
+        self.reported_again: deque[Said] = deque()
+        self.has_ended = False
+        self.has_stopped = False
+        self.hangs: tuple[int, int] = (0, 0)
+        self.expected = -1
+
+    def is_hung(self, now: int) -> bool:
+        """Whether it does nothing at all."""
+        return self.hangs[1] > now
+
+
+class Zombies:
+    """Workers that go on, though nobody waits for what they do.
+
+    Args:
+      actors: what they do.
+      steps: how much of it.
+    """
+
+    def __init__(self, slots: Sequence[_SimulatedSlot], actors: Sequence[Actor], steps: int) -> None:
+        self.slots = slots
+        self._actors = actors
+        self._steps = steps
+
+    def act(self, world: SimulatedWorld) -> bool:
+        """Do something; whether there is more to come."""
+        self._steps -= 1
+        for _ in range(8):
+            if world.random.choice(self._actors)():
+                break
+        return self._steps > 0
+
+    def end(self) -> None:
+        """Somebody has noticed them."""
+        for slot in self.slots:
+            if slot.slot is not None:
+                # Nothing that a killed process would not do: only what a test would leave open is closed.
+                for subtask in slot.slot.subtasks.values():
+                    for injector in subtask.injectors:
+                        injector.close()
+
+
+class SimulatedWorkers(Workers):
+    """So many slots in this thread; a subtask runs in the slot of its number.
+
+    Args:
+      visit: called whenever the job waits, for whoever has wishes then.
+      zombies: what is left of workers that have ended; None if nothing ever is.
+      fences, notices: False has the job believe whatever it hears, or never give up who hangs, to show that
+        runs fail then.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        world: SimulatedWorld,
+        visit: Callable[[], None] = lambda: None,
+        zombies: list[Zombies] | None = None,
+        fences: bool = True,
+        notices: bool = True,
+    ) -> None:
+        self.slots = slots
+        self._world = world
+        self._visit = visit
+        self._zombies = zombies
+        self._fences = fences
+        self._notices = notices
+        self._slots: list[_SimulatedSlot] = []
+        self._pipes: dict[ChannelId, Pipe] = {}
+        self._local: dict[ChannelId, Channel] = {}
+        self._arrived: list[Report] = []
+        self._actors: list[Actor] = []
+        self._halted: dict[Actor, int] = {}
+        # How long a step takes, in microseconds, at most; and how large channels are.
+        random = world.random
+        self._pace = random.choice([50, 200, 200, 1000])
+        self._capacity = random.choice([1, 3, 32])
+        self._halts = random.choice([0.0, 0.0, 0.003])
+
+    def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
+        self._world.step(f"{self.slots} workers start at {start.checkpoint and start.checkpoint.epoch}")
+        self._slots = [self._slot(number, start.attempt) for number in range(self.slots)]
+        self._pipes, self._local, self._arrived, self._actors, self._halted = {}, {}, [], [], {}
+        self._graph = execution_graph
+        for slot in self._slots:
+            self._employ_slot(slot, start)
+
+    def _employ_slot(self, slot: _SimulatedSlot, start: Start) -> None:
+        own = [id for id in ids_of(self._graph) if id.index % self.slots == slot.number]
+        self._employ(partial(self._in_slot, slot, "starts", partial(self._begin, slot, self._graph, own, start)))
+        self._employ(partial(self._in_slot, slot, "hears", partial(self._hear, slot, slot.commands)))
+        self._employ(partial(self._in_slot, slot, "looks at the clock", partial(self._tick, slot)))
+        self._employ(partial(self._report, slot, slot.reports))
+        if self._world.misfortunes.repeating:
+            self._employ(partial(self._in_slot, slot, "hears again", partial(self._hear, slot, slot.said_again)))
+            self._employ(partial(self._report, slot, slot.reported_again))
+        for id in own:
+            self._employ(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
+
+    def _slot(self, number: int, attempt: str) -> _SimulatedSlot:
+        believes_all = not self._fences
+        return _SimulatedSlot(number, Conversation(attempt, believes_all), Conversation(attempt, believes_all))
+
+    def _employ(self, actor: Actor) -> None:
+        """Let somebody act, some more often than others."""
+        self._actors += [actor] * self._world.random.choice([1, 4, 4, 4, 8])
+
+    # What a slot does
+
+    def _in_slot(self, slot: _SimulatedSlot, what: str, action: Callable[[], str | None]) -> bool:
+        """Have a slot do something, which may be its death."""
+        world = self._world
+        if slot.has_ended or slot.is_hung(world.now):
+            return False
+        world.running = slot.number
+        try:
+            done = action()
+            if done is not None:
+                # Between any two steps.
+                world.step(f"{what} {done}".rstrip())
+                self._may_hang(slot)
+            return done is not None
+        except SimulatedCrash:
+            if world.is_over:
+                raise
+            slot.has_ended = True
+            return True
+        except Exception as error:
+            world.note(f"{what}: {error!r}")
+            slot.reports.append(slot.own.say((None, Failed(remote(error)))))
+            slot.has_ended = True
+            return True
+        finally:
+            if not world.is_over:
+                world.running = None
+
+    def _may_hang(self, slot: _SimulatedSlot) -> None:
+        world = self._world
+        if not slot.has_ended and world.hangs():
+            wakes = world.now + world.random.choice([_TIMEOUT // 20, _TIMEOUT - 1, 2 * _TIMEOUT, _FOR_EVER])
+            slot.hangs = world.now, world.random.randint(world.now, wakes)
+
+    def _begin(
+        self, slot: _SimulatedSlot, execution_graph: ExecutionGraph, ids: list[SubtaskId], start: Start
+    ) -> str | None:
+        if slot.slot is not None:
+            return None
+        world = self._world
+
+        def report(news: Report) -> None:
+            slot.reports.append(pickle.loads(pickle.dumps(slot.own.say(news), protocol=5)))
+            world.step(f"says {type(news[1]).__name__}")
+
+        clock = ProcessingTime(world.wall, world.clock)
+        start = attrs.evolve(start, time_slice=SimulatedSlice(world))
+        slot.slot = start.slot(execution_graph, ids, partial(self._channel, slot.number), report, clock)
+        for subtask in slot.slot.subtasks.values():
+            subtask.choose = world.random.choice
+        slot.slot.start()
+        return ""
+
+    def _channel(self, number: int, id: ChannelId) -> Channel:
+        source, target = id.source % self.slots, id.target % self.slots
+        if source == target:
+            return self._local.setdefault(id, ShortChannel(id, self._capacity))
+        if id not in self._pipes:
+            pipe = self._pipes[id] = Pipe(id, self._capacity, self._world.repeats)
+            self._employ(partial(self._deliver, pipe, self._slots[target]))
+            if self._world.misfortunes.repeating:
+                self._employ(partial(self._deliver_again, pipe, self._slots[target]))
+        return self._pipes[id].sending if source == number else self._pipes[id].receiving
+
+    def _deliver(self, pipe: Pipe, target: _SimulatedSlot) -> bool:
+        return not self._is_away(target) and pipe.deliver(target.expected)
+
+    def _deliver_again(self, pipe: Pipe, target: _SimulatedSlot) -> bool:
+        return not self._is_away(target) and pipe.deliver_again()
+
+    def _is_away(self, slot: _SimulatedSlot) -> bool:
+        return slot.has_ended or slot.is_hung(self._world.now)
+
+    def _hear(self, slot: _SimulatedSlot, commands: deque[bytes]) -> str | None:
+        if not commands or slot.slot is None:
+            return None
+        data = commands.popleft()
+        said = pickle.loads(data)
+        command = said.what
+        if commands is slot.commands and self._world.repeats(type(command).__name__):
+            slot.said_again.append(data)
+        if not slot.own.is_news(said):
+            return f"{type(command).__name__}, which isn't news"
+        if isinstance(command, Rewind):
+            slot.slot.rewind(command, partial(self._channel, slot.number))
+            return "Rewind"
+        slot.slot.obey(command)
+        if isinstance(command, Inject) and command.barrier.kind is BarrierKind.UNALIGNED:
+            slot.expected = command.barrier.number
+        if isinstance(command, Stop):
+            slot.has_ended = slot.has_stopped = True
+        return type(command).__name__
+
+    def _step(self, slot: _SimulatedSlot, id: SubtaskId) -> str | None:
+        if slot.slot is None or not slot.slot.step(id):
+            return None
+        self._world.worked()
+        return ""
+
+    def _tick(self, slot: _SimulatedSlot) -> str | None:
+        if slot.slot is not None:
+            slot.slot.tick()
+        return None
+
+    def _report(self, slot: _SimulatedSlot, reports: deque[Said]) -> bool:
+        # What a zombie says goes another way.
+        if not reports or slot not in self._slots:
+            return False
+        said = reports.popleft()
+        if reports is slot.reports and self._world.repeats(type(said.what[1]).__name__):
+            slot.reported_again.append(said)
+        if slot.job.is_news(said):
+            self._arrived.append(said.what)
+        return True
+
+    def _act_as_zombie(self, zombies: Zombies) -> None:
+        """What has been given up does something, and what it says comes to who has taken its place."""
+        world = self._world
+        world.is_zombie = True
+        try:
+            if not zombies.act(world):
+                self._bury(zombies)
+        finally:
+            world.is_zombie = False
+        for old in zombies.slots:
+            while old.reports:
+                said = old.reports.popleft()
+                if old.number < len(self._slots) and self._slots[old.number].job.is_news(said):
+                    self._arrived.append(said.what)
+
+    def _bury(self, zombies: Zombies) -> None:
+        assert self._zombies is not None
+        zombies.end()
+        self._zombies.remove(zombies)
+
+    # What the job does
+
+    def send(self, command: Command) -> None:
+        for slot in self._slots:
+            self._world.step(f"tells worker {slot.number}: {type(command).__name__}")
+            slot.commands.append(pickle.dumps(slot.job.say(command), protocol=5))
+
+    def poll(self, seconds: float) -> list[Report]:
+        world = self._world
+        self._visit()
+        world.step("waits")
+        until = world.now + round(seconds * 1_000_000)
+        while world.now < until:
+            self._act(until)
+            # The job is slow at times, and finds several reports at once.
+            if self._arrived and world.random.random() < 0.3:
+                break
+        taken, self._arrived = self._arrived, []
+        for _, report in taken:
+            world.note(f"hears {type(report).__name__}")
+            if isinstance(report, Stopped):
+                world.note("a worker has stopped")
+        if not taken:
+            for slot in self._slots:
+                if slot.has_ended and not slot.has_stopped and not slot.reports and world.random.random() < 0.5:
+                    raise self._died(slot)
+            # Not before what others have said has been heard: whoever goes on doesn't say it again.
+            for slot in self._slots:
+                if self._notices and slot.is_hung(world.now) and world.now - slot.hangs[0] >= _TIMEOUT:
+                    world.note(f"worker {slot.number} hangs, and is given up")
+                    raise WorkerDied(f"worker {slot.number} hangs", slot.number)
+        return taken
+
+    def gone(self) -> frozenset[int]:
+        return frozenset(slot.number for slot in self._slots if slot.has_ended and not slot.has_stopped)
+
+    def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
+        self._world.step(f"others take the places of {sorted(lost)}")
+        for id in rewind.channels:
+            self._pipes.pop(id, None)
+            self._local.pop(id, None)
+        survivors = [slot for slot in self._slots if slot.number not in lost]
+        for number in sorted(lost):
+            self._slots[number].has_ended = True
+            Zombies([self._slots[number]], (), 0).end()
+            self._slots[number] = self._slot(number, start.attempt)
+        for number in sorted(lost):
+            self._employ_slot(self._slots[number], start)
+        for slot in survivors:
+            slot.commands.append(pickle.dumps(slot.job.say(rewind), protocol=5))
+
+    def _act(self, until: int) -> None:
+        """Let somebody do something; if nobody can, time passes."""
+        world, random = self._world, self._world.random
+        if self._zombies and random.random() < 0.2:
+            self._act_as_zombie(random.choice(self._zombies))
+        for _ in range(8):
+            world.now += random.randint(0, self._pace)
+            if self._try(random.choice(self._actors)):
+                return
+        # A good part of them has nothing to do: look at all.
+        start = random.randrange(len(self._actors))
+        for actor in self._actors[start:] + self._actors[:start]:
+            if self._try(actor):
+                return
+        wakes = [*self._halted.values(), *(slot.hangs[1] for slot in self._slots)]
+        world.now = min([until, *(time for time in wakes if time > world.now)])
+
+    def _try(self, actor: Actor) -> bool:
+        if self._halted:
+            if self._halted.get(actor, 0) > self._world.now:
+                return False
+            self._halted.pop(actor, None)
+        if not actor():
+            return False
+        if self._halts and self._world.random.random() < self._halts:
+            self._halted[actor] = self._world.now + self._world.random.randint(0, 100_000)
+        return True
+
+    def _died(self, slot: _SimulatedSlot) -> WorkerDied:
+        return WorkerDied(f"worker {slot.number} is gone", slot.number)
+
+    def end(self) -> None:
+        world = self._world
+        alive = [slot for slot in self._slots if slot.slot is not None and not slot.has_ended]
+        if alive and self._zombies is not None and world.leaves_zombies():
+            for slot in self._slots:
+                slot.hangs = (0, 0)
+                # Who hasn't begun won't.
+                slot.has_ended |= slot not in alive
+            self._zombies.append(Zombies(self._slots, self._actors, world.random.randint(1, 200)))
+        else:
+            Zombies(self._slots, (), 0).end()
+        self._slots = []

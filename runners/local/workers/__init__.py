@@ -1,0 +1,1 @@
+"""Workers: processes, forked or spawned, whose slots run subtasks, and the snapshots that they write."""

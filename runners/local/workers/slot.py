@@ -1,0 +1,416 @@
+"""A slot: some subtasks in one process, which take turns.
+
+What the subtasks of an attempt start from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+import attrs
+
+from ....sdk.metrics import scoped
+from ...execution.checkpoints.manifest import Checkpoint
+from ...execution.checkpoints.store import SnapshotStore
+from ...execution.clock import Clock, ProcessingTime
+from ...execution.error_transport import remote
+from ...execution.gc_tuning import rarely_collected
+from ...execution.plan.execution_graph import ExecutionGraph
+from ...execution.time_slice import LONG_SLICE, SLICE, TimeSlice
+from ..channels.channel import Channel, ChannelId
+from ..subtask.reports import SubtaskId
+from ..subtask.subtask import Report as SubtaskNews
+from ..subtask.subtask import Snapshot, Subtask
+from ..subtask.tally import Tally, sum_of
+from .protocol import (
+    Command,
+    Commit,
+    Counted,
+    Drain,
+    Failed,
+    GoneRound,
+    Inject,
+    Pause,
+    Play,
+    Report,
+    Rewind,
+    Rewound,
+    Stop,
+    Stopped,
+)
+from .snapshot_fork import LARGE
+from .snapshot_writer import PROCESSING_TIME, SnapshotParts, restored_from
+
+# How many things a subtask does before the next one's turn, and how long that takes at most before another is begun,
+# in microseconds: small bundles wait so long for each other.
+_TURN, _PATIENCE = 8, 5_000
+
+# How often, in microseconds, a slot that is never idle looks at what time has made due.
+_TICK = 10_000
+
+
+class Slot:
+    """Some of a run's subtasks.
+
+    Args:
+      ids: which ones.
+      channels: a channel for each id that begins or ends here.
+      report: called with what the process that runs the pipeline has to know.
+      clock: microseconds since 1970; a `ProcessingTime`, unless it is a test's and never goes back.
+
+    Attributes:
+      has_stopped: whether it was told to, and there is nothing left to do.
+      time_slice: that of the step which is being taken.
+    """
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph,
+        ids: Sequence[SubtaskId],
+        start: Start,
+        channels: Callable[[ChannelId], Channel],
+        report: Callable[[Report], None],
+        clock: Callable[[], int],
+    ) -> None:
+        self._tallies: dict[SubtaskId, Tally] = {}
+        self._start = start
+        self._report = report
+        self._clock = ProcessingTime.of(clock)
+        if start.checkpoint is not None and not start.has_script:
+            self._clock.go_on_from(start.checkpoint.metadata.get(PROCESSING_TIME, 0))
+        self._jumped = self._clock.jumped
+        self._graph = execution_graph
+        self._clocks: dict[SubtaskId, Clock] = {}
+        self.subtasks: dict[SubtaskId, Subtask] = {}
+        self._parts = SnapshotParts(start.store, execution_graph.parallelism, report, self._forget_changes)
+        self._is_forking = False
+        self.has_stopped = False
+        self._ticks_at = 0
+        self.time_slice = start.time_slice or TimeSlice(LONG_SLICE if start.has_script else SLICE)
+        self._ids = tuple(ids)
+        for id in ids:
+            self._make(id, start, channels)
+
+    def _make(self, id: SubtaskId, start: Start, channels: Callable[[ChannelId], Channel]) -> None:
+        clock = self._clocks[id] = Clock(0 if start.has_script else self._clock())
+        tally = self._tallies[id] = sum_of([start.tallies[id]] if id in start.tallies else [])
+        self.subtasks[id] = Subtask(
+            self._graph,
+            id,
+            clock,
+            self._ends_of(id, channels),
+            self._reporter(id),
+            tally,
+            start.transaction_of(id),
+            f"{start.attempt}-{id.task}-{id.index}",
+            start.aligns,
+            start.logs,
+            start.repeatable,
+            start.drops_repetitions,
+            self.time_slice,
+        )
+
+    def _ends_of(self, id: SubtaskId, channels: Callable[[ChannelId], Channel]) -> Callable[[ChannelId], Channel]:
+        """A subtask's ends of its channels."""
+        return channels
+
+    def fork(self) -> None:
+        """Have snapshots written while processing goes on from now on: large ones by children, if that is safe."""
+        self._is_forking = True
+        self._parts.waits = False
+        self._fork_large()
+
+    def _fork_large(self) -> None:
+        if self._is_forking and self._parts.may_fork():
+            for subtask in self.subtasks.values():
+                subtask.fork(LARGE)
+
+    def _forget_changes(self, id: SubtaskId) -> list[dict[Any, None]]:
+        return self.subtasks[id].forget_changes()
+
+    def _reporter(self, id: SubtaskId) -> Callable[[SubtaskNews], None]:
+        def report(news: SubtaskNews) -> None:
+            if isinstance(news, Snapshot):
+                self._parts.taken(id, news)
+            else:
+                self._report((id, news))
+
+        return report
+
+    def start(self) -> None:
+        """Start all subtasks: at the beginning, or where the checkpoint says."""
+        for id in list(self.subtasks):
+            self._begin(id, self._start)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some subtask has left work."""
+        return any(subtask.execution.is_behind for subtask in self.subtasks.values())
+
+    def _begin(self, id: SubtaskId, start: Start) -> None:
+        with self._acting(id):
+            restored = None
+            if start.checkpoint is not None:
+                assert start.store is not None
+                restored = restored_from(start.store, start.checkpoint, id, self._graph.parallelism, self._graph.plan)
+                restored.drop_positions(start.sources_begun_anew)
+            self.subtasks[id].start(restored)
+
+    def _counting(self, id: SubtaskId) -> AbstractContextManager[None]:
+        """Have what user code reports be this subtask's."""
+        return scoped(self._tallies[id].metrics)
+
+    @contextmanager
+    def _acting(self, id: SubtaskId) -> Iterator[None]:
+        """Have what a subtask does be counted as its own; so is its failure, if the others go on then."""
+        try:
+            with self._counting(id):
+                yield
+        except Exception as error:
+            if not self._start.fail_alone:
+                raise
+            self._forget(id)
+            self._report((id, Failed(remote(error))))
+
+    def _forget(self, id: SubtaskId) -> None:
+        """A subtask is no more: nothing that it had counts, nor what comes of closing it."""
+        subtask = self.subtasks.pop(id, None)
+        if subtask is not None:
+            with suppress(Exception):
+                subtask.abandon()
+
+    # Going back
+
+    def rewind(self, rewind: Rewind, channels: Callable[[ChannelId], Channel]) -> None:
+        """Have the subtasks of a region go back, and the others go on with them.
+
+        Args:
+          channels: gives the new channels, of those that others have taken the places of.
+        """
+        start = self._start.gone_back(rewind)
+        own = tuple(id for id in self._ids if id in rewind.region)
+        for id in own:
+            self._forget(id)
+        self._report((None, Rewound(rewind.generation, own)))
+        for subtask in self.subtasks.values():
+            inputs = {channel: channels(channel) for channel in rewind.channels if channel in subtask.inputs}
+            subtask.others_went_back(rewind.generation, rewind.number, inputs)
+        for id in own:
+            with self._acting(id):
+                self._make(id, start, channels)
+        # The last tasks are still the last.
+        self.subtasks = {id: self.subtasks[id] for id in self._ids if id in self.subtasks}
+        self._fork_large()
+        for id in own:
+            if id in self.subtasks:
+                self._begin(id, start)
+
+    # Work
+
+    def work(self) -> bool:
+        """Let each subtask do a few things; whether any did."""
+        self._tick()
+        done = False
+        # The last tasks first: what is on its way out makes room for what comes in.
+        with rarely_collected():
+            for subtask in list(reversed(self.subtasks.values())):
+                if not subtask.is_idle:
+                    with self._acting(subtask.id):
+                        done |= self._turn(subtask)
+        if done:
+            self._tick_while_busy()
+        return done
+
+    def _tick_while_busy(self) -> None:
+        """Some may have nothing to do but for what time makes due, however busy the others are."""
+        if not self._start.has_script and self._clock() >= self._ticks_at:
+            self.tick()
+
+    def _turn(self, subtask: Subtask) -> bool:
+        """A subtask's turn: a few things, or what takes a few milliseconds; whether there was anything to do."""
+        if not self._step(subtask):
+            return False
+        # Where no time goes by, nothing may depend on how fast this machine is.
+        until = None if self._start.has_script else self._clock() + _PATIENCE
+        subtask.gather(True)
+        for _ in range(_TURN - 1):
+            if (until is not None and self._clock() >= until) or self.time_slice.over or not self._step(subtask):
+                break
+        subtask.gather(False)
+        return True
+
+    def _step(self, subtask: Subtask) -> bool:
+        """Have a subtask do one thing, within a slice of time; whether it did."""
+        self._begin_slice(subtask)
+        done = subtask.step()
+        self.time_slice.rest()
+        return done
+
+    def _begin_slice(self, subtask: Subtask) -> None:
+        self.time_slice.task = subtask.task.label
+        self.time_slice.begin()
+
+    def step(self, id: SubtaskId) -> bool:
+        """Let one subtask do one thing; whether it did."""
+        self._tick()
+        done = True
+        with self._acting(id):
+            done = id in self.subtasks and self._step(self.subtasks[id])
+        return done
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a snapshot is being written, of which `work` and `tick` tell when it is done."""
+        return self._parts.is_writing
+
+    def _tick(self) -> None:
+        self._parts.look()
+        if self._start.has_script:
+            return
+        now = self._clock()
+        for clock in self._clocks.values():
+            if clock.now > now:
+                # A log says so: processing time goes on from there.
+                now = self._clock.go_on_from(clock.now)
+            clock.now = now
+        if self._clock.jumped != self._jumped:
+            self._tell_of_jump()
+
+    def _tell_of_jump(self) -> None:
+        """Tell the sources that processing time was set forward."""
+        by, self._jumped = self._clock.jumped - self._jumped, self._clock.jumped
+        for subtask in list(self.subtasks.values()):
+            with self._acting(subtask.id):
+                for injector in subtask.injectors:
+                    injector.time_jumped(by)
+
+    def tick(self) -> None:
+        """Time has passed: look at timers, and at the sources' watermarks."""
+        self._tick()
+        self._ticks_at = self._clock() + _TICK
+        for subtask in list(self.subtasks.values()):
+            if subtask.injectors or self._is_due(subtask):
+                with self._acting(subtask.id):
+                    self._begin_slice(subtask)
+                    subtask.tick()
+                    self.time_slice.rest()
+
+    def _is_due(self, subtask: Subtask) -> bool:
+        time = subtask.next_time()
+        return time is not None and time <= self._clocks[subtask.id].now
+
+    def next_time(self) -> int | None:
+        """The earliest processing time, in microseconds, at which something may be due."""
+        times = [subtask.next_time() for subtask in self.subtasks.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def obey(self, command: Command) -> None:
+        """Do what the process that runs the pipeline says."""
+        if isinstance(command, Inject):
+            for subtask in self.subtasks.values():
+                subtask.expect(command.barrier)
+        for id, subtask in list(self.subtasks.items()):
+            with self._acting(id):
+                self._obey(id, subtask, command)
+        if isinstance(command, Stop):
+            self.has_stopped = True
+            self._report((None, Stopped(sum_of(self._tallies.values()))))
+
+    def _obey(self, id: SubtaskId, subtask: Subtask, command: Command) -> None:
+        if isinstance(command, Inject):
+            if not subtask.inputs:
+                subtask.inject(command.barrier)
+        elif isinstance(command, Play):
+            subtask.play()
+        elif isinstance(command, GoneRound):
+            subtask.gone_round(*command)
+        elif isinstance(command, Pause):
+            subtask.pause(command.is_paused)
+        elif isinstance(command, Drain):
+            subtask.drain()
+        elif isinstance(command, Commit):
+            subtask.committed(command.epoch, command.transactions)
+        else:
+            subtask.stop()
+
+    def counted(self) -> Counted:
+        """How it is getting on."""
+        injectors = [injector for subtask in self.subtasks.values() for injector in subtask.injectors]
+        known = [n for n in (injector.backlog() for injector in injectors) if n is not None]
+        watermarks: dict[str, int] = {}
+        for subtask in self.subtasks.values():
+            for label, micros in subtask.execution.watermarks().items():
+                watermarks[label] = min(micros, watermarks.get(label, micros))
+        held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_held_up)
+        return Counted(sum_of(self._tallies.values()), held_up, sum(known) if known else None, watermarks)
+
+    def abandon(self) -> None:
+        """Close what is open: the attempt has failed."""
+        self._parts.abandon()
+        for subtask in self.subtasks.values():
+            subtask.abandon()
+
+
+@attrs.frozen
+class Start:
+    """What the subtasks of an attempt start from.
+
+    Attributes:
+      store: where snapshots go; None if the run keeps none.
+      checkpoint: what they are restored from.
+      parallelism: how many subtasks each task had, that wrote it.
+      transaction: what sinks write to at first.
+      attempt: unique to this attempt.
+      has_script: whether a script has the clock; or nobody, since in a bounded input no time goes by.
+      fail_alone: whether a subtask's failure is reported, and the others go on.
+      repeatable: the tasks that number what they send.
+      aligns, logs, drops_repetitions: False to show that the results are wrong then.
+      sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
+      tallies: what subtasks had counted before, in this attempt.
+      time_slice: in the place of the worker's own.
+    """
+
+    store: SnapshotStore | None
+    checkpoint: Checkpoint | None
+    transaction: str
+    attempt: str
+    has_script: bool = False
+    aligns: bool = True
+    logs: bool = True
+    fail_alone: bool = False
+    repeatable: frozenset[int] = frozenset()
+    drops_repetitions: bool = True
+    sources_begun_anew: frozenset[str] = frozenset()
+    tallies: Mapping[SubtaskId, Tally] = attrs.field(factory=dict)
+    time_slice: TimeSlice | None = None
+
+    def gone_back(self, rewind: Rewind) -> Start:
+        """What those start from that go back."""
+        return attrs.evolve(
+            self,
+            checkpoint=rewind.checkpoint,
+            transaction=rewind.transaction,
+            attempt=rewind.attempt,
+            tallies=rewind.tallies,
+        )
+
+    def slot(
+        self,
+        execution_graph: ExecutionGraph,
+        ids: Sequence[SubtaskId],
+        channels: Callable[[ChannelId], Channel],
+        report: Callable[[Report], None],
+        clock: Callable[[], int],
+    ) -> Slot:
+        """A slot that starts so."""
+        return Slot(execution_graph, ids, self, channels, report, clock)
+
+    def transaction_of(self, id: SubtaskId) -> str:
+        """What a subtask's sinks write to at first."""
+        return self.transaction
+
+    def channels_back(self, id: ChannelId) -> Sequence[ChannelId]:
+        """The channels that lead back from where this one leads to: none."""
+        return ()

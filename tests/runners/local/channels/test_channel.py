@@ -1,0 +1,40 @@
+"""Channels: how much may wait in one."""
+
+from penstock.runners.execution.shuffle.blocks import encode_bundle
+from penstock.runners.local.channels.channel import CAPACITY, MANY_ELEMENTS, Channel, ChannelId
+from penstock.runners.local.channels.messages import Elements, Encoded, SignalCame
+from penstock.sdk.bundle import Bundle
+
+NUMBERS = Bundle(list(range(MANY_ELEMENTS // 2)), 0)
+
+
+def test_a_channel_is_full_when_many_elements_wait_in_however_few_messages() -> None:
+    """What waits is before the next barrier."""
+    channel = Channel(ChannelId(0, 0, 0))
+    found = []
+    for _ in range(2):
+        channel.put(Elements(NUMBERS))
+        found.append(channel.is_full)
+    channel.take()
+    assert [False, True, False] == [*found, channel.is_full]
+
+
+def test_elements_that_are_encoded_count_too() -> None:
+    """They wait as they came through a pipe; as many as are taken no longer do."""
+    channel = Channel(ChannelId(0, 0, 0))
+    blocks = [Encoded(block) for block in encode_bundle(Bundle([("k" * 20, n) for n in NUMBERS.values], 0))]
+    while not channel.is_full:
+        for block in blocks:
+            channel.arrive(block)
+    assert len(channel.queue) < CAPACITY
+    while channel.queue:
+        channel.take()
+    assert (0, False) == (channel.elements, channel.is_full)
+
+
+def test_a_channel_is_full_when_many_messages_wait_without_elements() -> None:
+    """News and small bundles are bounded too."""
+    channel = Channel(ChannelId(0, 0, 0))
+    for number in range(CAPACITY):
+        channel.put(SignalCame(number, "flush"))
+    assert (0, True) == (channel.elements, channel.is_full)

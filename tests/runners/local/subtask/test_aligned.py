@@ -1,0 +1,161 @@
+"""ABS, algorithm 1: blocking, forwarding, and what may be in a snapshot; and what happens without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from recording import Recording
+from subtasks_by_hand import ByHand, graph_of
+
+import penstock as beam
+from penstock.runners.execution.streaming.snapshot_chunks import WINDOWS
+from penstock.runners.local.channels.channel import ChannelId
+from penstock.runners.local.channels.messages import Barrier, Elements
+from penstock.runners.local.subtask.subtask.aligned import Alignment
+from penstock.runners.local.subtask.subtask.subtask import Snapshot, SubtaskId
+from penstock.sdk.bundle import Bundle
+from penstock.windowing import GLOBAL_WINDOW
+
+BARRIER = Barrier(1, transaction="next", epoch=1)
+
+
+def test_an_input_is_blocked_from_its_barrier_until_the_last_one() -> None:
+    """Then all go on (lines 5 to 11)."""
+    alignment = Alignment("abc")
+    assert not alignment.arrived("b", 1)
+    assert [False, True, False] == [alignment.is_blocked(channel) for channel in "abc"]
+    assert not alignment.arrived("a", 1)
+    assert [True, True, False] == [alignment.is_blocked(channel) for channel in "abc"]
+    assert alignment.arrived("c", 1)
+    assert [False, False, False] == [alignment.is_blocked(channel) for channel in "abc"]
+
+
+def test_the_next_barrier_blocks_again() -> None:
+    """Nothing is left of the one before."""
+    alignment = Alignment("ab")
+    assert [False, True, False, True] == [alignment.arrived(c, n) for c, n in [("a", 1), ("b", 1), ("b", 2), ("a", 2)]]
+
+
+def test_one_input_needs_no_alignment() -> None:
+    """Its barrier is the last one."""
+    alignment = Alignment("a")
+    assert alignment.arrived("a", 1)
+    assert not alignment.is_blocked("a")
+
+
+def test_switched_off_the_first_barrier_counts_and_nothing_is_blocked() -> None:
+    """Each number once."""
+    alignment = Alignment("ab", aligns=False)
+    assert [True, False] == [alignment.arrived("a", 1), alignment.arrived("b", 1)]
+    assert not alignment.is_blocked("a")
+
+
+# --- In a subtask: sums by key, with two subtasks of the source's task, and two of the sums'.
+
+
+def sums(p: Any) -> None:
+    words = p | beam.Create(["unread"]) | beam.Map(lambda word: (word, 1))
+    words | beam.CombinePerKey(sum) | beam.io.Write(Recording())
+
+
+def at_sums(**more: Any) -> tuple[ByHand, list[ChannelId]]:
+    """The subtasks, and the channels to the first of those that sum."""
+    found = ByHand(graph_of(sums), **more)
+    return found, list(found[1, 0].inputs)
+
+
+def elements(value: int) -> Elements:
+    return Elements(Bundle([("a", value)], [0], (GLOBAL_WINDOW,)))
+
+
+def summed(found: ByHand) -> list[Any]:
+    """What the snapshot of the first subtask that sums has of windows."""
+    return [record for chunk in found.chunks[SubtaskId(1, 0)] if chunk.kind == WINDOWS for record in chunk.data]
+
+
+def settle(found: ByHand) -> None:
+    """Let it take what it may."""
+    while found[1, 0].ready():
+        found[1, 0].take(found[1, 0].ready()[0])
+
+
+def test_behind_a_barrier_an_input_waits_and_before_it_the_other_doesnt() -> None:
+    """No record from behind a barrier is in the snapshot, and none from before one is missing."""
+    found, (left, right) = at_sums()
+    settle(found)
+    for channel, messages in ((left, [elements(1), BARRIER, elements(100)]), (right, [elements(10)])):
+        for message in messages:
+            found.channels[channel].put(message)
+    settle(found)
+    assert [] == [news for _, news in found.reports if isinstance(news, Snapshot)]
+    assert [[("a", 100)]] == [m.bundle.values for m in found.channels[left].queue if isinstance(m, Elements)]
+    assert [] == list(found.channels[right].queue)
+    found.channels[right].put(BARRIER)
+    settle(found)
+    assert 1 == len(summed(found))
+    assert "11" in repr(summed(found))
+    assert "111" not in repr(summed(found))
+    assert [] == list(found.channels[left].queue)
+
+
+def test_without_alignment_a_record_from_before_a_barrier_is_missing() -> None:
+    """The negative control."""
+    found, (left, right) = at_sums(aligns=False)
+    settle(found)
+    found.channels[left].put(BARRIER)
+    settle(found)
+    found.channels[right].put(elements(10))
+    settle(found)
+    assert [] == summed(found)
+
+
+@pytest.mark.parametrize("aligns", [True, False])
+def test_after_a_recovery_sums_are_right_if_and_only_if_barriers_are_aligned(aligns: bool) -> None:
+    """One source's elements and barrier come before anything of the other's."""
+
+    def build(p: Any) -> None:
+        pairs = p | beam.Create([("a", 1), ("a", 10)])
+        pairs | beam.CombinePerKey(sum) | beam.io.Write(Recording())
+
+    graph = graph_of(build)
+    found = ByHand(graph, aligns=aligns)
+    for index in range(2):
+        found[0, index].step()
+        found[0, index].inject(BARRIER)
+    for target in range(2):
+        subtask = found[1, target]
+        for channel in subtask.inputs:
+            while channel in subtask.ready():
+                subtask.take(channel)
+    again = ByHand(graph, found.snapshots())
+    again.run()
+    again.inject(Barrier(1, epoch=2))
+    again.run()
+    assert ([("a", 11)] == again.written()) is aligns
+
+
+def test_a_barrier_is_forwarded_before_anything_else_is_sent() -> None:
+    """At a source, and before the snapshot is reported (line 9 before line 10)."""
+    found = ByHand(graph_of(sums))
+    order: list[str] = []
+    source = found[0, 0]
+    barriers = source._barriers
+    report, tell = barriers._report, barriers._tell
+    barriers._report = lambda news: (order.append(type(news).__name__), report(news))[1]
+    barriers._tell = lambda message: (order.append(type(message).__name__), tell(message))[1]
+    source.inject(BARRIER)
+    assert ["Barrier", "Snapshot"] == order
+    for target in range(2):
+        (edge,) = found.graph.tasks[0].outputs
+        assert BARRIER == found.channels[ChannelId(edge.id, 0, target)].queue[-1]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_every_subtask_reports_one_snapshot_for_a_barrier(parallelism: int) -> None:
+    """However many there are."""
+    found = ByHand(graph_of(sums, parallelism))
+    found.run()
+    found.inject(BARRIER)
+    found.run()
+    assert sorted(found.subtasks) == sorted(id for id, news in found.reports if isinstance(news, Snapshot))

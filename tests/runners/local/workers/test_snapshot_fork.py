@@ -1,0 +1,205 @@
+"""Snapshots that are written by forked children."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as beam
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.streaming.snapshot_chunks import STATE, WINDOWS
+from penstock.runners.local.channels.channel import Channel
+from penstock.runners.local.channels.messages import Barrier
+from penstock.runners.local.subtask.subtask.subtask import SubtaskId
+from penstock.runners.local.workers.pool.protocol import Acknowledged, Declined, Inject
+from penstock.runners.local.workers.pool.slot import Slot, Start
+from penstock.runners.local.workers.pool.snapshot_fork import LARGE, ForkedSnapshots
+from penstock.runners.local.workers.pool.snapshot_writer import restored_from
+from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.userstate import ReadModifyWriteStateSpec
+
+ONLY = SubtaskId(0, 0)
+
+
+def told(work: Any) -> list[Any]:
+    """What is told of a child's work."""
+    forks, heard = ForkedSnapshots(), []
+    forks.begin("one", work, lambda written, why: heard.append((written, why)))
+    forks.finish()
+    return heard
+
+
+def test_what_the_child_returns_is_told() -> None:
+    """However large it is."""
+    assert [("x" * 1_000_000, None)] == told(lambda: "x" * 1_000_000)
+
+
+def test_a_child_that_fails_says_why() -> None:
+    """The exception stays there; its text comes back."""
+    assert [(None, "the disk is full")] == told(lambda: exec("raise OSError('the disk is full')"))
+
+
+def test_a_child_that_dies_is_noticed() -> None:
+    """By the end of its pipe, and its exit code."""
+    assert [(None, "the process that was writing it ended with -9")] == told(
+        lambda: os.kill(os.getpid(), signal.SIGKILL)
+    )
+
+
+def test_a_second_child_takes_the_place_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the one that is given up nothing is heard, and no process is left."""
+    children, fork = [], os.fork
+
+    def recorded() -> int:
+        children.append(fork())
+        return children[-1]
+
+    monkeypatch.setattr(os, "fork", recorded)
+    forks, heard = ForkedSnapshots(), []
+    forks.begin("one", signal.pause, lambda written, why: heard.append((written, why)))
+    forks.begin("one", lambda: "second", lambda written, why: heard.append((written, why)))
+    forks.finish()
+    assert 2 == len(children)
+    for child in children:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
+    assert [("second", None)] == heard
+
+
+def test_there_are_no_children_where_others_have_threads() -> None:
+    """Of what a user's thread holds while the process forks nobody knows."""
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait, name="somebody's")
+    assert ForkedSnapshots().may_fork()
+    thread.start()
+    try:
+        assert not ForkedSnapshots().may_fork()
+    finally:
+        ended.set()
+        thread.join()
+
+
+class Count(beam.DoFn):
+    """Keeps how often a key has come."""
+
+    COUNT = ReadModifyWriteStateSpec("count")
+
+    def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> None:
+        count.write((count.read() or 0) + element[1])
+
+
+def slot_of(store: SnapshotStore, reports: list[Any], values: list[Any]) -> Slot:
+    """One subtask that sums and counts, and forks."""
+    pipeline = beam.Pipeline()
+    pairs = pipeline | beam.Create(values)
+    _ = pairs | "Sum" >> beam.CombinePerKey(sum)
+    _ = pairs | "Count" >> beam.ParDo(Count())
+    plan = fuse(pipeline.graph(), lambda _: False)
+    slot = Slot(whole(plan), [ONLY], Start(store, None, "t-1", "t"), Channel, reports.append, lambda: 0)
+    slot.fork()
+    slot.start()
+    return slot
+
+
+def test_a_snapshot_of_a_child_is_the_state_at_the_barrier(tmp_path: Path) -> None:
+    """What comes while it writes isn't in it, and is in the changes after it."""
+    store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
+    store.take_over()
+    reports: list[Any] = []
+    # In one bundle each.
+    slot = slot_of(store, reports, [(key, 1) for key in range(16_384)] + [(key, 10) for key in range(16_384)])
+    slot.step(ONLY)
+    found = []
+    for epoch in (1, 2):
+        store.begin(epoch)
+        slot.obey(Inject(Barrier(epoch, is_whole=epoch == 1, epoch=epoch)))
+        assert slot.is_writing
+        slot.step(ONLY)
+        slot._parts._forks.finish()
+        (acknowledged,) = [report for _, report in reports if isinstance(report, (Acknowledged, Declined))]
+        reports.clear()
+        assert isinstance(acknowledged, Acknowledged)
+        assert acknowledged.part is not None
+        assert {"Sum", "Count"} <= set(acknowledged.labels)
+        parts = {acknowledged.part.name: {"subtask": 0, "of": 1, "labels": []}}
+        checkpoint = store.commit(epoch, [acknowledged.part], {"parts": parts})
+        restored = restored_from(store, checkpoint, ONLY, 1)
+        counts = {key: value for _, key, _, _, value in restored._chained["Count", STATE]}
+        sums = {record.key: record.states[0][7] for record in restored._chained["Sum", WINDOWS]}
+        found.append([set(counts.values()), len(counts), set(sums.values()), len(sums)])
+    assert [[{1}, 16_384, {1}, 16_384], [{11}, 16_384, {11}, 16_384]] == found
+
+
+def test_a_small_snapshot_is_written_without_a_child(tmp_path: Path) -> None:
+    """A fork would take longer; a thread waits for the disk."""
+    store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
+    store.take_over()
+    reports: list[Any] = []
+    slot = slot_of(store, reports, [(key, 1) for key in range(LARGE // 4)])
+    slot.step(ONLY)
+    store.begin(1)
+    slot.obey(Inject(Barrier(1, epoch=1)))
+    assert slot.is_writing
+    assert not slot._parts._forks.is_busy
+    slot._parts._behind.finish()
+    assert [Acknowledged] == [type(report) for _, report in reports]
+    assert not slot.is_writing
+
+
+def test_a_small_snapshot_is_the_state_at_the_barrier(tmp_path: Path) -> None:
+    """Though it is written when more has come."""
+    store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
+    store.take_over()
+    reports: list[Any] = []
+    slot = slot_of(store, reports, [(key, 1) for key in range(8)] * BUNDLE_SIZE)
+    slot.step(ONLY)
+    store.begin(1)
+    slot.obey(Inject(Barrier(1, epoch=1)))
+    slot.step(ONLY)
+    slot._parts._behind.finish()
+    ((_, acknowledged),) = [each for each in reports if isinstance(each[1], Acknowledged)]
+    parts = {acknowledged.part.name: {"subtask": 0, "of": 1, "labels": []}}
+    checkpoint = store.commit(1, [acknowledged.part], {"parts": parts})
+    restored = restored_from(store, checkpoint, ONLY, 1)
+    counts = {key: value for _, key, _, _, value in restored._chained["Count", STATE]}
+    assert dict.fromkeys(range(8), BUNDLE_SIZE // 8) == counts
+
+
+def test_a_disk_that_fails_while_processing_goes_on_fails_the_checkpoint_alone(tmp_path: Path) -> None:
+    """Whoever waits for it is told why."""
+    store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
+    store.take_over()
+    reports: list[Any] = []
+    slot = slot_of(store, reports, [(1, 1)])
+    slot.step(ONLY)
+    store.begin(1)
+    shutil.rmtree(tmp_path)
+    slot.obey(Inject(Barrier(1, epoch=1)))
+    slot._parts._behind.finish()
+    (declined,) = [report for _, report in reports if isinstance(report, (Acknowledged, Declined))]
+    assert isinstance(declined, Declined)
+    assert "writing the part" in declined.why
+
+
+def test_what_had_changed_is_let_go_faster_than_a_bundle_changes_it(tmp_path: Path) -> None:
+    """Or that of every snapshot would wait behind that of the next, and memory grow with each."""
+    store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
+    store.take_over()
+    slot = slot_of(store, [], [(key, 1) for key in range(2)])
+    slot._parts._forgotten += [dict.fromkeys(range(4 * BUNDLE_SIZE)) for _ in range(3)]
+    before = sum(map(len, slot._parts._forgotten))
+    slot.tick()
+    let_go = before - sum(map(len, slot._parts._forgotten))
+    assert 3 * BUNDLE_SIZE < let_go
+    for _ in range(3 * 4):
+        slot.tick()
+    assert [] == slot._parts._forgotten
