@@ -53,7 +53,7 @@ _LATER = {
     "file-metadata": "io.files.filesystem",
     "file-range": "io.files.source",
     "frame-block": "sdk.spark_interfaces",
-    "frame-stream-position": "runners.spark.stream_on_driver",
+    "frame-stream-position": "runners.spark.micro_batch.structured_streaming",
     "multiset": "runners.execution.windows.retractions",
     "not-a-number": "runners.execution.windows.retractions",
     "offset-range": "sdk.sources.offset_range",

@@ -39,7 +39,7 @@ def what_is_missing(runner: type[Runner]) -> str | None:
     """What has to be installed before a runner can be used; None if nothing."""
     if not runner.name.startswith("spark"):
         return None
-    from ..runners.spark.java import NO_JAVA, find_java
+    from ..runners.spark.session import NO_JAVA, find_java
 
     if find_spec("pyspark") is None:
         return "pyspark is not installed: pip install 'penstock[spark]'"

@@ -9,8 +9,8 @@ from ...sdk.graph import Graph
 from ...sdk.options import PipelineOptions
 from ...sdk.redaction import logger_of
 from ...sdk.runner import Capability, PipelineResult, Runner
-from .batch_runner import SparkBatchRunner
-from .micro_batch_runner import SparkMicroBatchRunner
+from .batch.runner import SparkBatchRunner
+from .micro_batch.runner import SparkMicroBatchRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

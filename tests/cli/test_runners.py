@@ -42,7 +42,7 @@ def test_what_spark_lacks_is_said(
     """PySpark, or Java; the machine's Java or that of the extra."""
     found = {name: ModuleSpec(name, None) for name in installed}
     monkeypatch.setattr(runner_list, "find_spec", found.get)
-    monkeypatch.setattr("penstock.runners.spark.java.find_java", lambda: java)
+    monkeypatch.setattr("penstock.runners.spark.session.find_java", lambda: java)
 
     missing = runner_list.what_is_missing(SparkBatchRunner)
 

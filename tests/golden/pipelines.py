@@ -30,8 +30,8 @@ from penstock.runners.local.job.job.restart_strategy import Restarts
 from penstock.runners.local.productions.job import ProductionJob, Productions
 from penstock.runners.local.simulation.run.workers import SimulatedWorkers
 from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
-from penstock.runners.spark.commit_points import Reached, go_on
-from penstock.runners.spark.unbounded_on_driver import Admission
+from penstock.runners.spark.micro_batch.driver_job.failpoints import Reached, go_on
+from penstock.runners.spark.micro_batch.driver_job.unbounded_source import Admission
 from penstock.sdk.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,

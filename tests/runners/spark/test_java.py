@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runners.spark.java import NO_JAVA, find_java, java_home, wrapper_home
+from penstock.runners.spark.session import NO_JAVA, find_java, java_home, wrapper_home
 from penstock.sdk.errors import RunnerError
 
 

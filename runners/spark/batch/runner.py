@@ -1,0 +1,103 @@
+"""SparkBatchRunner: runs a bounded pipeline on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ....sdk.errors import UnsupportedError
+from ....sdk.graph import Graph
+from ....sdk.metrics import MetricResults
+from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
+from ....sdk.runner import Capability, FinishedResult, PipelineResult, Runner
+from ....sdk.spark_interfaces import HasFrames, refuse_frames
+from ...execution.plan.fusion import fuse, shrinks
+from ...execution.progress import progress_of
+from ...execution.sinks.committer import with_dead_letters
+from ...execution.streaming_options import check_streaming_flags, refuse_unheeded
+from ...execution.stuck_calls import CallWatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkBatchRunner(Runner):
+    """`--runner=spark-batch`.
+
+    Args:
+      spark_session: the session to run in.  Without one it takes the active session, or
+        starts one by `--spark_master` and `--spark_conf` and stops it again.
+    """
+
+    name = "spark-batch"
+
+    def __init__(self, spark_session: SparkSession | None = None) -> None:
+        self._session = spark_session
+
+    def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
+        """Run to the end, and raise what made it fail."""
+        from ..session import find_session, partitions_of
+        from .driver import SparkBatchExecution
+
+        for head in graph.loops():
+            raise UnsupportedError(
+                f"{head.label}: --runner=spark-batch has no loops; --runner=local runs them",
+            )
+        refuse_frames(graph, self.name)
+        check_streaming_flags(options)
+        for transform in graph.transforms:
+            if any(not graph.pcollections[i].is_bounded for i in transform.outputs.values()):
+                raise UnsupportedError(
+                    f"{transform.label}: its output has no end, and --runner=spark-batch runs bounded pipelines only; "
+                    "--runner=spark-microbatch or --runner=local runs it"
+                )
+        if options.view_as(MicroBatchOptions).shard_memory is not None:
+            # Its groups may be larger than memory anyway.
+            refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")
+        plan = fuse(with_dead_letters(graph, options), shrinks)
+        frames: dict[str, Any] = {}
+        partitions = partitions_of(options)
+        session, is_ours = find_session(options, self._session)
+        try:
+            timeout = options.view_as(StreamingOptions).worker_timeout
+            execution = SparkBatchExecution(plan, session, partitions, timeout)
+            reports = execution.reports
+
+            def refresh() -> str:
+                reports.update()
+                return execution.jobs.activity()
+
+            with CallWatch(timeout), progress_of(reports.counts, plan, options, refresh=refresh):
+                execution.run()
+            frames = execution.frames()
+            return SparkBatchResult(MetricResults(reports.metrics), frames)
+        finally:
+            # A DataFrame is gone when its session is.
+            if is_ours and not frames:
+                session.stop()
+
+    @classmethod
+    def capabilities(cls) -> Mapping[Capability, str]:
+        return {
+            Capability.BOUNDED_SOURCES: "yes",
+            Capability.WINDOWS: "yes",
+            Capability.SIDE_INPUTS: "yes",
+            Capability.TRIGGERS: "yes, but no clock moves and so nothing is late",
+            Capability.ACCUMULATION: "yes",
+            Capability.STATE_AND_TIMERS: "yes, those still set when the input ends fire then",
+            Capability.SINKS: "yes",
+            Capability.TEST_STREAM: "no",
+            Capability.UNBOUNDED_SOURCES: "no",
+            Capability.DATAFRAMES: "yes",
+        }
+
+
+class SparkBatchResult(FinishedResult, HasFrames):
+    """A run that is over, with the DataFrames that it has made, by the labels of their sinks."""
+
+    def __init__(self, metrics: MetricResults, frames: Mapping[str, Any]) -> None:
+        super().__init__(metrics)
+        self._frames = frames
+
+    def frame(self, label: str) -> Any:
+        return self._frames[label]

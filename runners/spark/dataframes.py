@@ -1,0 +1,115 @@
+"""DataFrames as RDDs of blocks, and elements as DataFrames.
+
+A block has rows in Arrow's format, which Spark makes without a Python worker of its own: PySpark's own ways to rows in
+Python are several times slower (docs/decisions/011-two-logs-of-a-spark-stream.md).  Elements that become a DataFrame
+are packed in tasks, and executors keep them until the DataFrame is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...io.optional_package import optional_package
+from ...io.spark.arrow_rows import arrow_schema, pyarrow
+from ...sdk.bundle import Bundle
+from ...sdk.spark_interfaces import Block, BoundedFrame, UnboundedFrame
+from ..execution.counters import Counts
+from ..execution.user_errors import guarded
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+
+def opened(label: str, source: BoundedFrame | UnboundedFrame, session: SparkSession) -> Any:
+    """The DataFrame of a source; what user code raises in making it is attributed to the transform."""
+    return guarded(label, lambda: source.frame(session))
+
+
+def blocks(label: str, frame: Any, partitions: int | None = None) -> tuple[RDD[bytes], bytes]:
+    """A DataFrame's rows, as messages of Arrow's IPC, and their schema, serialised.
+
+    Args:
+      partitions: at most so many, without a shuffle; None for those that it has.
+
+    Raises `SourceError`, naming the transform, for columns that elements can't have.
+    """
+    from pyspark.core.rdd import RDD
+    from pyspark.serializers import NoOpSerializer
+
+    session = frame.sparkSession
+    large = session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
+    schema = arrow_schema(frame.schema, label, large)
+    messages = frame._jdf.toArrowBatchRdd().toJavaRDD()
+    if partitions is not None and messages.getNumPartitions() > partitions:
+        messages = messages.coalesce(partitions)
+    return RDD(messages, session.sparkContext, NoOpSerializer()), schema.serialize().to_pybytes()
+
+
+def each_as(make: Callable[[Block], bytes], schema: bytes) -> Callable[[Iterable[Any]], Iterator[bytes]]:
+    """What makes something of each message of a partition."""
+
+    def run(messages: Iterable[Any]) -> Iterator[bytes]:
+        return (make(Block(schema, bytes(message))) for message in messages)
+
+    return run
+
+
+# How many rows are packed together.
+_ROWS = 10_000
+
+# What makes bytes of elements: a stream of Arrow's IPC.
+Pack = Callable[[list[Any]], bytes]
+
+
+class FrameOutput:
+    """One task's part of a DataFrame.
+
+    Args:
+      keep: where packed rows go.
+    """
+
+    def __init__(self, label: str, pack: Pack, keep: Callable[[bytes], None], counts: Counts) -> None:
+        self.label = label
+        self._pack = pack
+        self._keep = keep
+        self._count = counts.of(label)
+        self._rows: list[Any] = []
+
+    def receive(self, bundle: Bundle) -> None:
+        """Take the elements of a bundle."""
+        self._count.read += len(bundle)
+        self._rows.extend(bundle.values)
+        if len(self._rows) >= _ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Pack what there is."""
+        rows, self._rows = self._rows, []
+        if rows:
+            self._keep(guarded(self.label, lambda: self._pack(rows)))
+            self._count.written += len(rows)
+
+
+def check_packages() -> None:
+    """Raise `MissingExtraError` where a package is missing that Spark needs to make a DataFrame of what was packed."""
+    pyarrow()
+    optional_package("pandas", extra="dataframes", needed_for="ToSpark")
+
+
+def frame_of(session: SparkSession, packed: RDD[bytes], schema: Any) -> Any:
+    """The DataFrame of packed rows."""
+    rows = packed.map(_alone)
+    return session.createDataFrame(rows, "packed binary", verifySchema=False).mapInArrow(_unpacked, schema)
+
+
+def _alone(packed: bytes) -> tuple[bytes]:
+    return (packed,)
+
+
+def _unpacked(batches: Iterable[Any]) -> Iterator[Any]:
+    pa = pyarrow()
+    for batch in batches:
+        for packed in batch.column(0):
+            yield from pa.ipc.open_stream(packed.as_buffer())

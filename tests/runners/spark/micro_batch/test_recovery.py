@@ -1,0 +1,106 @@
+"""What a run of micro-batches goes on from, and what it refuses or says before that; no Spark is needed to see it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from recording import Recording
+
+import penstock as beam
+from penstock.runners.execution.checkpoints.storage import disk_of
+from penstock.runners.execution.checkpoints.store import SnapshotStore
+from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.spark.micro_batch.driver_job.commit_log import DRIVER, Committed
+from penstock.runners.spark.micro_batch.driver_job.recovery import Recovery
+from penstock.runners.spark.micro_batch.driver_job.sources import DriverSources
+from penstock.runners.spark.micro_batch.driver_job.structured_streaming import StreamSettings
+from penstock.runners.spark.micro_batch.driver_job.unbounded_source import Admission
+from penstock.sdk.errors import CheckpointMismatchError, UnknownFormatError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SnapshotStore:
+    store = SnapshotStore(disk_of(str(tmp_path)), str(tmp_path))
+    store.take_over()
+    return store
+
+
+POSITIONS: dict[str, Any] = {"sources": {}, "outputs": {}}
+
+
+def commit(store: SnapshotStore, number: int, positions: Any = POSITIONS, **known: Any) -> None:
+    """Commit a batch that has staged something for the sink `Table`."""
+    store.begin(number)
+    committed = Committed(number, 0, f"batch-{number}", {"Table": [b"token"]}, positions, **known)
+    store.commit(number, [committed.write(store)], {"parts": {}})
+
+
+def recovery(store: SnapshotStore, label: str = "Table", allow_dropped_state: bool = False) -> Recovery:
+    """Of a pipeline whose sink is called so."""
+    p = beam.Pipeline("spark-microbatch")
+    p | "Numbers" >> beam.Create([1]) | label >> beam.io.Write(Recording())
+    plan = fuse(p.graph(), lambda grouping: False)
+    session: Any = None
+    streams = StreamSettings(session, store.directory, store.disk, 0, False, lambda: False)
+    return Recovery(store, plan, DriverSources(plan, 1, Admission(), streams), allow_dropped_state)
+
+
+def newest(recovery: Recovery) -> int | None:
+    """The number of the batch that it goes on from."""
+    found = recovery.newest()
+    return None if found is None else found[1].number
+
+
+def test_what_was_staged_for_a_sink_that_is_gone_is_not_forgotten(store: SnapshotStore) -> None:
+    """The batch was committed, and died before it published; the sink has another label now."""
+    assert newest(recovery(store)) is None
+    commit(store, 1)
+
+    with pytest.raises(CheckpointMismatchError, match=r"batch 1 has staged something for 'Table/?.*', which the pipel"):
+        recovery(store, "Rows").newest()
+    assert 1 == newest(recovery(store, "Rows", allow_dropped_state=True))
+    assert 1 == newest(recovery(store))
+
+
+def test_a_batch_of_another_version_is_refused_by_name(store: SnapshotStore) -> None:
+    """The error names the file, the record, and the versions."""
+    store.begin(1)
+    written = store.write_part(1, DRIVER, [msgspec.msgpack.encode(["committed batch", 2])])
+    store.commit(1, [written], {"parts": {}})
+
+    message = r"\.full: found the record 'committed batch', version 2; expected version 1 of it\. Another version"
+    with pytest.raises(UnknownFormatError, match=message):
+        recovery(store).newest()
+
+
+def test_what_will_come_twice_is_said(store: SnapshotStore, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The newest manifest is damaged, so a batch that sinks have published is run again."""
+    commit(store, 1)
+    commit(store, 2)
+    damaged = max(tmp_path.glob("manifest-*"))
+    damaged.write_bytes(damaged.read_bytes()[:40])
+
+    assert 1 == newest(recovery(store))
+    assert f"{tmp_path}: goes on from batch 1; what sinks have published of batch 2 stays, and comes again" in (
+        caplog.messages
+    )
+
+
+def test_a_run_that_has_ended_says_so(store: SnapshotStore, caplog: pytest.LogCaptureFixture) -> None:
+    """Started again it does nothing; who started it has to know why."""
+    caplog.set_level(logging.WARNING)
+    commit(store, 1)
+    newest(recovery(store))
+    assert [] == caplog.messages
+
+    commit(store, 2, is_last=True, is_complete=True)
+    newest(recovery(store))
+    (message,) = caplog.messages
+    assert message.endswith(
+        "has ended, with batch 2, and there is nothing left to do; to run the pipeline anew, give another "
+        "--checkpoint_dir"
+    )
