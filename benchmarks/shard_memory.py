@@ -27,10 +27,10 @@ from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.spark.micro_batch.driver_job.exchange import TaskId, TaskResult, addressed
-from penstock.runners.spark.micro_batch.driver_job.plan import Arriving, PlannedBatch
-from penstock.runners.spark.micro_batch.driver_job.subtask import Program, StatePart
-from penstock.runners.spark.micro_batch.driver_job.task_worker import ResidentRun, own_part
+from penstock.runners.spark.micro_batch.exchange import TaskId, TaskResult, addressed
+from penstock.runners.spark.micro_batch.plan import Arriving, PlannedBatch
+from penstock.runners.spark.micro_batch.subtask import Program, StatePart
+from penstock.runners.spark.micro_batch.task_worker import ResidentRun, own_part
 from penstock.sdk.bundle import BUNDLE_SIZE, Bundle
 from penstock.windowing.timestamp import MAX_MICROS
 

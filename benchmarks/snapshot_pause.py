@@ -22,9 +22,9 @@ from penstock.runners.execution.plan.execution_graph import whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask.subtask import SubtaskId
-from penstock.runners.local.workers.pool.protocol import Inject
-from penstock.runners.local.workers.pool.slot import Slot, Start
+from penstock.runners.local.subtask.subtask import SubtaskId
+from penstock.runners.local.workers.protocol import Inject
+from penstock.runners.local.workers.slot import Slot, Start
 from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.sources.bounded import ValuesSource
 

@@ -28,8 +28,8 @@ from timing import Quantity, Ratio, compare
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.spark.micro_batch.driver_job.commit_log import WriteAhead
-from penstock.runners.spark.micro_batch.driver_job.driver_job import MicroBatches
+from penstock.runners.spark.micro_batch.commit_log import WriteAhead
+from penstock.runners.spark.micro_batch.driver_job import MicroBatches
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
 

@@ -17,13 +17,13 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import with_dead_letters
-from penstock.runners.spark.micro_batch.driver_job import query as micro_batch_query
-from penstock.runners.spark.micro_batch.driver_job.exchange import TaskId, TaskResult, addressed
-from penstock.runners.spark.micro_batch.driver_job.plan import PlannedBatch
-from penstock.runners.spark.micro_batch.driver_job.query import MicroBatchQuery, QuerySettings
-from penstock.runners.spark.micro_batch.driver_job.runner import MicroBatchResult, SparkMicroBatchRunner
-from penstock.runners.spark.micro_batch.driver_job.subtask import Program
-from penstock.runners.spark.micro_batch.driver_job.task_worker import ResidentRun, own_part
+from penstock.runners.spark.micro_batch import query as micro_batch_query
+from penstock.runners.spark.micro_batch.exchange import TaskId, TaskResult, addressed
+from penstock.runners.spark.micro_batch.plan import PlannedBatch
+from penstock.runners.spark.micro_batch.query import MicroBatchQuery, QuerySettings
+from penstock.runners.spark.micro_batch.runner import MicroBatchResult, SparkMicroBatchRunner
+from penstock.runners.spark.micro_batch.subtask import Program
+from penstock.runners.spark.micro_batch.task_worker import ResidentRun, own_part
 from penstock.sdk.graph import Graph
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import Capability, PipelineResult, Runner

@@ -17,10 +17,10 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job.job import Job, JobSettings
-from penstock.runners.local.job.job.restart_strategy import Restarts
-from penstock.runners.local.workers.pool.pool import Workers
+from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
+from penstock.runners.local.job.job import Job, JobSettings
+from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.workers.pool import Workers
 from penstock.sdk.userstate import CombiningValueStateSpec, TimerSpec, on_timer
 from penstock.testing import ScriptedSource
 

@@ -9,11 +9,11 @@ from restartable_streams import FailingDisk, Stream
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import committing_often
-from penstock.runners.local.job.job.job import JobSettings
-from penstock.runners.local.job.job.restart_strategy import Restarts
+from penstock.runners.local.job.job import JobSettings
+from penstock.runners.local.job.restart_strategy import Restarts
 from penstock.runners.local.productions.job import ProductionJob, Productions
-from penstock.runners.local.simulation.run.workers import SimulatedWorkers
-from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.workers import SimulatedWorkers
+from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.sdk.runner import PipelineState
 
 Visit = Callable[[ProductionJob], object]

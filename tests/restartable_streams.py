@@ -13,11 +13,11 @@ from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job.job import Job, JobSettings
-from penstock.runners.local.job.job.restart_strategy import Restarts
-from penstock.runners.local.simulation.run.workers import SimulatedWorkers
-from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
+from penstock.runners.local.job.job import Job, JobSettings
+from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.simulation.workers import SimulatedWorkers
+from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.testing import ScriptedSource
 
 

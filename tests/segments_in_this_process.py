@@ -12,7 +12,7 @@ from penstock.runners.execution.plan.segments import Segment, Stored, cut
 from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.execution.sinks.committer import SinkCommitter
 from penstock.runners.execution.stages.side_input_views import SideInputViews
-from penstock.runners.spark.batch.driver.task import rows_of
+from penstock.runners.spark.batch.task import rows_of
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.metrics import MetricsContainer

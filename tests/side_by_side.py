@@ -28,13 +28,13 @@ from penstock.runners.execution.sinks.committer import with_dead_letters
 from penstock.runners.execution.streaming_options import check_streaming_flags
 from penstock.runners.execution.stuck_calls import CallWatch
 from penstock.runners.local import LocalStreamingRunner
-from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job.job import Job, JobSettings
-from penstock.runners.local.job.job.restart_strategy import Restarts
+from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
+from penstock.runners.local.job.job import Job, JobSettings
+from penstock.runners.local.job.restart_strategy import Restarts
 from penstock.runners.local.parallel_run import ParallelRun, ParallelSettings
 from penstock.runners.local.runner import is_streamed
-from penstock.runners.local.simulation.run.workers import SimulatedWorkers
-from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.workers import SimulatedWorkers
+from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.sdk.graph import Graph
 from penstock.sdk.metrics import MetricResults, MetricsContainer
 from penstock.sdk.options import PipelineOptions, StreamingOptions

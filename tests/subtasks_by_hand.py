@@ -13,8 +13,8 @@ from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk, chunks_of
 from penstock.runners.local.channels.channel import Channel, ChannelId
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask.subtask import Snapshot, Subtask, SubtaskId
-from penstock.runners.local.subtask.subtask.tally import Tally
+from penstock.runners.local.subtask.subtask import Snapshot, Subtask, SubtaskId
+from penstock.runners.local.subtask.tally import Tally
 
 
 def graph_of(build: Callable[[Any], Any], parallelism: int = 2) -> ExecutionGraph:

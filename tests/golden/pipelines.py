@@ -24,14 +24,14 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import SinkCommitter, committing_often
-from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job.job import Job, JobSettings
-from penstock.runners.local.job.job.restart_strategy import Restarts
+from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
+from penstock.runners.local.job.job import Job, JobSettings
+from penstock.runners.local.job.restart_strategy import Restarts
 from penstock.runners.local.productions.job import ProductionJob, Productions
-from penstock.runners.local.simulation.run.workers import SimulatedWorkers
-from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
-from penstock.runners.spark.micro_batch.driver_job.failpoints import Reached, go_on
-from penstock.runners.spark.micro_batch.driver_job.unbounded_source import Admission
+from penstock.runners.local.simulation.workers import SimulatedWorkers
+from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
+from penstock.runners.spark.micro_batch.failpoints import Reached, go_on
+from penstock.runners.spark.micro_batch.unbounded_source import Admission
 from penstock.sdk.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,

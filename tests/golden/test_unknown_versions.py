@@ -25,7 +25,7 @@ from penstock.runners.execution.serialization.records import unpickled
 from penstock.runners.execution.sinks.committer import decode_staged
 from penstock.runners.local.channels.messages import decode_news
 from penstock.runners.local.productions.production import decode_ended, production_of
-from penstock.runners.spark.micro_batch.driver_job.plan import PlannedBatch
+from penstock.runners.spark.micro_batch.plan import PlannedBatch
 from penstock.sdk.errors import SinkError, UnknownFormatError
 
 RECORDS: dict[str, Callable[[bytes, str], Any]] = {

@@ -23,8 +23,8 @@ from penstock.runners.execution.streaming.snapshot_chunks import Chunk
 from penstock.runners.execution.windows.retractions import Multiset, SignedInputs, SignedWindows
 from penstock.runners.execution.windows.snapshots import WindowRecord
 from penstock.runners.local.channels.messages import ClockMoved, SignalCame
-from penstock.runners.local.subtask.subtask.replay_dedup import NUMBERS, ORIGIN
-from penstock.runners.spark.micro_batch.driver_job.structured_streaming import _Position
+from penstock.runners.local.subtask.replay_dedup import NUMBERS, ORIGIN
+from penstock.runners.spark.micro_batch.structured_streaming import _Position
 from penstock.sdk.builtin_combiners import NOTHING
 from penstock.sdk.coders.avro import AvroRecord
 from penstock.sdk.coders.key_encoding import CodedKey

@@ -19,9 +19,9 @@ from penstock.runners.execution.plan import segments
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.channel import Channel, ChannelId
-from penstock.runners.local.subtask.subtask.subtask import Completed, Subtask
-from penstock.runners.local.workers.pool.pool import ids_of
-from penstock.runners.local.workers.pool.slot import Slot, Start
+from penstock.runners.local.subtask.subtask import Completed, Subtask
+from penstock.runners.local.workers.pool import ids_of
+from penstock.runners.local.workers.slot import Slot, Start
 from penstock.sdk.drawing.drawing import to_dot, to_html, to_mermaid, to_text
 from penstock.sdk.errors import PipelineError
 from penstock.sdk.side_inputs import AsList, AsSingleton

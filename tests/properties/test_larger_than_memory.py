@@ -17,7 +17,7 @@ from strategies import ANY_TIMESTAMPS, Step, chains, scripts, stream_of, window_
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.spark.micro_batch.driver_job.failpoints import go_on
+from penstock.runners.spark.micro_batch.failpoints import go_on
 from penstock.sdk.coders import Coder, registry
 from penstock.sdk.userstate import (
     BagStateSpec,

@@ -14,7 +14,7 @@ import attrs
 from simulation.six_pipelines import IDEMPOTENT, PIPELINES
 
 import penstock as beam
-from penstock.runners.local.simulation.run.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "aligned": {"mode": "aligned"},

@@ -12,7 +12,7 @@ from simulation.six_pipelines import BETWEEN, PIPELINES, script
 
 import penstock as beam
 from penstock.runners.local.productions.producer import Producer
-from penstock.runners.local.simulation.run.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
 from penstock.windowing import FixedWindows
 
 

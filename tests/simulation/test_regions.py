@@ -9,8 +9,8 @@ from simulation.six_pipelines import join, script
 import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
-from penstock.runners.local.simulation.run.run import Simulation, SimulationError, SimulationSettings
-from penstock.runners.local.simulation.run.world import Misfortunes
+from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.world import Misfortunes
 from penstock.sdk.bundle import Bundle
 
 # Workers die and hang rather than that anything else happens.

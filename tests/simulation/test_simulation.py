@@ -16,8 +16,8 @@ from simulation.matrix import CELLS, REFUSED, Cell, shares, tried
 from simulation.six_pipelines import PIPELINES
 
 import penstock as beam
-from penstock.runners.local.simulation.run.run import Simulation, SimulationError, SimulationSettings
-from penstock.runners.local.simulation.run.world import Misfortunes
+from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.world import Misfortunes
 from penstock.sdk.errors import PenstockError, UnsupportedError
 from penstock.testing import TestStream, simulate_pipeline
 from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark

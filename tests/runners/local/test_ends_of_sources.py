@@ -16,12 +16,12 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.channel import Channel, ChannelId
-from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job.job import Job, JobSettings
-from penstock.runners.local.subtask.subtask.subtask import Completed
-from penstock.runners.local.workers.pool.forked import ForkedWorkers
-from penstock.runners.local.workers.pool.pool import Workers, WorkersInThisProcess, ids_of
-from penstock.runners.local.workers.pool.slot import Start
+from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
+from penstock.runners.local.job.job import Job, JobSettings
+from penstock.runners.local.subtask.subtask import Completed
+from penstock.runners.local.workers.forked import ForkedWorkers
+from penstock.runners.local.workers.pool import Workers, WorkersInThisProcess, ids_of
+from penstock.runners.local.workers.slot import Start
 from penstock.sdk.bundle import BUNDLE_SIZE
 
 

@@ -15,7 +15,7 @@ from running_program import wait_until
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.local.workers.pool.heartbeats import BEAT, SILENCE, Heartbeats
+from penstock.runners.local.workers.heartbeats import BEAT, SILENCE, Heartbeats
 
 
 def started(directory: pathlib.Path, **flags: Any) -> Any:

@@ -15,13 +15,13 @@ from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDi
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job.job import Job, JobSettings
-from penstock.runners.local.job.job.restart_strategy import Restarts
-from penstock.runners.local.simulation.run.graph import with_sinks
-from penstock.runners.local.simulation.run.sink import SimulatedSink, SimulatedTable
-from penstock.runners.local.simulation.run.workers import SimulatedWorkers
-from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
+from penstock.runners.local.job.job import Job, JobSettings
+from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.simulation.graph import with_sinks
+from penstock.runners.local.simulation.sink import SimulatedSink, SimulatedTable
+from penstock.runners.local.simulation.workers import SimulatedWorkers
+from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.sdk.errors import SinkError, StaleWriterError
 
 LABEL = "what comes of Read(ScriptedSource)"

@@ -12,9 +12,9 @@ import penstock as beam
 from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.workers.pool.forked import ForkedWorkers
-from penstock.runners.local.workers.pool.protocol import Drain, Failed
-from penstock.runners.local.workers.pool.slot import Start
+from penstock.runners.local.workers.forked import ForkedWorkers
+from penstock.runners.local.workers.protocol import Drain, Failed
+from penstock.runners.local.workers.slot import Start
 
 
 class FailsInSetup(beam.DoFn):

@@ -19,9 +19,9 @@ from penstock.runners.execution.streaming.snapshot_chunks import BY_KEY, TO_ALL,
 from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask.subtask import SubtaskId
-from penstock.runners.local.workers.pool.protocol import Acknowledged, Inject
-from penstock.runners.local.workers.pool.slot import Slot, Start
+from penstock.runners.local.subtask.subtask import SubtaskId
+from penstock.runners.local.workers.protocol import Acknowledged, Inject
+from penstock.runners.local.workers.slot import Slot, Start
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 

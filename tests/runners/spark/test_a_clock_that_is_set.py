@@ -17,8 +17,8 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import ProcessingTime
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.spark.micro_batch.driver_job import query as micro_batch_query
-from penstock.runners.spark.micro_batch.driver_job.query import MicroBatchQuery, QuerySettings
+from penstock.runners.spark.micro_batch import query as micro_batch_query
+from penstock.runners.spark.micro_batch.query import MicroBatchQuery, QuerySettings
 from penstock.sdk.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
 
 SECOND = 1_000_000

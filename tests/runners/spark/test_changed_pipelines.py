@@ -13,7 +13,7 @@ from recording import Recording
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.spark.micro_batch.driver_job.unbounded_source import Admission
+from penstock.runners.spark.micro_batch.unbounded_source import Admission
 from penstock.windowing import FixedWindows
 
 NUMBERS = 60

@@ -15,7 +15,7 @@ from recording import Recording
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.spark.micro_batch.driver_job.unbounded_source import Admission
+from penstock.runners.spark.micro_batch.unbounded_source import Admission
 from penstock.sdk.errors import CheckpointMismatchError
 from penstock.testing import TestStream
 

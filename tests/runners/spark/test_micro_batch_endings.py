@@ -20,8 +20,8 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.spark import SparkMicroBatchRunner
-from penstock.runners.spark.micro_batch.driver_job.failpoints import go_on
-from penstock.runners.spark.micro_batch.driver_job.query import MicroBatchQuery, QuerySettings
+from penstock.runners.spark.micro_batch.failpoints import go_on
+from penstock.runners.spark.micro_batch.query import MicroBatchQuery, QuerySettings
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineState
 from penstock.testing import TestStream

@@ -12,7 +12,7 @@ from kills.killing import KilledRun
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner
-from penstock.runners.spark.micro_batch.driver_job.failpoints import DRIVER_POINTS, TASK_POINTS, go_on
+from penstock.runners.spark.micro_batch.failpoints import DRIVER_POINTS, TASK_POINTS, go_on
 from penstock.sdk.errors import PenstockError
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineState

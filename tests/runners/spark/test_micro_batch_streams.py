@@ -11,8 +11,8 @@ from recording import Recording
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner
-from penstock.runners.spark.micro_batch.driver_job import query as micro_batch_query
-from penstock.runners.spark.micro_batch.driver_job.query import MicroBatchQuery
+from penstock.runners.spark.micro_batch import query as micro_batch_query
+from penstock.runners.spark.micro_batch.query import MicroBatchQuery
 from penstock.sdk.errors import CheckpointMismatchError
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineState

@@ -18,8 +18,8 @@ from penstock.runners.execution.sinks.checkpoint_commits import FailedCommit, Ma
 from penstock.runners.execution.sinks.committer import SinkCommitter
 from penstock.runners.execution.sinks.errors import END_OF_RUN
 from penstock.runners.execution.sinks.rollback import roll_back
-from penstock.runners.local.simulation.run.graph import sinks_of, with_sinks
-from penstock.runners.local.simulation.run.sink import CollectingSink
+from penstock.runners.local.simulation.graph import sinks_of, with_sinks
+from penstock.runners.local.simulation.sink import CollectingSink
 from penstock.sdk.errors import SinkError, SnapshotError, UserCodeError
 from penstock.sdk.options import PipelineOptions
 

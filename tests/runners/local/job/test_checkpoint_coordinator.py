@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.runners.local.job.job.checkpoint_coordinator import CheckpointSettings, Coordinator
+from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings, Coordinator
 
 
 def coordinator(**settings: int) -> Coordinator:

@@ -20,7 +20,7 @@ from running_program import wait_until
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.counters import Counts
-from penstock.runners.local.job.job.progress import JobProgress
+from penstock.runners.local.job.progress import JobProgress
 from penstock.sdk.errors import MissingExtraError, OptionsError
 from penstock.sdk.metrics import Metrics, MetricsFilter
 
@@ -230,8 +230,8 @@ def test_rates_are_of_the_time_between_two_looks() -> None:
     """Not of the whole run."""
     from attrs import evolve
 
-    from penstock.runners.local.job.job.status import Observations
-    from penstock.runners.local.subtask.subtask.tally import Tally
+    from penstock.runners.local.job.status import Observations
+    from penstock.runners.local.subtask.tally import Tally
 
     counts = Counts()
     counts.of("Read").read = 1000

@@ -23,11 +23,11 @@ from restartable_streams import FailingDisk
 
 import penstock as beam
 from penstock.runners.execution.clock import time_of_day
-from penstock.runners.local.job.job.job import Job
-from penstock.runners.local.job.job.restart_strategy import Restarts
-from penstock.runners.local.workers.pool.forked import ForkedWorkers
-from penstock.runners.local.workers.pool.pool import Workers, WorkersInThisProcess
-from penstock.runners.local.workers.pool.spawned import SpawnedWorkers
+from penstock.runners.local.job.job import Job
+from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.workers.forked import ForkedWorkers
+from penstock.runners.local.workers.pool import Workers, WorkersInThisProcess
+from penstock.runners.local.workers.spawned import SpawnedWorkers
 from penstock.sdk.errors import PenstockError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.runners.local.job.job.restart_strategy import Restarts
+from penstock.runners.local.job.restart_strategy import Restarts
 
 
 def test_delays_double_up_to_the_longest() -> None:

@@ -13,8 +13,8 @@ from penstock.runners.execution.plan.fusion import Plan, fuse
 from penstock.runners.execution.sinks.committer import SinkCommitter
 from penstock.runners.execution.sinks.errors import LogDecision
 from penstock.runners.local.productions.fenced_transactions import FencedTransactions, open_transactions
-from penstock.runners.local.simulation.run.graph import sinks_of, with_sinks
-from penstock.runners.local.simulation.run.sink import CollectingSink
+from penstock.runners.local.simulation.graph import sinks_of, with_sinks
+from penstock.runners.local.simulation.sink import CollectingSink
 from penstock.sdk.errors import SnapshotError, StaleWriterError
 
 

@@ -12,12 +12,12 @@ import penstock as beam
 from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.job.job.control_requests import Answer
-from penstock.runners.local.job.job.job import JobSettings
-from penstock.runners.local.job.job.restart_strategy import Restarts
+from penstock.runners.local.job.control_requests import Answer
+from penstock.runners.local.job.job import JobSettings
+from penstock.runners.local.job.restart_strategy import Restarts
 from penstock.runners.local.productions.job import ProductionJob, Productions
-from penstock.runners.local.simulation.run.workers import SimulatedWorkers
-from penstock.runners.local.simulation.run.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.workers import SimulatedWorkers
+from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.sdk.errors import CheckpointMismatchError, UntrustedSnapshotError
 from penstock.sdk.runner import PipelineState
 

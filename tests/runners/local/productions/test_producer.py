@@ -19,7 +19,7 @@ from penstock.runners.local.productions.log import ProductionLog
 from penstock.runners.local.productions.producer import GroupCommit
 from penstock.runners.local.productions.production import Delivery, Production, Sent, Taken, back, production_of
 from penstock.runners.local.productions.slot import ProductionSlot, ProductionStart, log_directory
-from penstock.runners.local.subtask.subtask.subtask import SubtaskId
+from penstock.runners.local.subtask.subtask import SubtaskId
 from penstock.sdk.errors import StaleWriterError
 from penstock.windowing.timestamp import MAX_MICROS
 

@@ -16,13 +16,13 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import committing_often
-from penstock.runners.local.job.job.job import JobSettings
-from penstock.runners.local.job.job.restart_strategy import Restarts
+from penstock.runners.local.job.job import JobSettings
+from penstock.runners.local.job.restart_strategy import Restarts
 from penstock.runners.local.productions.job import ProductionJob, Productions
-from penstock.runners.local.workers.pool.forked import ForkedWorkers
-from penstock.runners.local.workers.pool.pool import WorkerDied, Workers
-from penstock.runners.local.workers.pool.protocol import Conversation
-from penstock.runners.local.workers.pool.spawned import SpawnedWorkers
+from penstock.runners.local.workers.forked import ForkedWorkers
+from penstock.runners.local.workers.pool import WorkerDied, Workers
+from penstock.runners.local.workers.protocol import Conversation
+from penstock.runners.local.workers.spawned import SpawnedWorkers
 from penstock.sdk.runner import PipelineState
 from penstock.testing import ScriptedSource
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.runners.local.simulation.run.differing_steps import differing_step
-from penstock.runners.local.simulation.run.run import Simulation, SimulationError
+from penstock.runners.local.simulation.differing_steps import differing_step
+from penstock.runners.local.simulation.run import Simulation, SimulationError
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import penstock as beam
-from penstock.runners.local.simulation.run.merging_often import MergingOften, merging_often
-from penstock.runners.local.simulation.run.run import Simulation, SimulationError, SimulationSettings
+from penstock.runners.local.simulation.merging_often import MergingOften, merging_often
+from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
 from penstock.sdk.combine_fn import CombineFn
 from penstock.testing import TestPipeline
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.runners.local.simulation.run.sink import BrokenPromise, SimulatedTable
+from penstock.runners.local.simulation.sink import BrokenPromise, SimulatedTable
 
 
 def table_with(*rows: tuple[str, int], expected: dict[str, int] | None = None) -> SimulatedTable:

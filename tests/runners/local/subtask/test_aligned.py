@@ -12,8 +12,8 @@ import penstock as beam
 from penstock.runners.execution.streaming.snapshot_chunks import WINDOWS
 from penstock.runners.local.channels.channel import ChannelId
 from penstock.runners.local.channels.messages import Barrier, Elements
-from penstock.runners.local.subtask.subtask.aligned import Alignment
-from penstock.runners.local.subtask.subtask.subtask import Snapshot, SubtaskId
+from penstock.runners.local.subtask.aligned import Alignment
+from penstock.runners.local.subtask.subtask import Snapshot, SubtaskId
 from penstock.sdk.bundle import Bundle
 from penstock.windowing import GLOBAL_WINDOW
 

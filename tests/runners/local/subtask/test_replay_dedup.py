@@ -14,7 +14,7 @@ from penstock.runners.execution.windows.combining import FoldedBundle
 from penstock.runners.local.channels.channel import Channel, ChannelId
 from penstock.runners.local.channels.messages import Barrier, BarrierKind, Elements
 from penstock.runners.local.channels.pipe_channel import message_of, payloads_of
-from penstock.runners.local.subtask.subtask.replay_dedup import (
+from penstock.runners.local.subtask.replay_dedup import (
     NotRepeatedError,
     NumberedExchange,
     Numbering,

@@ -12,7 +12,7 @@ from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
 from penstock.io.files.growing_text import GrowingTextSource
-from penstock.runners.local.subtask.subtask.source_reader import Injector, number_of
+from penstock.runners.local.subtask.source_reader import Injector, number_of
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import UserCodeError
 from penstock.sdk.sources.event_time_reader import EventTimes

@@ -12,7 +12,7 @@ import penstock as beam
 from penstock.runners.execution.plan.execution_graph import EdgeKind
 from penstock.runners.local.channels.channel import CAPACITY
 from penstock.runners.local.channels.messages import Barrier, BarrierKind, ClockMoved, SignalCame, WatermarkMoved
-from penstock.runners.local.subtask.subtask.subtask import Completed, Played, Settled
+from penstock.runners.local.subtask.subtask import Completed, Played, Settled
 from penstock.testing import TestStream
 from penstock.windowing import FixedWindows, TimestampedValue
 from penstock.windowing.timestamp import MAX_MICROS

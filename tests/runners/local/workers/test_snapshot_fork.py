@@ -19,11 +19,11 @@ from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.snapshot_chunks import STATE, WINDOWS
 from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask.subtask import SubtaskId
-from penstock.runners.local.workers.pool.protocol import Acknowledged, Declined, Inject
-from penstock.runners.local.workers.pool.slot import Slot, Start
-from penstock.runners.local.workers.pool.snapshot_fork import LARGE, ForkedSnapshots
-from penstock.runners.local.workers.pool.snapshot_writer import restored_from
+from penstock.runners.local.subtask.subtask import SubtaskId
+from penstock.runners.local.workers.protocol import Acknowledged, Declined, Inject
+from penstock.runners.local.workers.slot import Slot, Start
+from penstock.runners.local.workers.snapshot_fork import LARGE, ForkedSnapshots
+from penstock.runners.local.workers.snapshot_writer import restored_from
 from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
 

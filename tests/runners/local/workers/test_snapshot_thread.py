@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.runners.local.workers.pool.snapshot_thread import WrittenBehind
+from penstock.runners.local.workers.snapshot_thread import WrittenBehind
 
 
 def test_work_is_done_in_order_and_told_of_in_the_thread_that_polls() -> None:

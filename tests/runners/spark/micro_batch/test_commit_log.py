@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.runners.spark.micro_batch.driver_job.commit_log import Committed
+from penstock.runners.spark.micro_batch.commit_log import Committed
 from penstock.windowing.timestamp import MIN_MICROS
 
 QUICK, SLOW = 0, 1

@@ -9,7 +9,7 @@ import penstock as beam
 from penstock.runners.execution.plan.execution_graph import EdgeKind, cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.shuffle.blocks import decode_bundle
-from penstock.runners.spark.micro_batch.driver_job.exchange import Outbox, Parcel, TaskId, addressed
+from penstock.runners.spark.micro_batch.exchange import Outbox, Parcel, TaskId, addressed
 from penstock.sdk.bundle import Bundle
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 

@@ -14,11 +14,11 @@ import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.spark.micro_batch.driver_job.commit_log import DRIVER, Committed
-from penstock.runners.spark.micro_batch.driver_job.recovery import Recovery
-from penstock.runners.spark.micro_batch.driver_job.sources import DriverSources
-from penstock.runners.spark.micro_batch.driver_job.structured_streaming import StreamSettings
-from penstock.runners.spark.micro_batch.driver_job.unbounded_source import Admission
+from penstock.runners.spark.micro_batch.commit_log import DRIVER, Committed
+from penstock.runners.spark.micro_batch.recovery import Recovery
+from penstock.runners.spark.micro_batch.sources import DriverSources
+from penstock.runners.spark.micro_batch.structured_streaming import StreamSettings
+from penstock.runners.spark.micro_batch.unbounded_source import Admission
 from penstock.sdk.errors import CheckpointMismatchError, UnknownFormatError
 
 

@@ -10,7 +10,7 @@ from subtasks_by_hand import graph_of
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import LocalDisk
-from penstock.runners.spark.micro_batch.driver_job.structured_streaming import StreamOnDriver, StreamSettings
+from penstock.runners.spark.micro_batch.structured_streaming import StreamOnDriver, StreamSettings
 from penstock.sdk.errors import RunnerError
 
 

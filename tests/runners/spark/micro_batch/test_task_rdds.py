@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.runners.spark.micro_batch.driver_job import task_rdds as shard_chain
-from penstock.runners.spark.micro_batch.driver_job.task_rdds import SHARD_VARIABLE, Row, ShardChain, ShardTask
+from penstock.runners.spark.micro_batch import task_rdds as shard_chain
+from penstock.runners.spark.micro_batch.task_rdds import SHARD_VARIABLE, Row, ShardChain, ShardTask
 
 SHARDS = 3
 

@@ -10,10 +10,10 @@ from subtasks_by_hand import graph_of
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.spark.micro_batch.driver_job.plan import Gathered
-from penstock.runners.spark.micro_batch.driver_job.sources import DriverSources
-from penstock.runners.spark.micro_batch.driver_job.structured_streaming import StreamSettings
-from penstock.runners.spark.micro_batch.driver_job.unbounded_source import Admission, UnboundedOnDriver
+from penstock.runners.spark.micro_batch.plan import Gathered
+from penstock.runners.spark.micro_batch.sources import DriverSources
+from penstock.runners.spark.micro_batch.structured_streaming import StreamSettings
+from penstock.runners.spark.micro_batch.unbounded_source import Admission, UnboundedOnDriver
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.sources.bounded import BoundedSource
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.spark.micro_batch.driver_job.commit_log import WriteAhead
-from penstock.runners.spark.micro_batch.driver_job.plan import PlannedBatch
+from penstock.runners.spark.micro_batch.commit_log import WriteAhead
+from penstock.runners.spark.micro_batch.plan import PlannedBatch
 from penstock.sdk.errors import UntrustedSnapshotError
 
 
