@@ -1,11 +1,9 @@
-"""What flags of a stream can't be, whichever runner they are given to.
+"""Check the flags of a stream, whichever runner they are given to.
 
 >>> check_streaming_flags(PipelineOptions(["--checkpoint_interval=0"]))
 Traceback (most recent call last):
     ...
 penstock.sdk.errors.OptionsError: option --checkpoint_interval: expected more than 0 seconds, got 0.0
-
-How a directory with logs of productions is told from one with checkpoints.
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ...sdk.errors import CheckpointMismatchError, OptionsError
+from ...sdk.errors import OptionsError
 from ...sdk.options import PipelineOptions, StreamingOptions
-from .checkpoints.storage import Disk
 
 # By flag, the least of whole numbers.
 _COUNTS = {"parallelism": 1, "workers": 1, "checkpoint_retention": 1, "max_restarts": 0, "metrics_port": 0}
@@ -80,16 +77,3 @@ def refuse_unheeded(changed: Iterable[str], runner: str, whose: str) -> None:
 
 def _refuse(name: str, expected: str, value: Any) -> None:
     raise OptionsError(f"option --{name}: {expected}, got {value!r}")
-
-
-# The file that says who owns the logs, in their directory.
-OWNER = "productions.json"
-
-
-def refuse_productions(disk: Disk, directory: str) -> None:
-    """Raises `CheckpointMismatchError` for a directory in which productions were logged: nobody else goes on there."""
-    if disk.exists(f"{directory}/{OWNER}"):
-        raise CheckpointMismatchError(
-            f"{directory} has logs of productions, of --runner=local with --delivery=strong or weak; go on with that, "
-            "or give another --checkpoint_dir"
-        )

@@ -20,13 +20,14 @@ from ...sdk.redaction import logger_of
 from ...sdk.runner import PipelineResult, seconds_to_wait
 from ...windowing.duration import DurationTypes
 from ..execution.background_thread import BackgroundRun
+from ..execution.checkpoints.catalog import OWNER
 from ..execution.checkpoints.storage import Disk, disk_of
 from ..execution.checkpoints.store import SnapshotStore
 from ..execution.clock import ProcessingTime, steady_time
 from ..execution.plan.execution_graph import cut, whole
 from ..execution.plan.fusion import fuse
 from ..execution.sinks.committer import committing_often, with_dead_letters
-from ..execution.streaming_options import OWNER, check_streaming_flags, refuse_memory
+from ..execution.streaming_options import check_streaming_flags, refuse_memory
 from .job.checkpoint_coordinator import CheckpointSettings
 from .job.control_requests import Answer, Inbox
 from .job.job import Job, JobSettings

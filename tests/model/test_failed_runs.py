@@ -207,7 +207,7 @@ def test_a_failing_sink_fails_the_run(pipeline: Any, runner_name: str, tmp_path:
     _ = numbers | "other" >> beam.io.WriteToText(str(tmp_path / "out"))
     error = failure(pipeline)
     assert (True, True) == (isinstance(error, UserCodeError), isinstance(error, LookupError))
-    stays = runner_name in ("local-job", *IN_SIMULATION) and method == "commit"
+    stays = runner_name in ("local-job", "local-4", *IN_SIMULATION) and method == "commit"
     before = "checkpoint 1 is complete, and can't be published: " if stays else ""
     text = str(error)[str(error).index(before) :] if stays else str(error)
     assert text.startswith(f"{before}LookupError: in {method} [while running 'my sink' at {__file__}:")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import attrs
 
-from ....sdk.errors import CorruptSnapshotError, SnapshotError, UntrustedSnapshotError
+from ....sdk.errors import CheckpointMismatchError, CorruptSnapshotError, SnapshotError, UntrustedSnapshotError
 from ....sdk.redaction import logger_of
 from .fencing import not_void
 from .files import FileReference, SnapshotKind, read_snapshot_file, verify_snapshot_file
@@ -205,3 +205,18 @@ def reading(path: str) -> Iterator[None]:
         if error.errno in (errno.EIO, errno.EISDIR, errno.ENOTDIR):
             raise CorruptSnapshotError(path, f"an error of the disk ({error})", "a readable file") from error
         raise SnapshotError(f"{path} can't be read: {error}") from error
+
+
+# --- Directories with logs of productions
+
+# The file that names the owner of the logs, in their directory.
+OWNER = "productions.json"
+
+
+def refuse_productions(disk: Disk, directory: str) -> None:
+    """Raises `CheckpointMismatchError` for a directory with logs of productions."""
+    if disk.exists(f"{directory}/{OWNER}"):
+        raise CheckpointMismatchError(
+            f"{directory} has logs of productions, of --runner=local with --delivery=strong or weak; go on with that, "
+            "or give another --checkpoint_dir"
+        )

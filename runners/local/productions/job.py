@@ -27,6 +27,7 @@ from ....sdk.errors import (
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
 from ....sdk.sources.unbounded import UnboundedSource
+from ...execution.checkpoints.catalog import OWNER as OWNER
 from ...execution.checkpoints.catalog import trusted
 from ...execution.checkpoints.log_listing import LogListing
 from ...execution.checkpoints.storage import Disk
@@ -37,7 +38,6 @@ from ...execution.plan.source_identities import changes_of_sources, described, s
 from ...execution.sinks.committer import SinkCommitter, Staged
 from ...execution.sinks.errors import LogDecision
 from ...execution.state.schema import mismatches
-from ...execution.streaming_options import OWNER as OWNER
 from ..job.control_requests import Answer, Inbox, Wish
 from ..job.job import Job, JobSettings
 from ..workers.pool import WorkerDied, Workers, ids_of

@@ -1,8 +1,8 @@
 """A receiver's end of a channel: duplicates are dropped, and what is durably taken is acknowledged.
 
->>> from ..messages import ClockMoved
+>>> from ..channels.messages import ClockMoved
 >>> from .production import Sent
->>> from ..pipe_channel import payloads_of
+>>> from ..channels.pipe_channel import payloads_of
 >>> back = Channel(ChannelId(-1, 1, 0))
 >>> inbox = Inbox(ChannelId(0, 0, 1), back)
 >>> ((kind, payload),) = payloads_of(ClockMoved(5))

@@ -1,6 +1,6 @@
 """A sender's end of a channel: what was produced is held until it is durable, and kept until it is acknowledged.
 
->>> from ..messages import ClockMoved
+>>> from ..channels.messages import ClockMoved
 >>> wire = Channel(ChannelId(0, 0, 1))
 >>> outbox = Outbox(wire.id, wire, first=1)
 >>> outbox.put(ClockMoved(5))

@@ -1,6 +1,6 @@
 """What the flags of a run of micro-batches say: how it is driven, and where its state goes.
 
->>> from .commit_points import go_on
+>>> from .failpoints import go_on
 >>> settings_of(PipelineOptions(["--batch_interval=0.5"]), go_on).interval
 500000
 """
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from ....sdk.errors import OptionsError
 from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ....sdk.options.byte_size import byte_size
+from ...execution.checkpoints.catalog import refuse_productions
 from ...execution.spilling.rocksdb import check_rocksdb
-from ...execution.streaming_options import check_streaming_flags, refuse_memory, refuse_productions, refuse_unheeded
+from ...execution.streaming_options import check_streaming_flags, refuse_memory, refuse_unheeded
 from .failpoints import Reached
 
 if TYPE_CHECKING:

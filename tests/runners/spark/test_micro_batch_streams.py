@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dead_drivers import Died, leave_open_transactions
 from recording import Recording
 
 import penstock as beam
@@ -19,10 +20,6 @@ from penstock.sdk.runner import PipelineState
 from penstock.windowing import FixedWindows
 
 NUMBERS = 60
-
-
-class Died(Exception):
-    """Stands for the death of the driver."""
 
 
 def sums(p: Any, label: str = "sum") -> Any:
@@ -88,7 +85,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int) ->
             raise Died
         return original(self, *arguments)
 
-    monkeypatch.setattr(MicroBatchQuery, "_abort", lambda self, transaction: None)
+    leave_open_transactions(monkeypatch)
     monkeypatch.setattr(owner, name, die)
 
 

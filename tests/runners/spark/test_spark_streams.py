@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dead_drivers import Died, leave_open_transactions
 from recording import Recording
 
 import penstock as beam
 from penstock.runners.spark import SparkMicroBatchRunner
-from penstock.runners.spark.micro_batch.query import MicroBatchQuery
 from penstock.sdk.errors import CheckpointMismatchError, RunnerError, SourceError, UnsupportedError
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineState
@@ -24,10 +24,6 @@ from penstock.testing import TestStream
 from penstock.windowing import FixedWindows, Timestamp
 
 COLUMNS = ["digit", "total", "since"]
-
-
-class Died(Exception):
-    """Stands for the death of the driver."""
 
 
 class Dying:
@@ -58,7 +54,7 @@ def run(spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         return p.run()
 
     # Nor does a dead driver clear up.
-    monkeypatch.setattr(MicroBatchQuery, "_abort", lambda self, transaction: None)
+    leave_open_transactions(monkeypatch)
     return run
 
 

@@ -75,7 +75,7 @@ def test_what_others_have_said_is_heard_before_somebody_is_given_up(monkeypatch:
     monkeypatch.setattr(workers, "_conversations", [Conversation("aa")])
     theirs.send(Conversation("aa").say((None, "news")))
 
-    def listen() -> None:
+    def listen(stopped: object) -> None:
         raise WorkerDied("worker 0 hangs", 0)
 
     monkeypatch.setattr(workers, "_listen", listen)

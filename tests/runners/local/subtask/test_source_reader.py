@@ -296,5 +296,5 @@ class Unwell(Scripted):
 def test_a_source_that_fails_is_named_with_the_users_line(method: str, ask: Any) -> None:
     """Whatever it was asked: of percentiles, backlogs and closing only the bare error was left."""
     injector = injector_of(Unwell(method))
-    with pytest.raises(UserCodeError, match=r"^ConnectionError: gone \[while running '.*Read.*' at .*test_injector"):
+    with pytest.raises(UserCodeError, match=r"^ConnectionError: gone \[while running '.*Read.*' at .*test_source"):
         ask(injector)
