@@ -11,7 +11,7 @@ import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.streaming_options import OWNER
+from penstock.runners.execution.checkpoints.catalog import OWNER
 from penstock.runners.spark.micro_batch.options import store_of
 from penstock.sdk.errors import CheckpointMismatchError, MissingExtraError, OptionsError, UnsupportedError
 from penstock.testing import TestPipeline, TestStream
