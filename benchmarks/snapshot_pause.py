@@ -18,11 +18,10 @@ from timing import Quantity
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.execution_graph import SubtaskId, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask import SubtaskId
 from penstock.runners.local.workers.protocol import Inject
 from penstock.runners.local.workers.slot import Slot, Start
 from penstock.sdk.bundle import BUNDLE_SIZE

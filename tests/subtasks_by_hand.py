@@ -7,13 +7,13 @@ from typing import Any
 
 import penstock as beam
 from penstock.runners.execution.clock import Clock
-from penstock.runners.execution.plan.execution_graph import ExecutionGraph, cut
+from penstock.runners.execution.plan.execution_graph import ExecutionGraph, SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk, chunks_of
 from penstock.runners.local.channels.channel import Channel, ChannelId
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask import Snapshot, Subtask, SubtaskId
+from penstock.runners.local.subtask.subtask import Snapshot, Subtask
 from penstock.runners.local.subtask.tally import Tally
 
 

@@ -82,6 +82,17 @@ class Task:
         return [step for step in self.steps if isinstance(step, Source)]
 
 
+@attrs.frozen(order=True)
+class SubtaskId:
+    """The number of a task, and of a subtask in it."""
+
+    task: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"subtask {self.index} of task {self.task}"
+
+
 @attrs.frozen(eq=False)
 class ExecutionGraph:
     """Tasks, inputs first, of which each is run by so many subtasks."""

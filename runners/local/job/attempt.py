@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....sdk.runner import PipelineState
 from ...execution.error_transport import local
-from ..subtask.reports import Completed, Played, Settled, SubtaskId
+from ...execution.plan.execution_graph import SubtaskId
+from ..subtask.reports import Completed, Played, Settled
 from ..subtask.tally import Tally
 from ..workers.protocol import Drain, Failed, Report, Stopped
 from ..workers.slot import Start

@@ -11,11 +11,11 @@ from ....sdk.runner import PipelineState
 from ...execution.checkpoints.manifest import Checkpoint, CheckpointKind
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import steady_time
+from ...execution.plan.execution_graph import SubtaskId
 from ...execution.sinks.checkpoint_commits import PREVIOUS
 from ...execution.sinks.committer import Staged, encode_staged
 from ...execution.streaming.restored import NAMED
 from ..channels.messages import Barrier, BarrierKind
-from ..subtask.reports import SubtaskId
 from ..workers.protocol import Acknowledged, Commit, Declined, Inject, Pause, Stop
 from ..workers.slot import Start
 from ..workers.snapshot_writer import PROCESSING_TIME, PUBLISHED, SINKS, part_name

@@ -38,10 +38,10 @@ from ....sdk import graph
 from ....sdk.dofn import DoFn
 from ....sdk.sources.scripted_source import Script
 from ....sdk.sources.unbounded import UnboundedSource
-from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, Task, inputs_of, outputs_of
+from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId, Task, inputs_of, outputs_of
 from ...execution.plan.fusion import Output, Source, Stage, Step, Union
 from ..channels.channel import ChannelId
-from ..subtask.reports import CaughtUp, SubtaskId
+from ..subtask.reports import CaughtUp
 
 # Edges from each subtask to the one with the same number.
 _ONE_TO_ONE = (EdgeKind.FORWARD, EdgeKind.BACK)

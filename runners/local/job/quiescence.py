@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ....windowing.timestamp import MIN_MICROS
+from ...execution.plan.execution_graph import SubtaskId
 from ...execution.streaming.feedback import earliest_of
 from ..channels.messages import Barrier, BarrierKind
-from ..subtask.reports import Settled, SubtaskId
+from ..subtask.reports import Settled
 from ..workers.pool import Workers
 from ..workers.protocol import GoneRound, Inject, Play
 

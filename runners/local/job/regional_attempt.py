@@ -11,9 +11,10 @@ from ....sdk.errors import SnapshotError
 from ....sdk.redaction import logger_of
 from ...execution.checkpoints.manifest import Checkpoint, CheckpointKind
 from ...execution.error_transport import local
+from ...execution.plan.execution_graph import SubtaskId
 from ...execution.sinks.committer import Staged
 from ..subtask.replay_dedup import NotRepeatedError
-from ..subtask.reports import CaughtUp, SubtaskId
+from ..subtask.reports import CaughtUp
 from ..subtask.tally import Tally
 from ..workers.pool import WorkerDied
 from ..workers.protocol import Acknowledged, Failed, Pause, Report, Rewind, Rewound

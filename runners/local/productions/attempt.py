@@ -11,12 +11,12 @@ import attrs
 from ....sdk.errors import SnapshotError, StaleWriterError
 from ....sdk.redaction import logger_of
 from ....sdk.runner import PipelineState
+from ...execution.plan.execution_graph import SubtaskId
 from ...execution.plan.fusion import Output
 from ...execution.streaming.restored import shown_offsets
 from ..job.attempt import Attempt
 from ..job.control_requests import Wish
 from ..job.failover_region import touching
-from ..subtask.subtask import SubtaskId
 from ..workers.pool import WorkerDied
 from ..workers.protocol import Drain, Report, Rewind, Stop
 from .delivery import weak_tasks

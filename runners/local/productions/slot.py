@@ -9,9 +9,8 @@ import attrs
 
 from ...execution.checkpoints.log_listing import ListedLog, LogListing
 from ...execution.checkpoints.storage import Disk
-from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
+from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId
 from ..channels.channel import Channel, ChannelId
-from ..subtask.subtask import SubtaskId
 from ..workers.protocol import Command, Report, Rewind
 from ..workers.slot import Slot, Start
 from .log import ProductionLog

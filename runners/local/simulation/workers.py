@@ -21,10 +21,9 @@ import attrs
 from ...execution.checkpoints.simulated_storage import SimulatedCrash
 from ...execution.clock import ProcessingTime
 from ...execution.error_transport import remote
-from ...execution.plan.execution_graph import ExecutionGraph
+from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ..channels.channel import Channel, ChannelId
 from ..channels.messages import BarrierKind
-from ..subtask.subtask import SubtaskId
 from ..workers.pool import WorkerDied, Workers, ids_of
 from ..workers.protocol import Command, Conversation, Failed, Inject, Report, Rewind, Said, Stop, Stopped
 from ..workers.slot import Slot, Start

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...execution.plan.execution_graph import Edge, EdgeKind
+from ...execution.plan.execution_graph import Edge, EdgeKind, SubtaskId
 from ...execution.streaming.in_flight import on_the_way
 from ...execution.streaming.restored import shown_positions
 from ...execution.streaming.snapshot import snapshot, weight
@@ -19,7 +19,7 @@ from ..channels.messages import Barrier, BarrierKind, ClockMoved, Encoded, Messa
 from .aligned import Alignment
 from .feedback_log import LoopLog
 from .replay_dedup import NUMBERS, ORIGIN, Numbering, Numbers
-from .reports import Report, Settled, Snapshot, SubtaskId
+from .reports import Report, Settled, Snapshot
 from .script_reader import ScriptInjector
 from .source_reader import Injector
 from .tally import Tally, sum_of

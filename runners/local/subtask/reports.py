@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-import attrs
-
 from ...execution.streaming.snapshot_chunks import Chunk
 from ..channels.channel import ChannelId
 from .tally import Tally
-
-
-@attrs.frozen(order=True)
-class SubtaskId:
-    """Which task's, and which of its subtasks."""
-
-    task: int
-    index: int
-
-    def __str__(self) -> str:
-        return f"subtask {self.index} of task {self.task}"
 
 
 class Snapshot(NamedTuple):

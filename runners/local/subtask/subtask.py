@@ -15,7 +15,7 @@ from typing import Any
 from ....sdk.bundle import Bundle
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.clock import Clock
-from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, Task
+from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.streaming.in_flight import restored_on, restored_within
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS, Chunk
@@ -36,7 +36,7 @@ from ..channels.messages import (
 from .barriers import Barriers, SubtaskSnapshots
 from .inputs import exchanges_of, inputs_of
 from .replay_dedup import NUMBERS, ORIGIN, NumberedExchange, Numbering, Repetitions
-from .reports import CaughtUp, Completed, Heard, Played, Report, Settled, Snapshot, SubtaskId
+from .reports import CaughtUp, Completed, Heard, Played, Report, Settled, Snapshot
 from .script_reader import time_of_scripts
 from .sources import SubtaskSources
 from .tally import Tally

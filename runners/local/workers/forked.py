@@ -9,10 +9,9 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 
 from ....sdk.redaction import logger_of
-from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
+from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import ChannelId
-from ..subtask.subtask import SubtaskId
 from .handing_over import hand_over
 from .heartbeats import Heartbeats
 from .pool import WorkerDied, Workers, ids_of

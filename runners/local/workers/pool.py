@@ -9,10 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ....sdk.redaction import logger_of
-from ...execution.plan.execution_graph import ExecutionGraph
+from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import Channel, ChannelId
-from ..subtask.subtask import SubtaskId
 from .protocol import Command, Counted, Pause, Report, Rewind
 from .slot import Slot, Start
 from .watch import Watch

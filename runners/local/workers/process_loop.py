@@ -18,13 +18,12 @@ from ....sdk.errors import UserCodeError
 from ...execution.clock import ProcessingTime
 from ...execution.error_transport import remote
 from ...execution.gc_tuning import look_rarely_for_garbage
-from ...execution.plan.execution_graph import ExecutionGraph
+from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ...execution.user_errors import as_exception
 from ..channels.channel import Channel, ChannelId
 from ..channels.messages import BarrierKind
 from ..channels.pipe_channel import ReceivingEnd, SendingEnd
-from ..subtask.subtask import SubtaskId
 from .handing_over import take_over
 from .pool import IDLE, MOMENT, SOON
 from .protocol import Conversation, Failed, Inject, Pause, Report, Rewind, Stop

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
 from ...execution.error_transport import RemoteError
+from ...execution.plan.execution_graph import SubtaskId
 from ...execution.stuck_calls import Returned, Stuck
 from ..channels.channel import ChannelId
 from ..channels.messages import Barrier
-from ..subtask.subtask import CaughtUp, Completed, Played, Settled, SubtaskId
+from ..subtask.subtask import CaughtUp, Completed, Played, Settled
 from ..subtask.tally import Tally
 
 

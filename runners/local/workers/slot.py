@@ -17,10 +17,9 @@ from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import Clock, ProcessingTime
 from ...execution.error_transport import remote
 from ...execution.gc_tuning import rarely_collected
-from ...execution.plan.execution_graph import ExecutionGraph
+from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.time_slice import LONG_SLICE, SLICE, TimeSlice
 from ..channels.channel import Channel, ChannelId
-from ..subtask.reports import SubtaskId
 from ..subtask.subtask import Report as SubtaskNews
 from ..subtask.subtask import Snapshot, Subtask
 from ..subtask.tally import Tally, sum_of

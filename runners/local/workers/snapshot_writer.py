@@ -9,11 +9,12 @@ from ....sdk.errors import SnapshotError
 from ...execution.checkpoints.catalog import path_of
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
 from ...execution.checkpoints.store import SnapshotStore
+from ...execution.plan.execution_graph import SubtaskId
 from ...execution.plan.fusion import Plan
 from ...execution.state.schema import mismatches, shapes_of
 from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import Chunk, Origin, chunks_of, labels_of, records_of
-from ..subtask.reports import Snapshot, SubtaskId
+from ..subtask.reports import Snapshot
 from .protocol import Acknowledged, Declined, Report
 from .snapshot_fork import ForkedSnapshots
 from .snapshot_thread import WrittenBehind

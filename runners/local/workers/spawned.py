@@ -21,9 +21,8 @@ import cloudpickle
 from ....sdk.coders import registry
 from ....sdk.errors import OptionsError
 from ....sdk.sources.bounded import ValuesSource
-from ...execution.plan.execution_graph import ExecutionGraph
+from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ..channels.channel import ChannelId
-from ..subtask.subtask import SubtaskId
 from .forked import ForkedWorkers, Launch
 from .heartbeats import Heartbeats
 from .process_loop import SlotProcess

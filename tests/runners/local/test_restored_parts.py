@@ -10,7 +10,7 @@ from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDi
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import Clock
 from penstock.runners.execution.counters import Counts
-from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.execution_graph import SubtaskId, whole
 from penstock.runners.execution.plan.fusion import Plan, fuse
 from penstock.runners.execution.shuffle.blocks import encode_bundle
 from penstock.runners.execution.streaming.in_flight import restored_within
@@ -19,7 +19,6 @@ from penstock.runners.execution.streaming.snapshot_chunks import BY_KEY, TO_ALL,
 from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask import SubtaskId
 from penstock.runners.local.workers.protocol import Acknowledged, Inject
 from penstock.runners.local.workers.slot import Slot, Start
 from penstock.sdk.bundle import Bundle

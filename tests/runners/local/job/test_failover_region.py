@@ -9,10 +9,9 @@ import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.execution.plan.execution_graph import ExecutionGraph, cut
+from penstock.runners.execution.plan.execution_graph import ExecutionGraph, SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.job.failover_region import left_ahead, region_of, touching, why_not_repeatable
-from penstock.runners.local.subtask.subtask import SubtaskId
 from penstock.sdk.errors import OptionsError
 from penstock.testing import ScriptedSource, TestStream
 

@@ -10,7 +10,7 @@ import pytest
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
-from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.execution_graph import SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.channel import Channel, ChannelId
 from penstock.runners.local.channels.messages import Elements
@@ -19,7 +19,6 @@ from penstock.runners.local.productions.log import ProductionLog
 from penstock.runners.local.productions.producer import GroupCommit
 from penstock.runners.local.productions.production import Delivery, Production, Sent, Taken, back, production_of
 from penstock.runners.local.productions.slot import ProductionSlot, ProductionStart, log_directory
-from penstock.runners.local.subtask.subtask import SubtaskId
 from penstock.sdk.errors import StaleWriterError
 from penstock.windowing.timestamp import MAX_MICROS
 

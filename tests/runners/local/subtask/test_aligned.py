@@ -9,11 +9,12 @@ from recording import Recording
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
+from penstock.runners.execution.plan.execution_graph import SubtaskId
 from penstock.runners.execution.streaming.snapshot_chunks import WINDOWS
 from penstock.runners.local.channels.channel import ChannelId
 from penstock.runners.local.channels.messages import Barrier, Elements
 from penstock.runners.local.subtask.aligned import Alignment
-from penstock.runners.local.subtask.subtask import Snapshot, SubtaskId
+from penstock.runners.local.subtask.subtask import Snapshot
 from penstock.sdk.bundle import Bundle
 from penstock.windowing import GLOBAL_WINDOW
 

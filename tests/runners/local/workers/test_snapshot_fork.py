@@ -14,12 +14,11 @@ import pytest
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.execution.plan.execution_graph import whole
+from penstock.runners.execution.plan.execution_graph import SubtaskId, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.snapshot_chunks import STATE, WINDOWS
 from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask import SubtaskId
 from penstock.runners.local.workers.protocol import Acknowledged, Declined, Inject
 from penstock.runners.local.workers.slot import Slot, Start
 from penstock.runners.local.workers.snapshot_fork import LARGE, ForkedSnapshots
