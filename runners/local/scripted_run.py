@@ -50,7 +50,7 @@ class ScriptedRun:
         self._read_since = 0
         has_side_inputs = bool(plan.side_input_ids())
         self._reach = {
-            id(s): _reachable(plan, s) if has_side_inputs else [] for s in plan.steps if isinstance(s, Source)
+            s.id: _reachable(plan, s) if has_side_inputs else [] for s in plan.steps if isinstance(s, Source)
         }
         (task,) = whole(plan).tasks
         self._transaction = uuid.uuid4().hex[:12]
@@ -102,7 +102,7 @@ class ScriptedRun:
 
     def _waiting(self, source: Source) -> int:
         """How many stages would have to keep what this source brings."""
-        return sum(not self._task.has_side_inputs(s) for s in self._reach[id(source)])
+        return sum(not self._task.has_side_inputs(s) for s in self._reach[source.id])
 
     def _events(self, step: Source) -> Iterator[None]:
         """Push what a source brings, stopping where watermarks or clocks have moved."""

@@ -121,7 +121,7 @@ class SegmentTask:
         for run in self._triggered.values():
             run.wire(self._dataflow)
         self._keyed = {
-            root.transform.label: KeyedRun(self._dataflow.stages[id(root)], clock, True, metrics)
+            root.transform.label: KeyedRun(self._dataflow.stages[root.id], clock, True, metrics)
             for root in roots
             if isinstance(root, Keyed)
         }
@@ -181,7 +181,7 @@ class SegmentTask:
             yield from self._read(root, partition)
         elif isinstance(root, Stored):
             # Other steps that take this PCollection have been given it where it was stored.
-            receive = self._dataflow.stages[id(root.stage)].receive
+            receive = self._dataflow.stages[root.stage.id].receive
             for _, blocks in partition:
                 for block in blocks:
                     receive(decode_bundle(block))
@@ -201,7 +201,7 @@ class SegmentTask:
 
     def _unblock(self, steps: Iterable[Step]) -> None:
         for step in steps:
-            self._dataflow.stages[id(step)].unblock()
+            self._dataflow.stages[step.id].unblock()
 
     def _read(self, root: Source, splits: Iterable[Any]) -> Iterator[None]:
         primitive = root.transform.primitive
@@ -293,13 +293,13 @@ class _Waiting:
         # By side input, how many segments are yet to add to it, and the steps that wait for it.
         self._missing = Counter(pcollection for segment in segments for pcollection in segment.side_outputs)
         self._by_side_input: dict[int, list[Step]] = {}
-        self._needs: dict[int, int] = {}
+        self._needs: dict[str, int] = {}
         self._ready: list[Step] = []
         for step in steps:
             if isinstance(step, (Stage, Keyed)) and step.side_inputs:
                 # A Flatten of nothing is made by no segment.
                 needed = {s.pcollection for s in step.side_inputs if s.pcollection in self._missing}
-                self._needs[id(step)] = len(needed)
+                self._needs[step.id] = len(needed)
                 for pcollection in needed:
                     self._by_side_input.setdefault(pcollection, []).append(step)
                 if not needed:
@@ -315,6 +315,6 @@ class _Waiting:
             self._missing[pcollection] -= 1
             if not self._missing[pcollection]:
                 for step in self._by_side_input.get(pcollection, ()):
-                    self._needs[id(step)] -= 1
-                    if not self._needs[id(step)]:
+                    self._needs[step.id] -= 1
+                    if not self._needs[step.id]:
                         yield step

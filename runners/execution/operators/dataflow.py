@@ -30,8 +30,8 @@ Receiver = Callable[[Bundle], None]
 # How many steps are called from within each other; of each there are up to ten calls on Python's stack.
 NESTED_STEPS = 40
 
-# A step's input that comes from elsewhere: the identity of the step, and the PCollection.
-Arrival = tuple[int, int]
+# A step's input that comes from elsewhere: the id of the step, and the PCollection.
+Arrival = tuple[str, int]
 
 # What gives a bundle in parts, each of which is processed before the next is asked for.
 Cut = Callable[[Bundle], Iterable[Bundle]]
@@ -63,13 +63,13 @@ class Dataflow:
       bundles: by label, what takes the elements for a grouping as they are, where they aren't
         folded; and for a ParDo with state, where it doesn't run here.
       portions: by label of a grouping, how to cut the bundles of the stage that folds for it.
-      arrivals: the inputs, as the identity of a step and a PCollection, that come from elsewhere: they
+      arrivals: the inputs, as the id of a step and a PCollection, that come from elsewhere: they
         aren't wired to what makes the PCollection, should that run here too.
       tracking: whether snapshots will be taken of the ParDos with state.
 
     Attributes:
-      entries: by the identity of a step and a PCollection, what takes the input of that step from elsewhere.
-      stages: stages, and ParDos with state that run here, by the identity of their step.
+      entries: by the id of a step and a PCollection, what takes the input of that step from elsewhere.
+      stages: stages, and ParDos with state that run here, by the id of their step.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Dataflow:
         behind: set[LeavingStep] | None = None,
     ) -> None:
         over = None if time_slice is None else time_slice.over
-        self.stages: dict[int, StageRun] = {}
+        self.stages: dict[str, StageRun] = {}
         self.entries: dict[Arrival, Receiver] = {}
         self._arrivals = arrivals
         self._hops = _Hops()
@@ -99,7 +99,7 @@ class Dataflow:
                 grouping = groupings[step.fold.label] if step.fold is not None else None
                 executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping), over=over)
                 cut = None if portions is None or step.fold is None else portions.get(step.fold.label)
-                run = self.stages[id(step)] = StageRun(executor, counts, cut, time_slice, behind)
+                run = self.stages[step.id] = StageRun(executor, counts, cut, time_slice, behind)
                 self._enter(step, step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
                 (pcollection,) = step.transform.inputs
@@ -125,8 +125,8 @@ class Dataflow:
                     self._enter(step, pcollection, bundles[step.transform.label])
                     continue
                 stateful = StatefulExecutor(step.transform, self.emit_of(step.stage, counts), views, tracking, over)
-                self.stages[id(step)] = StageRun(stateful, counts, None, time_slice, behind)
-                self._enter(step, pcollection, self.stages[id(step)].receive)
+                self.stages[step.id] = StageRun(stateful, counts, None, time_slice, behind)
+                self._enter(step, pcollection, self.stages[step.id].receive)
             elif isinstance(step, Head):
                 (looped,) = step.transform.outputs.values()
                 self._enter(step, step.transform.inputs[0], self.send_to(looped))
@@ -138,8 +138,8 @@ class Dataflow:
                 assert isinstance(step, (Source, Grouping))
 
     def _enter(self, step: Step, pcollection: int, receive: Receiver) -> None:
-        self.entries[id(step), pcollection] = receive
-        if (id(step), pcollection) not in self._arrivals:
+        self.entries[step.id, pcollection] = receive
+        if (step.id, pcollection) not in self._arrivals:
             self.attach(pcollection, receive)
 
     def attach(self, pcollection: int, receive: Receiver) -> None:

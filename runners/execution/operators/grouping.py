@@ -136,7 +136,7 @@ class GroupingRun(LeavingStep):
         """What is due is put out portion by portion, where it has no room in memory together."""
         while self.windows.is_behind and not self.over:
             if self.windows.table.spilled is not None:
-                self.windows.table.spilled.relieve()
+                self.windows.table.spilled.spill_excess()
             guarded(self.label, self.windows.catch_up)
             self._flush()
         if self.over is not None:

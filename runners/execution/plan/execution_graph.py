@@ -116,7 +116,7 @@ def cut(plan: Plan, parallelism: int = 1, by_level: bool = False) -> ExecutionGr
     levels = _levels(plan)
     # One without steps, where there is nothing to do: somebody has to say that it is done.
     members = (_by_level(plan, levels) if by_level else _members(plan, levels)) or [[]]
-    task_of = {id(step): number for number, steps in enumerate(members) for step in steps}
+    task_of = {step.id: number for number, steps in enumerate(members) for step in steps}
     producers = {i: step for step in plan.steps for i in outputs_of(step)}
     inputs: list[list[Edge]] = [[] for _ in members]
     outputs: list[list[Edge]] = [[] for _ in members]
@@ -124,7 +124,7 @@ def cut(plan: Plan, parallelism: int = 1, by_level: bool = False) -> ExecutionGr
 
     def connect(pcollection: int, step: Step | None, consumer: int, kind: EdgeKind) -> None:
         nonlocal count
-        producer = task_of[id(producers[pcollection])]
+        producer = task_of[producers[pcollection].id]
         if producer == consumer:
             return
         edge = Edge(count, pcollection, kind, step, producer, consumer)
@@ -135,7 +135,7 @@ def cut(plan: Plan, parallelism: int = 1, by_level: bool = False) -> ExecutionGr
     for step in plan.steps:
         kind = EdgeKind.SHUFFLE if isinstance(step, (Grouping, Keyed)) else EdgeKind.FORWARD
         for pcollection in dict.fromkeys(inputs_of(step)):
-            connect(pcollection, step, task_of[id(step)], kind)
+            connect(pcollection, step, task_of[step.id], kind)
     for number, steps in enumerate(members):
         for pcollection in dict.fromkeys(i for step in steps for i in side_inputs_of(step)):
             connect(pcollection, None, number, EdgeKind.BROADCAST)
@@ -143,30 +143,30 @@ def cut(plan: Plan, parallelism: int = 1, by_level: bool = False) -> ExecutionGr
     for step in plan.steps:
         if isinstance(step, Back):
             head = heads[step.head]
-            connect(step.transform.inputs[0], head, task_of[id(head)], EdgeKind.BACK)
+            connect(step.transform.inputs[0], head, task_of[head.id], EdgeKind.BACK)
     tasks = tuple(Task(n, tuple(members[n]), tuple(inputs[n]), tuple(outputs[n])) for n in range(len(members)))
     return ExecutionGraph(plan, tasks, parallelism)
 
 
-def _levels(plan: Plan) -> dict[int, int]:
-    """By the identity of a step, its level."""
-    levels: dict[int, int] = {}
+def _levels(plan: Plan) -> dict[str, int]:
+    """Return the level of each step, by the step's id."""
+    levels: dict[str, int] = {}
     of_pcollection: dict[int, int] = {}
     for step in plan.steps:
         # A loop's head has a task of its own, that barriers come to.
         shuffled = isinstance(step, (Grouping, Keyed, Head))
         before = [of_pcollection[i] + shuffled for i in inputs_of(step)]
         before += [of_pcollection[i] + 1 for i in side_inputs_of(step)]
-        levels[id(step)] = max(before, default=0)
-        of_pcollection.update(dict.fromkeys(outputs_of(step), levels[id(step)]))
+        levels[step.id] = max(before, default=0)
+        of_pcollection.update(dict.fromkeys(outputs_of(step), levels[step.id]))
     return levels
 
 
-def _members(plan: Plan, levels: dict[int, int]) -> list[list[Step]]:
+def _members(plan: Plan, levels: dict[str, int]) -> list[list[Step]]:
     """The steps of each task, in the order of their levels."""
-    leaders = {id(step): id(step) for step in plan.steps}
+    leaders = {step.id: step.id for step in plan.steps}
 
-    def leader(step: int) -> int:
+    def leader(step: str) -> str:
         while leaders[step] != step:
             # The way is halved for the next time.
             leaders[step] = leaders[leaders[step]]
@@ -177,19 +177,19 @@ def _members(plan: Plan, levels: dict[int, int]) -> list[list[Step]]:
     for step in plan.steps:
         for pcollection in inputs_of(step):
             producer = producers[pcollection]
-            if levels[id(producer)] == levels[id(step)]:
-                leaders[leader(id(step))] = leader(id(producer))
-    groups: dict[int, list[Step]] = {}
+            if levels[producer.id] == levels[step.id]:
+                leaders[leader(step.id)] = leader(producer.id)
+    groups: dict[str, list[Step]] = {}
     for step in plan.steps:
-        groups.setdefault(leader(id(step)), []).append(step)
-    return sorted(groups.values(), key=lambda steps: levels[id(steps[0])])
+        groups.setdefault(leader(step.id), []).append(step)
+    return sorted(groups.values(), key=lambda steps: levels[steps[0].id])
 
 
-def _by_level(plan: Plan, levels: dict[int, int]) -> list[list[Step]]:
+def _by_level(plan: Plan, levels: dict[str, int]) -> list[list[Step]]:
     """The steps of each level.  No level is empty: what makes a step's is one below it."""
     members: dict[int, list[Step]] = {}
     for step in plan.steps:
-        members.setdefault(levels[id(step)], []).append(step)
+        members.setdefault(levels[step.id], []).append(step)
     return [members[level] for level in sorted(members)]
 
 

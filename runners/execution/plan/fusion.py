@@ -38,6 +38,11 @@ class Stage:
     fold: graph.Transform | None = None
 
     @property
+    def id(self) -> str:
+        """The label of its first operation: unique among the steps of a plan, and the same in each process."""
+        return self.operations[0].label
+
+    @property
     def label(self) -> str:
         """What to call it where people look."""
         names = [t.label for t in self.operations] + ([self.fold.label] if self.fold else [])
@@ -55,17 +60,26 @@ class Stage:
 
 
 @attrs.frozen
-class Source:
-    """A Read."""
+class _OneTransform:
+    """A step that runs one transform."""
 
     transform: graph.Transform
+
+    @property
+    def id(self) -> str:
+        """The transform's label: unique among the steps of a plan, and the same in each process."""
+        return self.transform.label
 
 
 @attrs.frozen
-class Grouping:
+class Source(_OneTransform):
+    """A Read."""
+
+
+@attrs.frozen
+class Grouping(_OneTransform):
     """A GroupByKeyAndWindow: its shuffle and its window operator."""
 
-    transform: graph.Transform
     # Whether the stage before it folds into its window operator's cells.
     fused: bool
 
@@ -78,10 +92,8 @@ class Grouping:
 
 
 @attrs.frozen
-class Keyed:
+class Keyed(_OneTransform):
     """A ParDo with state or timers: its shuffle and its keyed state."""
-
-    transform: graph.Transform
 
     @property
     def stage(self) -> Stage:
@@ -95,31 +107,23 @@ class Keyed:
 
 
 @attrs.frozen
-class Union:
+class Union(_OneTransform):
     """A Flatten."""
 
-    transform: graph.Transform
-
 
 @attrs.frozen
-class Output:
+class Output(_OneTransform):
     """A ParDo that is a sink."""
 
-    transform: graph.Transform
+
+@attrs.frozen
+class Head(_OneTransform):
+    """The beginning of a loop, with the loop's input and its feedback as inputs."""
 
 
 @attrs.frozen
-class Head:
-    """Where a loop begins: what comes in, and what comes back."""
-
-    transform: graph.Transform
-
-
-@attrs.frozen
-class Back:
-    """Where a loop ends: what comes here goes to its head."""
-
-    transform: graph.Transform
+class Back(_OneTransform):
+    """The end of a loop: sends its input back to the loop's head."""
 
     @property
     def head(self) -> str:

@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 import attrs
 
+from .execution_graph import inputs_of
 from .fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
 
 
@@ -95,17 +96,17 @@ class _Cutter:
         self.plan = plan
         self.side_inputs = plan.side_input_ids()
         self.segments: list[Segment] = []
-        # Stages that wait in some segment, by identity.
-        self._waiting: set[int] = set()
+        # The ids of stages that wait in some segment.
+        self._waiting: set[str] = set()
         self._ranks: dict[int, int] = {}
         for step in plan.steps:
-            rank = max([_needs(step, self._ranks), *(self._ranks[i] for i in _inputs(step))])
+            rank = max([_needs(step, self._ranks), *(self._ranks[i] for i in inputs_of(step))])
             self._ranks.update(dict.fromkeys(_outputs(step), rank))
         self._deadlines: dict[int, float] = {
             i: self._ranks[i] if i in self.side_inputs else inf for i in plan.graph.pcollections
         }
         for step in reversed(plan.steps):
-            for i in _inputs(step):
+            for i in inputs_of(step):
                 self._deadlines[i] = min(self._deadlines[i], self._deadline(step))
 
     def _deadline(self, step: Step) -> float:
@@ -130,11 +131,11 @@ class _Cutter:
         side_outputs: list[int] = []
         has_ends = False
         seen: set[int] = set()
-        taken: set[int] = set()
+        taken: set[str] = set()
         if isinstance(root, Stored):
             deadline = self._deadline(root.stage)
             steps.append(root.stage)
-            taken.add(id(root.stage))
+            taken.add(root.stage.id)
             todo = list(root.stage.outputs.values())
         else:
             deadline = self._deadline(root)
@@ -153,11 +154,11 @@ class _Cutter:
                 if isinstance(step, Stage) and _needs(step, self._ranks) > deadline:
                     stores.append(pcollection)
                     left.append(step.label)
-                    if id(step) not in self._waiting:
-                        self._waiting.add(id(step))
+                    if step.id not in self._waiting:
+                        self._waiting.add(step.id)
                         waiting.append(Stored(pcollection, step))
-                elif id(step) not in taken:
-                    taken.add(id(step))
+                elif step.id not in taken:
+                    taken.add(step.id)
                     steps.append(step)
                     if isinstance(step, (Stage, Union)):
                         todo.extend(_outputs(step) if isinstance(step, Union) else step.outputs.values())
@@ -174,10 +175,6 @@ class _Cutter:
             has_ends,
         )
         return segment, waiting
-
-
-def _inputs(step: Step) -> tuple[int, ...]:
-    return (step.input,) if isinstance(step, Stage) else step.transform.inputs
 
 
 def _outputs(step: Step) -> tuple[int, ...]:

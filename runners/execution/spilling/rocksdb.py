@@ -1,4 +1,4 @@
-"""ParkedEntries: what an operator keeps of keys that have no room in memory, on this machine's disk.
+"""SpilledEntries: what an operator keeps of keys that have no room in memory, on this machine's disk.
 
 An entry is bytes under an id.  It may have a time in each of several orders, such as when it is due: what
 is parked needs no memory to be found when its time has come.
@@ -6,8 +6,8 @@ is parked needs no memory to be found when its time has come.
 The disk is a RocksDB in a directory of its own.  It is no more durable than the memory that it stands for:
 nothing is logged or synced, and it is removed with whoever it belongs to.
 
->>> database = ParkingDatabase()
->>> entries = ParkedEntries(database, 0)
+>>> database = SpillDatabase()
+>>> entries = SpilledEntries(database, 0)
 >>> entries.put([(b"a", (30, None, None), b"of a"), (b"b", (20, None, None), b"of b")])
 >>> entries.least(0), entries.least(1)
 (20, None)
@@ -60,7 +60,7 @@ def check_rocksdb(needed_for: str) -> None:
         raise missing_extra("rocksdict", "rocksdb", needed_for) from error
 
 
-class ParkingDatabase:
+class SpillDatabase:
     """A RocksDB in a temporary directory, which nobody but this user can enter.
 
     It is removed when this is closed, forgotten, or when the process ends in whichever way: workers of
@@ -81,7 +81,7 @@ class ParkingDatabase:
     @cached_property
     def rocksdb(self) -> Any:
         """It is made when there is something to be parked."""
-        path = tempfile.mkdtemp(prefix="penstock-parked-", dir=self._directory)
+        path = tempfile.mkdtemp(prefix="penstock-spilled-", dir=self._directory)
         if reason := why_untrusted(path):
             os.rmdir(path)
             raise UntrustedSnapshotError(
@@ -138,7 +138,7 @@ def _remove(database: Any, path: str, watcher: subprocess.Popen[bytes]) -> None:
     watcher.wait()
 
 
-class ParkedEntries:
+class SpilledEntries:
     """The entries of one operator.
 
     Args:
@@ -146,7 +146,7 @@ class ParkedEntries:
       number: the operator's among them, at most 255.
     """
 
-    def __init__(self, database: ParkingDatabase, number: int) -> None:
+    def __init__(self, database: SpillDatabase, number: int) -> None:
         self._database = database
         self._entry = bytes([number, 0])
         self._orders = [bytes([number, 1 + order]) for order in (EVENT_TIME, PROCESSING_TIME, HELD)]

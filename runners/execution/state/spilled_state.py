@@ -1,4 +1,4 @@
-"""ParkedState: the keyed state that has no room in memory, and how it comes and goes.
+"""SpilledState: the keyed state that has no room in memory, and how it comes and goes.
 
 What is parked is an entry: the cells of a key in a window.  It comes back before an element of its key is
 looked at, or a timer of its fires, and when its window expires.  A bag of which only what was added would
@@ -17,10 +17,9 @@ from ....sdk.bundle import Bundle, expanded
 from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....windowing import BoundedWindow
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import ParkedEntries, Times, pickled, portions_of
+from ..spilling.rocksdb import SpilledEntries, Times, pickled, portions_of
 from ..windows.spilled_windows import NumberedWindows
-from .keyed_state import ChangeKind
-from .stateful_pardo import StatefulExecutor
+from .keyed_state import ChangeKind, KeyedState
 
 # So many come and go together.
 PORTION = 1_000
@@ -34,32 +33,40 @@ _NO_TIMES: Times = (None, None, None)
 Entry = tuple[BoundedWindow, Any]
 
 
-class ParkedState:
+class SpilledState:
     """The parked part of a stateful ParDo's state.
 
     Args:
-      executor: the ParDo at work, which will ask for it.
-      entries: where it is.
-      relieve: has some of it parked if there is too much in memory.
+      state: the part in memory.
+      names: the cells that a key may have.
+      label: the ParDo's.
+      entries: the entries on disk.
+      spill_excess: called during a restore to spill entries if memory is short.
     """
 
-    def __init__(self, executor: StatefulExecutor, entries: ParkedEntries, relieve: Callable[[], None]) -> None:
-        self.relieve = relieve
-        self._executor = executor
-        self._state = executor.state
+    def __init__(
+        self,
+        state: KeyedState,
+        names: Sequence[str],
+        label: str,
+        entries: SpilledEntries,
+        spill_excess: Callable[[], None],
+    ) -> None:
+        self._spill_excess = spill_excess
+        self._label = label
+        self._state = state
         self._entries = entries
         self._numbers = NumberedWindows()
         # What is in memory, the least recently used first.
         self._used: dict[Entry, None] = {}
         self._average = 0.0
         self._measured = 0
-        self._names = executor.state_names
+        self._names = names
         # The ids of what is parked and has changed since the last snapshot, and which cells have.
         self._changed: dict[bytes, list[str]] = {}
-        executor.parked = self
 
     @property
-    def number_parked(self) -> int:
+    def number_spilled(self) -> int:
         """How many entries aren't in memory."""
         return len(self._entries)
 
@@ -69,17 +76,17 @@ class ParkedState:
         """The windows that there is anything parked of."""
         return list(self._numbers)
 
-    def come_back(self, bundle: Bundle) -> None:
+    def load_for(self, bundle: Bundle) -> None:
         """Before a bundle is processed: what its elements will look at."""
         columns = bundle.values, expanded(bundle.windows, len(bundle))
         entries = ((window, element[0]) for element, own in zip(*columns, strict=True) for window in own)
         self._use(dict.fromkeys(entries))
 
-    def key_back(self, window: BoundedWindow, key: Any) -> None:
+    def load_key(self, window: BoundedWindow, key: Any) -> None:
         """Before a timer fires: the key's state."""
         self._use({(window, key): None})
 
-    def window_back(self, window: BoundedWindow) -> None:
+    def load_window(self, window: BoundedWindow) -> None:
         """Before a window expires: all state of it."""
         if window in self._numbers:
             number = self._numbers.number_of(window)
@@ -133,13 +140,13 @@ class ParkedState:
         cells = self._cells(entry)
         return _PLACES * (1 + len(cells)) + memory_of(entry[1], *cells)
 
-    def park(self, share: float) -> None:
+    def spill(self, share: float) -> None:
         """Park that share of what is in memory, the least recently used first."""
         count = min(len(self._used), ceil(len(self._used) * share))
         for portion in portions_of(list(islice(self._used, count)), PORTION):
-            self._park(portion)
+            self._spill(portion)
 
-    def _park(self, entries: Sequence[Entry]) -> None:
+    def _spill(self, entries: Sequence[Entry]) -> None:
         found: list[tuple[BoundedWindow, Any, dict[str, Any], list[str]]] = []
         for window, key in entries:
             del self._used[window, key]
@@ -147,8 +154,9 @@ class ParkedState:
             if values:
                 found.append((window, key, values, changed))
         ids = self._numbers.ids([key for _, key, _, _ in found], [window for window, _, _, _ in found], new=True)
-        label = self._executor.label
-        self._entries.put((id, _NO_TIMES, pickled((key, values), label)) for id, (_, key, values, _) in zip(ids, found))
+        self._entries.put(
+            (id, _NO_TIMES, pickled((key, values), self._label)) for id, (_, key, values, _) in zip(ids, found)
+        )
         self._changed.update((id, changed) for id, (_, _, _, changed) in zip(ids, found) if changed)
 
     # Snapshots
@@ -177,4 +185,4 @@ class ParkedState:
         for portion in portions_of(changes, PORTION):
             self._use({(window, key): None for window, key, *_ in portion})
             self._state.restore(portion)  # type: ignore[arg-type]
-            self.relieve()
+            self._spill_excess()

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....sdk import graph
 from ....sdk.bundle import Bundle, Windows
@@ -43,10 +43,8 @@ from ..windows.keys import not_a_pair, pair_type, unhashable
 from .callbacks import KeyedTimers, asks_for_timers, generated_call
 from .key_types import KeyTypes
 from .keyed_state import Change, KeyedState
+from .spilled_state import SpilledState
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
-
-if TYPE_CHECKING:
-    from .spilled_state import ParkedState
 
 Call = Callable[..., Any]
 
@@ -66,7 +64,7 @@ class StatefulExecutor(StageExecutor):
     Attributes:
       watermark, processing_time: the two clocks, in microseconds.
       dropped: how many elements came too late; for whoever counts them to take.
-      state, timers: what is kept of all keys; parked: state that isn't in memory, None if all is.
+      state, timers: what is kept of all keys; spilled: state that isn't in memory, None if all is.
       state_names: of the cells that a key may have.
       domains: the time domains of timers, by name.
       expiries: windows that have been seen and have not expired, and the watermarks at which they do.
@@ -91,7 +89,7 @@ class StatefulExecutor(StageExecutor):
         self.processing_time = 0
         self.dropped = 0
         self.state = KeyedState(tracking)
-        self.parked: ParkedState | None = None
+        self.spilled: SpilledState | None = None
         self.timers = Timers()
         self._may_retract = primitive.keyed.may_retract
         self._lateness = primitive.keyed.windowing.allowed_lateness
@@ -158,8 +156,8 @@ class StatefulExecutor(StageExecutor):
             if self.key_types is not None:
                 guarded(self.label, partial(self.key_types.check_elements, bundle.values))
                 self.key_types = self.key_types if self.key_types.left > 0 else None
-            if self.parked is not None:
-                self.parked.come_back(bundle)
+            if self.spilled is not None:
+                self.spilled.load_for(bundle)
             self._in_bundle(partial(self._process_rows, bundle))
 
     def _process_rows(self, bundle: Bundle) -> None:
@@ -325,8 +323,8 @@ class StatefulExecutor(StageExecutor):
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
         self._element = None
         fire, output, key, window, family, tag, pane = timer
-        if self.parked is not None:
-            self.parked.key_back(window, key)
+        if self.spilled is not None:
+            self.spilled.load_key(window, key)
         now = fire if domain is EVENT_TIME else output
         setter = KeyedTimers(self, key, window, now, output, pane)
         outputs = self._on_timer[family](None, key, window, fire, pane, 1, tag, setter)
@@ -350,8 +348,8 @@ class StatefulExecutor(StageExecutor):
                 if self.over:
                     return
         timers.free(window)
-        if self.parked is not None:
-            self.parked.window_back(window)
+        if self.spilled is not None:
+            self.spilled.load_window(window)
         if self._on_expiry is not None:
             self._element = None
             end, pane = window.max_micros, PANE_INFO_UNKNOWN
@@ -448,7 +446,7 @@ class StatefulExecutor(StageExecutor):
         """Take over the state and timers of a snapshot, with the changes that came after it."""
         self.state.restore(state)
         self.timers.restore(timers)
-        parked = [] if self.parked is None else self.parked.windows()
-        for window in dict.fromkeys([*self.state.namespaces(), *parked, *self.timers.windows()]):
+        spilled = [] if self.spilled is None else self.spilled.windows()
+        for window in dict.fromkeys([*self.state.namespaces(), *spilled, *self.timers.windows()]):
             if window not in self.expiries:
                 self._open(window, may_be_over=True)

@@ -56,16 +56,16 @@ def restored_on(execution: TaskExecution, edge: Edge, restored: Restored) -> Ite
 
 def restored_within(execution: TaskExecution, restored: Restored) -> Iterator[tuple[Receiver, Bundle]]:
     """What was on its way on edges that are within this task now, as with one subtask they all are."""
-    arriving = {(id(edge.step), edge.pcollection) for edge in execution.task.inputs}
+    arriving = {(edge.step.id, edge.pcollection) for edge in execution.task.inputs if edge.step is not None}
     # The last steps first: what is further on came earlier.
     for step in reversed(execution.task.steps):
         entries = [(label_of(step), pcollection) for pcollection in dict.fromkeys(inputs_of(step))]
         if isinstance(step, Back):
             entries.append((step.head, step.transform.inputs[0]))
         for label, pcollection in entries:
-            if (id(step), pcollection) in arriving:
+            if (step.id, pcollection) in arriving:
                 continue
-            name, receiver = name_of(execution.plan, pcollection), execution.dataflow.entries[id(step), pcollection]
+            name, receiver = name_of(execution.plan, pcollection), execution.dataflow.entries[step.id, pcollection]
             for kind in (ON_ITS_WAY, BY_KEY):
                 for bundle in _bundles(restored, label, f"{kind} from {name}"):
                     yield receiver, bundle

@@ -70,7 +70,7 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
     for step in execution.task.steps:
         if not isinstance(step, (Stage, Keyed)):
             continue
-        run = execution.dataflow.stages[id(step)]
+        run = execution.dataflow.stages[step.id]
         chunks += _kept(label_of(step), run.kept(), isinstance(step, Keyed))
         for place, memory in run.executor.memories.items():
             outputs = memory.snapshot() if is_whole else memory.changes()
@@ -118,7 +118,7 @@ def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
         kept.append((label, STATE, len(keyed.executor.state) + len(keyed.executor.timers)))
     for step in execution.task.steps:
         if isinstance(step, (Stage, Keyed)):
-            memories = execution.dataflow.stages[id(step)].executor.memories.values()
+            memories = execution.dataflow.stages[step.id].executor.memories.values()
             kept.append((label_of(step), MEMORY, sum(map(len, memories))))
     for pcollection in sorted(execution.side_inputs):
         kept.append((_name(execution, pcollection), VIEW, execution.views.contents(pcollection).number_of_windows))
@@ -336,7 +336,7 @@ class Restored:
                 execution.keyed[label].executor.key_types = known
 
     def _into_stage(self, execution: TaskExecution, step: Stage | Keyed) -> None:
-        run = execution.dataflow.stages[id(step)]
+        run = execution.dataflow.stages[step.id]
         parts = self.memories(label_of(step))
         for place in dict.fromkeys(place for part in parts for place, _ in part):
             of_place = [[outputs for other, outputs in part if other == place] for part in parts]

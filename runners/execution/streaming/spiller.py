@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from ..shuffle.partitioner import owner
-from ..spilling.rocksdb import ParkedEntries, ParkingDatabase
-from ..state.spilled_state import ParkedState
+from ..spilling.rocksdb import SpillDatabase, SpilledEntries
+from ..state.spilled_state import SpilledState
 from ..windows.spilled_windows import SpilledWindows
 from .snapshot_chunks import STATE, WINDOWS, Chunk
 from .task_execution import TaskExecution
@@ -25,7 +25,7 @@ from .task_execution import TaskExecution
 _LEFT = 0.8
 
 
-class Parking:
+class Spiller:
     """What parks the keyed state of a task.
 
     Args:
@@ -36,45 +36,47 @@ class Parking:
 
     def __init__(self, execution: TaskExecution, limit: int, directory: str | None = None) -> None:
         self._limit = limit
-        self._database = ParkingDatabase(directory)
-        self._steps: dict[tuple[str, str], SpilledWindows | ParkedState] = {}
+        self._database = SpillDatabase(directory)
+        self._steps: dict[tuple[str, str], SpilledWindows | SpilledState] = {}
         for label, grouping in execution.groupings.items():
-            relieve = partial(self._relieve, [(label, WINDOWS)])
-            self._steps[label, WINDOWS] = SpilledWindows(grouping.windows.table, label, self._entries(), relieve)
+            spill_excess = partial(self._spill_excess, [(label, WINDOWS)])
+            self._steps[label, WINDOWS] = SpilledWindows(grouping.windows.table, label, self._entries(), spill_excess)
         for label, keyed in execution.keyed.items():
-            relieve = partial(self._relieve, [(label, STATE)])
-            self._steps[label, STATE] = ParkedState(keyed.executor, self._entries(), relieve)
+            spill_excess = partial(self._spill_excess, [(label, STATE)])
+            executor = keyed.executor
+            executor.spilled = SpilledState(executor.state, executor.state_names, label, self._entries(), spill_excess)
+            self._steps[label, STATE] = executor.spilled
 
-    def _entries(self) -> ParkedEntries:
-        return ParkedEntries(self._database, len(self._steps))
+    def _entries(self) -> SpilledEntries:
+        return SpilledEntries(self._database, len(self._steps))
 
-    def relieve(self) -> None:
+    def spill_excess(self) -> None:
         """Park what there is too much of; between bundles."""
-        self._relieve(self._steps)
+        self._spill_excess(self._steps)
 
-    def _relieve(self, steps: Iterable[tuple[str, str]]) -> None:
+    def _spill_excess(self, steps: Iterable[tuple[str, str]]) -> None:
         """The same of some steps only: others may be at work meanwhile."""
         memory = sum(step.memory() for step in self._steps.values())
         if memory > self._limit:
             for name in steps:
-                self._steps[name].park(1 - _LEFT * self._limit / memory)
+                self._steps[name].spill(1 - _LEFT * self._limit / memory)
 
-    def settle(self) -> None:
+    def remeasure(self) -> None:
         """Measure anew, and park what there is too much of; at the end of a batch, before its snapshot."""
         for step in self._steps.values():
             step.measure()
-        self.relieve()
+        self.spill_excess()
 
     def chunks(self, is_whole: bool) -> Iterator[Chunk]:
         """What a snapshot says of what is parked, to be put behind what it says of the rest."""
         for (label, kind), step in self._steps.items():
-            if step.number_parked:
+            if step.number_spilled:
                 # That it is kept of this step, also where nothing has changed.
                 yield Chunk(label, kind, None, [])
             for group, records in step.records(is_whole):
                 yield Chunk(label, kind, group, records)
 
-    def taking(self, chunks: Iterable[Chunk], index: int, parallelism: int) -> Iterator[Chunk]:
+    def restoring(self, chunks: Iterable[Chunk], index: int, parallelism: int) -> Iterator[Chunk]:
         """Take over what it keeps from the chunks of a snapshot, for one of so many subtasks; the others."""
         for chunk in chunks:
             step = self._steps.get((chunk.label, chunk.kind))

@@ -90,8 +90,10 @@ class TaskExecution:
         self._loops: dict[str, LoopInTask] = {}
         self.loops: dict[str, LoopBetweenTasks] = {}
         bundles.update(self._connect_loops(steps))
-        self._by_arrival = {
-            _arrival(edge): edge for edge in task.inputs if edge.step is not None and edge.kind is not EdgeKind.BACK
+        self._by_arrival: dict[Arrival, Edge] = {
+            (edge.step.id, edge.pcollection): edge
+            for edge in task.inputs
+            if edge.step is not None and edge.kind is not EdgeKind.BACK
         }
         self._watermarks: dict[int, int] = dict.fromkeys(plan.graph.pcollections, MIN_MICROS)
         self._edge_watermarks: dict[int, int] = {edge.id: MIN_MICROS for edge in task.inputs}
@@ -116,7 +118,7 @@ class TaskExecution:
         for grouping in self.groupings.values():
             grouping.wire(self.dataflow)
         self.keyed = {
-            s.transform.label: KeyedRun(self.dataflow.stages[id(s)], clock, is_batch, metrics, plan.graph.has_script)
+            s.transform.label: KeyedRun(self.dataflow.stages[s.id], clock, is_batch, metrics, plan.graph.has_script)
             for s in steps
             if isinstance(s, Keyed)
         }
@@ -133,7 +135,7 @@ class TaskExecution:
     def _leaving(self, step: Step) -> LeavingStep | None:
         """Return what may be behind of a step."""
         if isinstance(step, (Stage, Keyed)):
-            return self.dataflow.stages[id(step)]
+            return self.dataflow.stages[step.id]
         if isinstance(step, Grouping):
             return self.groupings[step.transform.label]
         return next((o for o in self.outputs if isinstance(step, Output) and o.label == step.transform.label), None)
@@ -202,7 +204,7 @@ class TaskExecution:
             return partial(self.views.add, edge.pcollection)
         if edge.kind is EdgeKind.BACK:
             return partial(self._come_back, edge.step)
-        return self.dataflow.entries[_arrival(edge)]
+        return self.dataflow.entries[edge.step.id, edge.pcollection]
 
     def _come_back(self, head: Step, bundle: Bundle) -> None:
         assert isinstance(head, Head)
@@ -368,12 +370,12 @@ class TaskExecution:
 
     def _known_at(self, step: Step, pcollection: int) -> tuple[dict[int, int], int]:
         """Where the watermark of a step's input is found."""
-        edge = self._by_arrival.get((id(step), pcollection))
+        edge = self._by_arrival.get((step.id, pcollection))
         return (self._watermarks, pcollection) if edge is None else (self._edge_watermarks, edge.id)
 
     def _advance_stage(self, stage: Stage, watermark: int) -> int:
         kept = self._let_through(stage)
-        if self.dataflow.stages[id(stage)].is_behind:
+        if self.dataflow.stages[stage.id].is_behind:
             # What was let through and left isn't among what is kept.
             return MIN_MICROS
         return watermark if kept is None else min(watermark, kept)
@@ -385,7 +387,7 @@ class TaskExecution:
 
         def advance(watermark: int) -> int:
             self._let_through(step)
-            return MIN_MICROS if self.dataflow.stages[id(step)].is_behind else run.advance(watermark)
+            return MIN_MICROS if self.dataflow.stages[step.id].is_behind else run.advance(watermark)
 
         return advance
 
@@ -403,7 +405,7 @@ class TaskExecution:
                 self._idle.update(outputs_of(step))
 
     def _is_idle_input(self, step: Step, pcollection: int) -> bool:
-        edge = self._by_arrival.get((id(step), pcollection))
+        edge = self._by_arrival.get((step.id, pcollection))
         return pcollection in self._idle if edge is None else (True, edge.id) in self._idle_inputs
 
     def _advance_loop(self, head: Head) -> None:
@@ -423,7 +425,7 @@ class TaskExecution:
 
     def _let_through(self, step: Stage | Keyed) -> int | None:
         """Process what the side inputs are ready for; the earliest timestamp that is kept yet."""
-        run = self.dataflow.stages[id(step)]
+        run = self.dataflow.stages[step.id]
         if self.has_side_inputs(step):
             run.unblock()
         else:
@@ -494,7 +496,3 @@ class TaskExecution:
 
 def _elsewhere(bundle: Bundle) -> None:
     """The loop goes on in another task, to which an edge leads."""
-
-
-def _arrival(edge: Edge) -> Arrival:
-    return id(edge.step), edge.pcollection

@@ -19,7 +19,7 @@ from ....sdk.bundle import Bundle, Windows, expanded
 from ....sdk.coders.key_encoding import encode_key, key_groups
 from ....windowing import BoundedWindow
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import ParkedEntries, Times, pickled, portions_of
+from ..spilling.rocksdb import SpilledEntries, Times, pickled, portions_of
 from .snapshots import PANE_WINDOWS_AT, WINDOWS_AT, Records, WindowColumns, WindowRecord, restore, row_of, state_of
 from .window_state import WindowState
 from .window_table import WindowTable
@@ -115,11 +115,13 @@ class SpilledWindows:
       windows: the table of the grouping's windows.
       label: the grouping's full label.
       entries: the entries in RocksDB.
-      relieve: spills windows if there are too many in memory.
+      spill_excess: spills windows if there are too many in memory.
     """
 
-    def __init__(self, windows: WindowTable, label: str, entries: ParkedEntries, relieve: Callable[[], None]) -> None:
-        self.relieve = relieve
+    def __init__(
+        self, windows: WindowTable, label: str, entries: SpilledEntries, spill_excess: Callable[[], None]
+    ) -> None:
+        self.spill_excess = spill_excess
         self._label = label
         self._windows = windows
         self._entries = entries
@@ -138,7 +140,7 @@ class SpilledWindows:
         windows.times.spilled = entries
 
     @property
-    def number_parked(self) -> int:
+    def number_spilled(self) -> int:
         """Return the number of spilled entries."""
         return len(self._entries)
 
@@ -251,7 +253,7 @@ class SpilledWindows:
             own += [part for state in states for part in (state.windows, state.stamp, state.decision)]
         return len(states) * (_PLACES + _SLOTS) + memory_of(*own)
 
-    def park(self, share: float) -> None:
+    def spill(self, share: float) -> None:
         """Spill a share of the entries in memory, the least recently used first."""
         self.use()
         changed = self._by_key(self._changes) if self._windows.is_merging else None
@@ -324,7 +326,7 @@ class SpilledWindows:
                 own = windows.of(r.key, r.window)
                 if own:
                     self._used[r.key if windows.is_merging else own[0]] = None
-            self.relieve()
+            self.spill_excess()
 
     # Entries as bytes
 

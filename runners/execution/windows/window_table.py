@@ -25,7 +25,7 @@ class WindowsOnDisk(Protocol):
     def load_all(self) -> None:
         """Load all windows."""
 
-    def relieve(self) -> None:
+    def spill_excess(self) -> None:
         """Spill windows if there are too many in memory."""
 
 

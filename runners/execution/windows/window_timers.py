@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from ....triggers import AccumulationMode
 from ....windowing.timestamp import MIN_MICROS
-from ..spilling.rocksdb import EVENT_TIME, HELD, PROCESSING_TIME, ParkedEntries
+from ..spilling.rocksdb import EVENT_TIME, HELD, PROCESSING_TIME, SpilledEntries
 from .trigger_state import Clocks
 from .window_state import Standing, WindowState
 
@@ -115,7 +115,7 @@ class WindowTimes:
         self.event_times: DueTimes[WindowState] = DueTimes()
         self.processing_times: DueTimes[WindowState] = DueTimes()
         self.watermark = MIN_MICROS
-        self.spilled: ParkedEntries | None = None
+        self.spilled: SpilledEntries | None = None
         self._clocks = clocks
         self._retracts = mode is RETRACTING
         self._lateness = lateness

@@ -89,9 +89,9 @@ class ScriptOnDriver:
         self._position, self.is_finished = position
 
 
-def _reached(plan: Plan, pcollection: int) -> set[int]:
+def _reached(plan: Plan, pcollection: int) -> set[int | str]:
     """What keeps anything of what comes of a PCollection, or shows it: groupings, ParDos with state, sinks."""
-    reached: set[int] = set()
+    reached: set[int | str] = set()
     todo, seen = [pcollection], {pcollection}
     while todo:
         current = todo.pop()
@@ -104,7 +104,7 @@ def _reached(plan: Plan, pcollection: int) -> set[int]:
                 assert isinstance(primitive, graph.ParDo)
                 reached.add(id(primitive.sink))
             elif is_side or isinstance(step, (Grouping, Keyed)) or side_inputs_of(step):
-                reached.add(id(step))
+                reached.add(step.id)
             more = [output for output in outputs_of(step) if output not in seen]
             seen.update(more)
             todo.extend(more)

@@ -35,7 +35,7 @@ from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.streaming.snapshot import Restored, snapshot
 from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks_of, records_of
-from ...execution.streaming.spiller import Parking
+from ...execution.streaming.spiller import Spiller
 from ...execution.streaming.task_execution import TaskExecution
 from ...execution.user_errors import guarded
 from .exchange import Buffer, Outbox, Parcel, TaskId, TaskResult, TaskSeconds, address
@@ -129,7 +129,7 @@ class Shard:
             else nodes[edge.pcollection].producer
             for edge in self._task.outputs
         }
-        self._parking = self._parked()
+        self._spiller = self._new_spiller()
         self._outbox = Outbox(id, self._task.outputs, program.shards, labels)
         for edge in self._task.outputs:
             self.execution.dataflow.attach(edge.pcollection, partial(self._outbox.send, edge))
@@ -137,7 +137,7 @@ class Shard:
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self._task.inputs}
         self._sources = {step.transform.label: step for step in self._task.sources}
 
-    def _parked(self) -> Parking | None:
+    def _new_spiller(self) -> Spiller | None:
         """What parks the state that there is no memory for, if any is kept; a shard's levels have equal parts."""
         limit = self.program.shard_memory
         if limit is None or not keeps_state(self._task):
@@ -145,7 +145,7 @@ class Shard:
         levels = sum(map(keeps_state, self.program.execution_graph.tasks))
         # Spark's own places for what is temporary: large ones, which it removes with the executor.
         directories = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-        return Parking(self.execution, limit // levels, directories[0] or None)
+        return Spiller(self.execution, limit // levels, directories[0] or None)
 
     def load(self, parts: Sequence[StatePart]) -> None:
         """Take over what is in the store."""
@@ -166,15 +166,15 @@ class Shard:
         plan = program.execution_graph.plan
         origin = Origin.of(f"the checkpoint in {program.store.directory}", plan)
         chunks = chunks_of(records, origin.of_file(path_of(program.store.directory, file)))
-        if self._parking is None:
+        if self._spiller is None:
             return chunks
-        return self._parking.taking(restored.noting_keys(chunks), self.id.shard, program.shards)
+        return self._spiller.restoring(restored.noting_keys(chunks), self.id.shard, program.shards)
 
     def teardown(self) -> None:
         """Nothing more will come to it."""
         self._finish()
-        if self._parking is not None:
-            self._parking.close()
+        if self._spiller is not None:
+            self._spiller.close()
 
     def _finish(self) -> None:
         self.execution.teardown()
@@ -250,8 +250,8 @@ class Shard:
                 self.execution.propagate()
 
     def _relieve(self) -> None:
-        if self._parking is not None:
-            self._parking.relieve()
+        if self._spiller is not None:
+            self._spiller.spill_excess()
 
     def _move(self, edges: dict[int, Edge], parcels: Sequence[Parcel]) -> None:
         """The watermark of an edge is the least of those at its beginnings."""
@@ -295,10 +295,10 @@ class Shard:
 
     def _chunks(self, is_whole: bool, labels: dict[str, None]) -> Iterator[Chunk]:
         """What has to be remembered; the steps that it is of go into `labels`."""
-        if self._parking is not None:
-            self._parking.settle()
-        parked = () if self._parking is None else self._parking.chunks(is_whole)
-        for chunk in chain(snapshot(self.execution, is_whole), parked):
+        if self._spiller is not None:
+            self._spiller.remeasure()
+        spilled = () if self._spiller is None else self._spiller.chunks(is_whole)
+        for chunk in chain(snapshot(self.execution, is_whole), spilled):
             if chunk.kind != CLOCKS:
                 labels[chunk.label] = None
             yield chunk

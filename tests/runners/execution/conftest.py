@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.runners.execution.spilling.rocksdb import ParkingDatabase
+from penstock.runners.execution.spilling.rocksdb import SpillDatabase
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[ParkingDatabase]:
+def database() -> Iterator[SpillDatabase]:
     """For what is parked; that of other tests may be in it."""
-    database = ParkingDatabase()
+    database = SpillDatabase()
     yield database
     database.close()

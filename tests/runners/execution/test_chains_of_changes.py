@@ -305,7 +305,7 @@ def numbered() -> tuple[TaskExecution, OutputMemory]:
 
     execution = execution_of(graph_of(build))
     (stage,) = [step for step in execution.task.steps if isinstance(step, Stage) and "Number" in step.label]
-    return execution, execution.dataflow.stages[id(stage)].executor.memory(0)
+    return execution, execution.dataflow.stages[stage.id].executor.memory(0)
 
 
 def test_outputs_of_two_subtasks_are_told_apart_by_their_parts() -> None:

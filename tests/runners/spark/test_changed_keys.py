@@ -34,7 +34,7 @@ def sums(key_of: Callable[[int], Any]) -> Callable[[Any], Any]:
     return lambda p: p | stream | beam.Map(lambda n: (key_of(n), n)) | each | "Sums" >> beam.CombinePerKey(sum)
 
 
-@pytest.mark.parametrize("memory", [None, 1], ids=["in memory", "parked"])
+@pytest.mark.parametrize("memory", [None, 1], ids=["in memory", "spilled"])
 def test_keys_of_another_type_are_refused_by_name(memory: int | None) -> None:
     """Also where the state of keys is on the executors' disks; with the same type they go on."""
 

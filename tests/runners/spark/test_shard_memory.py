@@ -18,7 +18,7 @@ from penstock.windowing import TimestampedValue
 
 
 class Places(beam.DoFn):
-    """A value that its key has had before, and how many places of parked state this worker's disk has."""
+    """A value that its key has had before, and how many places of spilled state this worker's disk has."""
 
     BAG = BagStateSpec("bag")
 
@@ -27,7 +27,7 @@ class Places(beam.DoFn):
         bag.add(value)
         local = [Path(place) for place in os.environ["SPARK_LOCAL_DIRS"].split(",")]
         yield "seen", (key, list(bag.read()))
-        yield "parked", sum(1 for place in local for _ in place.glob("penstock-parked-*"))
+        yield "spilled", sum(1 for place in local for _ in place.glob("penstock-spilled-*"))
 
 
 def test_a_shard_keeps_on_disk_what_it_has_no_memory_for(spark: Any) -> None:
@@ -46,4 +46,4 @@ def test_a_shard_keeps_on_disk_what_it_has_no_memory_for(spark: Any) -> None:
         grouped = record(pairs | beam.ParDo(Places()) | beam.GroupByKey())
     found = dict(change.value for change in grouped.changes)
     assert sorted((key, seen) for key in keys for seen in ([0], [0, 1])) == sorted(found["seen"])
-    assert max(found["parked"]) > 0
+    assert max(found["spilled"]) > 0

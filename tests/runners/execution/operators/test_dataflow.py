@@ -111,7 +111,7 @@ def test_what_needs_a_side_input_is_kept_until_that_is_complete() -> None:
     assert [] == use
     wired.views.add(wired.id_of("side"), Bundle([10, 20]))
     (stage,) = (s for s in wired.plan.steps if isinstance(s, Stage))
-    run = wired.dataflow.stages[id(stage)]
+    run = wired.dataflow.stages[stage.id]
     run.unblock()
     assert [31, 32, 33] == use
     wired.feed("source", [4])
@@ -125,7 +125,7 @@ def test_what_is_kept_holds_the_watermark_back() -> None:
     p | "source" >> beam.Create([0]) | "use" >> beam.Map(lambda x, s: x, AsList(side))
     wired = Wired(p)
     (stage,) = (s for s in wired.plan.steps if isinstance(s, Stage))
-    run = wired.dataflow.stages[id(stage)]
+    run = wired.dataflow.stages[stage.id]
     assert None is run.hold()
     run.receive(Bundle([1, 2], [70, 30]))
     run.receive(Bundle([3], 50))
@@ -143,7 +143,7 @@ def test_windows_whose_side_inputs_are_ready_go_ahead() -> None:
     use = wired.watch("use")
     early, late = IntervalWindow(0, 10), IntervalWindow(10, 20)
     (stage,) = (s for s in wired.plan.steps if isinstance(s, Stage))
-    run = wired.dataflow.stages[id(stage)]
+    run = wired.dataflow.stages[stage.id]
     run.is_ready = lambda window: window == early
     run.receive(Bundle([1, 2], [0, 10], [(early,), (late,)]))
     run.receive(Bundle([3], 0, (early,)))

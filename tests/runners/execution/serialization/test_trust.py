@@ -12,7 +12,7 @@ import pytest
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.serialization.trust import why_untrusted
-from penstock.runners.execution.spilling.rocksdb import ParkingDatabase
+from penstock.runners.execution.spilling.rocksdb import SpillDatabase
 from penstock.sdk.errors import UntrustedSnapshotError
 
 
@@ -156,10 +156,10 @@ def test_a_store_below_a_directory_that_its_group_can_write_to_is_refused(direct
     SnapshotStore(disk_of(str(directory)), str(directory), allow_untrusted=True).take_over()
 
 
-def test_state_is_not_parked_where_others_can_replace_it(directory: pathlib.Path) -> None:
+def test_state_is_not_spilled_where_others_can_replace_it(directory: pathlib.Path) -> None:
     """It is unpickled again; nothing is left behind."""
     directory.chmod(0o777)
-    database = ParkingDatabase(str(directory))
+    database = SpillDatabase(str(directory))
     with pytest.raises(UntrustedSnapshotError, match=r"can't be kept in .*TMPDIR"):
         database.rocksdb
     assert [] == os.listdir(directory)

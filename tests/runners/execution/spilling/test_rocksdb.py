@@ -1,4 +1,4 @@
-"""ParkedEntries: what is parked is there until it is taken, in the order of its times, and nowhere afterwards."""
+"""SpilledEntries: what is parked is there until it is taken, in the order of its times, and nowhere afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running_program import wait_until
 
-from penstock.runners.execution.spilling.rocksdb import ParkedEntries, ParkingDatabase
+from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
 from penstock.sdk.errors import MissingExtraError
 
 IDS = st.binary(max_size=3)
@@ -29,16 +29,16 @@ STEP = st.one_of(
 
 @given(st.lists(STEP, max_size=25))
 @settings(max_examples=150, deadline=None)
-def test_entries_are_as_in_a_dictionary_that_is_sorted_by_time(database: ParkingDatabase, steps: list[Any]) -> None:
+def test_entries_are_as_in_a_dictionary_that_is_sorted_by_time(database: SpillDatabase, steps: list[Any]) -> None:
     """Whatever is put, taken by id, or taken because its time has come."""
-    entries = ParkedEntries(database, 0)
+    entries = SpilledEntries(database, 0)
     try:
         _check(entries, steps)
     finally:
         entries.take([id for id, _ in entries.all()])
 
 
-def _check(entries: ParkedEntries, steps: list[Any]) -> None:
+def _check(entries: SpilledEntries, steps: list[Any]) -> None:
     known: dict[bytes, tuple[Any, bytes]] = {}
     for what, of in steps:
         if what == "put":
@@ -60,9 +60,9 @@ def _check(entries: ParkedEntries, steps: list[Any]) -> None:
     assert [known[id][1] for id in known] == entries.get(list(known))
 
 
-def test_operators_do_not_see_each_others_entries(database: ParkingDatabase) -> None:
+def test_operators_do_not_see_each_others_entries(database: SpillDatabase) -> None:
     """They share a database."""
-    one, other = ParkedEntries(database, 1), ParkedEntries(database, 2)
+    one, other = SpilledEntries(database, 1), SpilledEntries(database, 2)
     one.put([(b"a", (1, None, None), b"one")])
     other.put([(b"a", (2, None, None), b"other")])
     assert [[(b"a", b"one")], [(b"a", b"other")]] == [list(one.all()), list(other.all())]
@@ -73,9 +73,9 @@ def test_operators_do_not_see_each_others_entries(database: ParkingDatabase) -> 
 
 def test_nobody_else_may_enter_the_directory_and_it_goes_with_the_database(tmp_path: Path) -> None:
     """What is in it are pickles."""
-    database = ParkingDatabase(str(tmp_path))
+    database = SpillDatabase(str(tmp_path))
     assert [] == list(tmp_path.iterdir())
-    ParkedEntries(database, 0).put([(b"a", (None, None, None), b"data")])
+    SpilledEntries(database, 0).put([(b"a", (None, None, None), b"data")])
     (directory,) = tmp_path.iterdir()
     assert 0o700 == S_IMODE(directory.stat().st_mode)
     database.close()
@@ -95,9 +95,9 @@ def test_the_directory_goes_with_the_process_however_that_ends(tmp_path: Path, w
     """As workers of Spark do: they are told to leave by the end of a socket, or are killed."""
     program = f"""
 import os, sys
-from penstock.runners.execution.spilling.rocksdb import ParkedEntries, ParkingDatabase
-database = ParkingDatabase(sys.argv[1])
-ParkedEntries(database, 0).put([(b"a", (None, None, None), b"data")])
+from penstock.runners.execution.spilling.rocksdb import SpilledEntries, SpillDatabase
+database = SpillDatabase(sys.argv[1])
+SpilledEntries(database, 0).put([(b"a", (None, None, None), b"data")])
 print(len(os.listdir(sys.argv[1])), flush=True)
 {LEAVING[way]}
 """
@@ -110,4 +110,4 @@ def test_without_rocksdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     """At the start, not when memory runs out."""
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(MissingExtraError, match=r"needs the package 'rocksdict': pip install 'penstock\[rocksdb\]'"):
-        ParkingDatabase()
+        SpillDatabase()

@@ -1,4 +1,4 @@
-"""Parking: a task has no more in memory than it may, also while a snapshot is read or written."""
+"""Spiller: a task has no more in memory than it may, also while a snapshot is read or written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.streaming.snapshot import Restored, snapshot
 from penstock.runners.execution.streaming.snapshot_chunks import chunks_of, records_of
-from penstock.runners.execution.streaming.spiller import Parking
+from penstock.runners.execution.streaming.spiller import Spiller
 from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
@@ -47,7 +47,7 @@ class Task:
         graph = cut(fuse(p.graph(), lambda grouping: False), 1, by_level=True)
         self.task = graph.tasks[1]
         self.execution = TaskExecution(graph.plan, self.task, Clock(0), MetricsContainer(), Counts(), "transaction")
-        self.parking = Parking(self.execution, LIMIT)
+        self.spiller = Spiller(self.execution, LIMIT)
 
     def take(self, keys: range) -> None:
         """A bundle on each edge."""
@@ -55,7 +55,7 @@ class Task:
             for edge in self.task.inputs:
                 pairs = [(f"key {n}", n) for n in range(start, min(start + 100, keys.stop))]
                 self.execution.receiver(edge)(Bundle(pairs, 5_000_000, (IntervalWindow(0, 10),)))
-                self.parking.relieve()
+                self.spiller.spill_excess()
 
     def in_memory(self) -> int:
         """How many windows and cells."""
@@ -64,9 +64,9 @@ class Task:
         return len(grouping.windows.table) + len(keyed.executor.state)
 
     def records(self, is_whole: bool) -> Iterator[bytes]:
-        self.parking.settle()
+        self.spiller.remeasure()
         yield from records_of(snapshot(self.execution, is_whole))
-        for chunk in self.parking.chunks(is_whole):
+        for chunk in self.spiller.chunks(is_whole):
             yield from records_of([chunk])
 
 
@@ -75,7 +75,7 @@ def tasks() -> Iterator[list[Task]]:
     tasks = [Task(), Task()]
     yield tasks
     for task in tasks:
-        task.parking.close()
+        task.spiller.close()
 
 
 def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> None:
@@ -94,10 +94,10 @@ def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> N
     assert sum(map(len, files[1])) < sum(map(len, files[0])) / 10
 
     restored = Restored(0, 1)
-    restored.add([other.parking.taking(chunks_of(file), 0, 1) for file in files], 0, 1)
+    restored.add([other.spiller.restoring(chunks_of(file), 0, 1) for file in files], 0, 1)
     assert 2 * few > other.in_memory()
     restored.into(other.execution)
-    other.parking.settle()
+    other.spiller.remeasure()
     assert 2 * few > other.in_memory()
 
     def contents(task: Task) -> list[Any]:
@@ -107,7 +107,7 @@ def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> N
     assert contents(one) == contents(other)
 
 
-def test_the_least_recently_used_are_parked_first(tasks: list[Task]) -> None:
+def test_the_least_recently_used_entries_are_spilled_first(tasks: list[Task]) -> None:
     """What has just come is there yet."""
     task, _ = tasks
     task.take(range(KEYS))

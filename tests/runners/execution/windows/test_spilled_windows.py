@@ -9,7 +9,7 @@ import pytest
 from transcripts.operator_player import OperatorPlayer
 from transcripts.runner import Element, Pane, load, run
 
-from penstock.runners.execution.spilling.rocksdb import ParkedEntries, ParkingDatabase
+from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
 from penstock.runners.execution.windows import snapshots
 from penstock.runners.execution.windows.spilled_windows import SpilledWindows
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
@@ -19,7 +19,7 @@ from penstock.sdk.bundle import Bundle
 class SpillingPlayer(OperatorPlayer):
     """Spills all windows after each step, and writes a snapshot; after every second step restores from that alone."""
 
-    def __init__(self, transcript: Any, database: ParkingDatabase, whole: bool) -> None:
+    def __init__(self, transcript: Any, database: SpillDatabase, whole: bool) -> None:
         super().__init__(transcript)
         self._fold = self.operator._fold
         self._whole = whole
@@ -30,7 +30,7 @@ class SpillingPlayer(OperatorPlayer):
         self._spilled = self._new()
 
     def _new(self) -> SpilledWindows:
-        entries = ParkedEntries(self._database, 0)
+        entries = SpilledEntries(self._database, 0)
         # The entries of the player before.
         self._database.rocksdb.delete_range(b"\x00", b"\x01")
         return SpilledWindows(self.operator.table, "Transcript", entries, lambda: None)
@@ -48,16 +48,16 @@ class SpillingPlayer(OperatorPlayer):
     def taken(self) -> list[Pane]:
         panes = super().taken()
         while self.operator.is_behind:
-            self._spilled.park(1)
+            self._spilled.spill(1)
             self.operator.catch_up()
             panes += super().taken()
         self._steps += 1
         whole = self._whole or self._steps == 1
-        self._spilled.park(0.5 if self._steps % 3 else 1)
+        self._spilled.spill(0.5 if self._steps % 3 else 1)
         found = [r for _, records in snapshots.by_group(self.operator.table, whole) for r in records]
         found += [r for _, records in self._spilled.records(whole) for r in records]
         self._records = found if whole else [*self._records, *found]
-        self._spilled.park(1)
+        self._spilled.spill(1)
         assert 0 == len(self.operator.table)
         if self._steps % 2 == 0:
             self._dropped += self.operator.dropped
@@ -70,8 +70,6 @@ class SpillingPlayer(OperatorPlayer):
 
 
 @pytest.mark.parametrize(("number", "transcript"), list(enumerate(load())), ids=str)
-def test_panes_are_the_same_when_all_windows_are_spilled(
-    number: int, transcript: Any, database: ParkingDatabase
-) -> None:
+def test_panes_are_the_same_when_all_windows_are_spilled(number: int, transcript: Any, database: SpillDatabase) -> None:
     """They are loaded for their elements, when they are due, and from snapshots: whole ones, or changes."""
     assert [] == run(transcript, SpillingPlayer(transcript, database, whole=number % 2 == 0))
