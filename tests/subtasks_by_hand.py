@@ -32,7 +32,11 @@ class ByHand:
     """
 
     def __init__(
-        self, graph: ExecutionGraph, snapshots: Iterable[tuple[SubtaskId, int, list[Chunk]]] = (), **more: Any
+        self,
+        graph: ExecutionGraph,
+        snapshots: Iterable[tuple[SubtaskId, int, list[Chunk]]] = (),
+        subtask_type: type[Subtask] = Subtask,
+        **more: Any,
     ):
         self.channels: dict[ChannelId, Channel] = {}
         self.reports: list[tuple[SubtaskId, Any]] = []
@@ -42,7 +46,7 @@ class ByHand:
         snapshots = list(snapshots)
         ids = [SubtaskId(task.id, index) for task in graph.tasks for index in range(graph.parallelism)]
         for id in ids:
-            self.subtasks[id] = Subtask(
+            self.subtasks[id] = subtask_type(
                 graph, id, Clock(), self.channel, self.reporter(id), Tally(), "t", f"{id}", **more
             )
         for id, subtask in self.subtasks.items():

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from simulation.negative_controls import WorkersWithDuplicates
 from simulation.six_pipelines import BETWEEN, PIPELINES, script
 
 import penstock as beam
@@ -101,7 +102,7 @@ def test_other_subtasks_find_what_is_theirs_in_the_logs() -> None:
 
 def test_without_dropping_duplicates_results_are_wrong() -> None:
     """A negative control: what was delivered and not acknowledged is taken twice."""
-    simulation = simulation_of(PIPELINES["windowed_sums"], delivery="strong", drops_duplicates=False)
+    simulation = simulation_of(PIPELINES["windowed_sums"], delivery="strong", workers=WorkersWithDuplicates)
 
     (error,) = errors_of(simulation, range(200))
 

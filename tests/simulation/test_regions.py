@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from simulation.negative_controls import WorkersWithoutReplayDedup
 from simulation.six_pipelines import join, script
 
 import penstock as beam
@@ -71,7 +72,7 @@ def test_folded_elements_are_not_lost_and_do_not_come_twice(monkeypatch: pytest.
 
 def test_if_repetitions_are_not_dropped_results_are_wrong() -> None:
     """Some seed finds it, whoever is killed when."""
-    found = simulation(one_shuffle, attrs.evolve(SETTINGS, drops_repetitions=False))
+    found = simulation(one_shuffle, attrs.evolve(SETTINGS, workers=WorkersWithoutReplayDedup))
 
     def run_all() -> None:
         for seed in range(60):

@@ -13,6 +13,13 @@ from typing import Any
 
 import pytest
 from simulation.matrix import CELLS, REFUSED, Cell, shares, tried
+from simulation.negative_controls import (
+    EndlesslyAwaitedWorkers,
+    UnfencedWorkers,
+    WorkersWithDuplicates,
+    WorkersWithoutAlignment,
+    WorkersWithoutFeedbackLog,
+)
 from simulation.six_pipelines import PIPELINES
 
 import penstock as beam
@@ -74,7 +81,7 @@ def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
 def test_if_workers_that_were_given_up_are_believed_runs_fail(column: str) -> None:
     """A negative control: acknowledgements, and what was produced, of an attempt that is over."""
     zombies = Misfortunes(deaths=4, hangs=2, zombies=8)
-    simulation = Cell("windowed_sums", column).simulation(fences=False, misfortunes=zombies)
+    simulation = Cell("windowed_sums", column).simulation(workers=UnfencedWorkers, misfortunes=zombies)
 
     assert [] != failing(simulation, range(200), enough=1)
 
@@ -82,7 +89,9 @@ def test_if_workers_that_were_given_up_are_believed_runs_fail(column: str) -> No
 @pytest.mark.parametrize("column", ["aligned", "strong"])
 def test_if_what_comes_twice_is_believed_twice_runs_fail(column: str) -> None:
     """A negative control: commands and reports that come again, later."""
-    simulation = Cell("windowed_sums", column).simulation(fences=False, misfortunes=Misfortunes(repeating=0.2))
+    simulation = Cell("windowed_sums", column).simulation(
+        workers=UnfencedWorkers, misfortunes=Misfortunes(repeating=0.2)
+    )
 
     assert [] != failing(simulation, range(200), enough=1)
 
@@ -90,7 +99,7 @@ def test_if_what_comes_twice_is_believed_twice_runs_fail(column: str) -> None:
 def test_if_deliveries_that_come_twice_are_taken_twice_results_are_wrong() -> None:
     """A negative control: nobody dies, but the pipe delivers again what was sent once."""
     simulation = Cell("windowed_sums", "strong").simulation(
-        drops_duplicates=False, misfortunes=Misfortunes(repeating=0.2)
+        workers=WorkersWithDuplicates, misfortunes=Misfortunes(repeating=0.2)
     )
 
     (error,) = failing(simulation, range(200), enough=1)
@@ -100,7 +109,9 @@ def test_if_deliveries_that_come_twice_are_taken_twice_results_are_wrong() -> No
 
 def test_if_nobody_gives_up_a_worker_that_hangs_runs_have_no_end() -> None:
     """A negative control: some hang for ever."""
-    simulation = Cell("join", "aligned").simulation(notices=False, misfortunes=Misfortunes(hangs=3, visited=0))
+    simulation = Cell("join", "aligned").simulation(
+        workers=EndlesslyAwaitedWorkers, misfortunes=Misfortunes(hangs=3, visited=0)
+    )
 
     (error,) = failing(simulation, range(200), enough=1)
 
@@ -116,14 +127,16 @@ def test_without_a_misfortune_everything_comes_at_the_first_start() -> None:
 
 def test_without_alignment_results_are_wrong() -> None:
     """A negative control: a record from behind the barrier is in the snapshot, and comes again after a failure."""
-    errors = failing(simulation_of("join", aligns=False, mode="aligned"), range(200))
+    errors = failing(simulation_of("join", workers=WorkersWithoutAlignment, mode="aligned"), range(200))
 
     assert any("in the end" in error or "too much" in error or "missing" in error for error in errors), errors
 
 
 def test_without_the_log_of_back_edges_results_are_wrong() -> None:
     """A negative control: what was in the loop when the snapshot was taken is lost with the next failure."""
-    errors = failing(simulation_of("loop", logs=False, mode="aligned", parallelism=2), range(300))
+    errors = failing(
+        simulation_of("loop", workers=WorkersWithoutFeedbackLog, mode="aligned", parallelism=2), range(300)
+    )
 
     assert any("missing" in error or "in the end" in error for error in errors), errors
 

@@ -73,8 +73,6 @@ class CheckpointedAttempt(Attempt):
             self._transaction,
             self._name,
             job._has_script or job._graph.plan.graph.is_bounded,
-            job._settings.aligns,
-            job._settings.logs,
             sources_begun_anew=job.sources_begun_anew,
         )
 

@@ -63,8 +63,6 @@ class JobSettings:
       allow_dropped_state: whether state of steps that the pipeline doesn't have any more may be dropped.
       allow_changed_sources: resume changed sources from their checkpointed positions, too.
       recovers_regions: whether after a failure only those start again that have to.
-      aligns, logs, drops_repetitions: False switches alignment, or the log of back-edges, or the dropping of
-        what is sent again, off: to show that the results are wrong then.
     """
 
     checkpoints: CheckpointSettings = attrs.field(factory=CheckpointSettings)
@@ -73,10 +71,7 @@ class JobSettings:
     restarts: Restarts = attrs.field(factory=Restarts)
     allow_dropped_state: bool = False
     allow_changed_sources: bool = False
-    aligns: bool = True
-    logs: bool = True
     recovers_regions: bool = False
-    drops_repetitions: bool = True
 
 
 class Job:

@@ -43,7 +43,6 @@ class RegionalAttempt(CheckpointedAttempt):
             super()._first_start(),
             fail_alone=True,
             repeatable=self._regions.repeatable,
-            drops_repetitions=self._job._settings.drops_repetitions,
         )
         return self._start
 

@@ -75,7 +75,6 @@ class ProductionAttempt(Attempt):
             allotted=dict.fromkeys(job._subtasks, ("",)) | allotted,
             keeps_transaction=self._is_published_at_end,
             weak=weak_tasks(job._graph, productions.delivery),
-            drops_duplicates=productions.drops_duplicates,
             group_commit=productions.group_commit,
         )
         return self._start

@@ -70,14 +70,12 @@ class Productions:
       is_kept: whether somebody may start again from that directory.
       allow_untrusted: read logs even if other users could have written them.
       delivery: "strong" or "weak", of the transforms of which nothing was said.
-      drops_duplicates: False to show that the results are wrong then.
     """
 
     disk: Disk
     directory: str
     is_kept: bool = True
     delivery: str = STRONG
-    drops_duplicates: bool = True
     allow_untrusted: bool = False
     group_commit: GroupCommit = attrs.field(factory=GroupCommit)
 

@@ -30,19 +30,17 @@ class Inbox(Channel):
 
     Args:
       back: what leads to the sender.
-      drops: False takes duplicates for new: only to show that the results are wrong then.
 
     Attributes:
       duplicates: how many were dropped.
       has_taken: how many messages were taken since the last production.
     """
 
-    __slots__ = ("_back", "_drops", "_durable", "_is_asked", "_numbers", "_seen", "_taken", "duplicates", "has_taken")
+    __slots__ = ("_back", "_durable", "_is_asked", "_numbers", "_seen", "_taken", "duplicates", "has_taken")
 
-    def __init__(self, id: ChannelId, back: Wire, drops: bool = True) -> None:
+    def __init__(self, id: ChannelId, back: Wire) -> None:
         super().__init__(id)
         self._back = back
-        self._drops = drops
         self._seen = SeenIds()
         self._numbers: deque[int] = deque()
         self._taken: list[int] = []
@@ -63,8 +61,7 @@ class Inbox(Channel):
             self.duplicates += 1
             # Its sender hasn't heard that it was taken, if it was.
             self._is_asked = True
-            if self._drops:
-                return
+            return
         self.arrive(message_of(kind, payload))
         self._numbers.append(number)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 
@@ -41,7 +41,6 @@ class ProductionStart(Start):
       allotted: by subtask, transactions that its sinks may write in.
       keeps_transaction: whether that is one, for all, to the end.
       weak: the tasks whose productions are weak.
-      drops_duplicates: False takes them for new, to show that the results are wrong then.
     """
 
     disk: Disk
@@ -50,7 +49,6 @@ class ProductionStart(Start):
     allotted: Mapping[SubtaskId, tuple[str, ...]] = attrs.field(factory=dict)
     keeps_transaction: bool = False
     weak: frozenset[int] = frozenset()
-    drops_duplicates: bool = True
     group_commit: GroupCommit = attrs.field(factory=GroupCommit)
 
     def slot(
@@ -132,7 +130,13 @@ class _Ends:
 
 
 class ProductionSlot(Slot):
-    """Some of a run's subtasks, as producers."""
+    """Some of a run's subtasks, as producers.
+
+    Attributes:
+      inbox_type: makes the receivers' ends of channels; a negative control has one that is wrong.
+    """
+
+    inbox_type: ClassVar[type[Inbox]] = Inbox
 
     def __init__(
         self,
@@ -187,7 +191,7 @@ class ProductionSlot(Slot):
         def end(channel: ChannelId) -> Channel:
             wire, wire_back = channels(channel), channels(back(channel))
             if channel.edge in incoming:
-                inbox = ends.inboxes[channel] = Inbox(channel, wire_back, self._productions.drops_duplicates)
+                inbox = ends.inboxes[channel] = self.inbox_type(channel, wire_back)
                 ends.wires.append((wire, inbox))
                 return inbox
             is_bounded = kinds[channel.edge] is not EdgeKind.BACK

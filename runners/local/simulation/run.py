@@ -63,27 +63,19 @@ class SimulationSettings:
 
     Attributes:
       mode: of checkpoints; None for any, drawn by the seed.
-      aligns, logs: False switches alignment, or the log of back-edges, off, to show that the results are wrong then.
       parallelism: how many subtasks each task has; None for any, which may change when everything starts again.
       delivery: what its guarantees rest on: "barriers", or productions that are "strong" or "weak".
-      drops_duplicates, fences, notices: False takes duplicates for new, believes whatever is said to whom, or waits
-        for workers that hang, to show that runs fail then.
       misfortunes: None for those that the seed draws.
       recovery: what starts again when a worker dies: the whole "graph", or the "region" that has to.
-      drops_repetitions: False takes what a region is sent again for new, to show that the results are wrong then.
+      workers: makes the workers; negative controls have some that are wrong.
     """
 
     mode: str | None = None
-    aligns: bool = True
-    logs: bool = True
     parallelism: int | None = None
     misfortunes: Misfortunes | None = None
     delivery: str = "barriers"
-    drops_duplicates: bool = True
-    fences: bool = True
-    notices: bool = True
     recovery: str = "graph"
-    drops_repetitions: bool = True
+    workers: type[SimulatedWorkers] = SimulatedWorkers
 
 
 @attrs.frozen
@@ -286,14 +278,10 @@ class _Run:
             unaligned=self.mode == "unaligned",
             stops_the_world=self.mode == "synchronous",
             restarts=Restarts(random.choice([0, 2, 5]), first_delay=0.01),
-            aligns=self.settings.aligns,
-            logs=self.settings.logs,
             recovers_regions=self.settings.recovery == "region" and is_by_barriers and n > 1,
-            drops_repetitions=self.settings.drops_repetitions,
         )
         visitor = _Visitor(random if self.starts <= world.misfortunes.visited else None, not is_by_barriers)
-        own = self.settings
-        workers = SimulatedWorkers(random.randint(1, n), world, visitor, self.zombies, own.fences, own.notices)
+        workers = self.settings.workers(random.randint(1, n), world, visitor, self.zombies)
         execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
         time = ProcessingTime(world.wall, world.clock)
         if is_by_barriers:
@@ -313,7 +301,6 @@ class _Run:
             self.disk,
             DIRECTORY,
             delivery=self.settings.delivery,
-            drops_duplicates=self.settings.drops_duplicates,
             group_commit=GroupCommit(
                 steps=random.choice([1, 4, 64]),
                 stragglers=random.choice([10_000, 1_000_000]),

@@ -15,6 +15,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import ClassVar
 
 import attrs
 
@@ -104,9 +105,16 @@ class SimulatedWorkers(Workers):
     Args:
       visit: called whenever the job waits, for whoever has wishes then.
       zombies: what is left of workers that have ended; None if nothing ever is.
-      fences, notices: False has the job believe whatever it hears, or never give up who hangs, to show that
-        runs fail then.
+
+    Attributes:
+      conversation_type: makes the ends of what slots and the job say to each other.
+      timeout: a worker that hangs for longer, in microseconds, is given up.
+
+    Negative controls override these, or `make_slot`.
     """
+
+    conversation_type: ClassVar[type[Conversation]] = Conversation
+    timeout: ClassVar[int] = _TIMEOUT
 
     def __init__(
         self,
@@ -114,15 +122,11 @@ class SimulatedWorkers(Workers):
         world: SimulatedWorld,
         visit: Callable[[], None] = lambda: None,
         zombies: list[Zombies] | None = None,
-        fences: bool = True,
-        notices: bool = True,
     ) -> None:
         self.slots = slots
         self._world = world
         self._visit = visit
         self._zombies = zombies
-        self._fences = fences
-        self._notices = notices
         self._slots: list[_SimulatedSlot] = []
         self._pipes: dict[ChannelId, Pipe] = {}
         self._local: dict[ChannelId, Channel] = {}
@@ -156,8 +160,7 @@ class SimulatedWorkers(Workers):
             self._employ(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
 
     def _slot(self, number: int, attempt: str) -> _SimulatedSlot:
-        believes_all = not self._fences
-        return _SimulatedSlot(number, Conversation(attempt, believes_all), Conversation(attempt, believes_all))
+        return _SimulatedSlot(number, self.conversation_type(attempt), self.conversation_type(attempt))
 
     def _employ(self, actor: Actor) -> None:
         """Let somebody act, some more often than others."""
@@ -211,11 +214,23 @@ class SimulatedWorkers(Workers):
 
         clock = ProcessingTime(world.wall, world.clock)
         start = attrs.evolve(start, time_slice=SimulatedSlice(world))
-        slot.slot = start.slot(execution_graph, ids, partial(self._channel, slot.number), report, clock)
+        slot.slot = self.make_slot(execution_graph, ids, start, partial(self._channel, slot.number), report, clock)
         for subtask in slot.slot.subtasks.values():
             subtask.choose = world.random.choice
         slot.slot.start()
         return ""
+
+    def make_slot(
+        self,
+        execution_graph: ExecutionGraph,
+        ids: Sequence[SubtaskId],
+        start: Start,
+        channels: Callable[[ChannelId], Channel],
+        report: Callable[[Report], None],
+        clock: Callable[[], int],
+    ) -> Slot:
+        """Return the slot that runs some subtasks."""
+        return start.slot(execution_graph, ids, channels, report, clock)
 
     def _channel(self, number: int, id: ChannelId) -> Channel:
         source, target = id.source % self.slots, id.target % self.slots
@@ -327,7 +342,7 @@ class SimulatedWorkers(Workers):
                     raise self._died(slot)
             # Not before what others have said has been heard: whoever goes on doesn't say it again.
             for slot in self._slots:
-                if self._notices and slot.is_hung(world.now) and world.now - slot.hangs[0] >= _TIMEOUT:
+                if slot.is_hung(world.now) and world.now - slot.hangs[0] >= self.timeout:
                     world.note(f"worker {slot.number} hangs, and is given up")
                     raise WorkerDied(f"worker {slot.number} hangs", slot.number)
         return taken

@@ -134,10 +134,10 @@ class Barriers:
       edges: those that its inputs are of, by number.
       tell: sends a message to all that take its output.
       report: called with what the coordinator has to know.
-      aligns, logs: False to show that the results are wrong then.
 
     Attributes:
       back: the inputs that barriers come back on.
+      alignment, feedback_log: the alignment of the other inputs, and the log of these.
       expected: the number of the last barrier that has been injected anywhere, as far as that is known.
     """
 
@@ -149,8 +149,6 @@ class Barriers:
         snapshots: SubtaskSnapshots,
         tell: Callable[[Message], None],
         report: Callable[[Report], None],
-        aligns: bool,
-        logs: bool,
     ) -> None:
         self._execution = execution
         self._inputs = inputs
@@ -160,14 +158,13 @@ class Barriers:
         self._report = report
         regular = [id for id in inputs if edges[id.edge].kind is not EdgeKind.BACK]
         self.back = [id for id in inputs if id not in regular]
-        self._regular, self._aligns = regular, aligns
-        self._alignment = Alignment(regular, aligns)
+        self.alignment = Alignment(regular)
         # Barriers up to this number ask for nothing any more.
         self._past = -1
         self._overtaking = Overtaking(regular)
         self.expected = -1
         self._passed = -1
-        self._loop_log = LoopLog(self.back, logs)
+        self.feedback_log = LoopLog(self.back)
         # What is to be reported when the barrier has come back.
         self._in_loop: Snapshot | Settled | None = None
         # The state behind an unaligned barrier, while what is in flight before it is still coming.
@@ -175,12 +172,12 @@ class Barriers:
 
     def blocks(self, id: ChannelId) -> bool:
         """Whether an input has to wait."""
-        return self._alignment.is_blocked(id)
+        return self.alignment.is_blocked(id)
 
     def before_expected(self, ready: Sequence[ChannelId]) -> ChannelId | None:
         """Return one of these inputs on which the expected barrier is yet to come; None if there is none."""
         for id in ready:
-            is_awaited = self._loop_log.is_logging(id) if id in self.back else self._passed < self.expected
+            is_awaited = self.feedback_log.is_logging(id) if id in self.back else self._passed < self.expected
             if is_awaited:
                 return id
         return None
@@ -189,9 +186,9 @@ class Barriers:
         """A message is about to be taken from an input: it may be part of a snapshot that is under way."""
         if self._overtaking.is_under_way:
             self._overtaking.taken(id, message)
-        if self._loop_log.is_logging(id):
+        if self.feedback_log.is_logging(id):
             for each in as_it_is(message):
-                self._loop_log.came_back(id, each)
+                self.feedback_log.came_back(id, each)
 
     def came(self, id: ChannelId, barrier: Barrier) -> None:
         """A barrier has been taken from an input."""
@@ -199,21 +196,21 @@ class Barriers:
             return
         if id in self.back:
             self._came_back(id, barrier)
-        elif self._alignment.arrived(id, barrier.number):
+        elif self.alignment.arrived(id):
             self.at_barrier(barrier)
 
     def forget(self, number: int) -> None:
         """No barrier up to this number will come on all inputs any more: wait for none of them."""
         self._past = number
         self._passed = max(self._passed, number)
-        self._alignment = Alignment(self._regular, self._aligns)
+        self.alignment.cancel()
 
     def at_barrier(self, barrier: Barrier) -> None:
         """The barrier has come on all inputs: forward it, and take the snapshot (ABS, algorithm 1)."""
         self._tell(barrier)
         self._passed = max(self._passed, barrier.number)
         if self.back:
-            self._loop_log.begin(barrier.number)
+            self.feedback_log.begin(barrier.number)
         if barrier.kind is BarrierKind.SETTLE:
             earliest, watermark = self._execution.mark_loops(barrier.number)
             self._done(Settled(barrier.number, earliest, watermark, self._execution.are_loops_behind()))
@@ -236,9 +233,9 @@ class Barriers:
         self._in_loop = news._replace(records=list(news.records)) if isinstance(news, Snapshot) else news
 
     def _came_back(self, id: ChannelId, barrier: Barrier) -> None:
-        if not self._loop_log.returned(id, barrier.number):
+        if not self.feedback_log.returned(id, barrier.number):
             return
-        log, news, self._in_loop = self._loop_log.taken(), self._in_loop, None
+        log, news, self._in_loop = self.feedback_log.taken(), self._in_loop, None
         assert news is not None
         self._report(self._with_in_flight(news, log) if isinstance(news, Snapshot) else news)
 

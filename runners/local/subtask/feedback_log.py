@@ -23,12 +23,10 @@ class LoopLog:
 
     Args:
       back_edges: the inputs from which the loop comes back.
-      logs: False keeps no log: only to show that the results are wrong then.
     """
 
-    def __init__(self, back_edges: Collection[Hashable], logs: bool = True) -> None:
+    def __init__(self, back_edges: Collection[Hashable]) -> None:
         self._back_edges = tuple(back_edges)
-        self._logs = logs
         self._number = -1
         self._out: set[Hashable] = set()
         self._entries: dict[Hashable, list[Any]] = {}
@@ -45,7 +43,7 @@ class LoopLog:
 
     def came_back(self, edge: Hashable, message: Any) -> None:
         """A message has come back."""
-        if self._logs and edge in self._out:
+        if edge in self._out:
             self._entries[edge].append(message)
 
     def returned(self, edge: Hashable, number: int) -> bool:

@@ -154,13 +154,9 @@ class Repetitions:
 
     That isn't part of its snapshots: none is taken before everybody who went back has caught up, and then both ends of
     a channel are as far.
-
-    Args:
-      drops: False takes what comes again for new, to show that the results are wrong then.
     """
 
-    def __init__(self, drops: bool = True) -> None:
-        self._drops = drops
+    def __init__(self) -> None:
         self._processed: dict[ChannelId, dict[Origin, int]] = {}
         # Of the channels whose senders have gone back: what they are yet to send again; None until that is known.
         self._awaited: dict[ChannelId, dict[Origin, int] | None] = {}
@@ -199,9 +195,6 @@ class Repetitions:
         if awaited and last >= awaited.get(origin, last + 1):
             del awaited[origin]
             self._look(channel)
-        if not self._drops:
-            processed[origin] = max(before, last)
-            return bundle
         if last <= before:
             return None
         processed[origin] = last

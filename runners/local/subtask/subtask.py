@@ -58,11 +58,11 @@ class Subtask:
       report: called with what the coordinator has to know.
       transaction, unit: what its sinks' writers are opened for.
       repeatable: the tasks that number what they send.
-      aligns, logs, drops_repetitions: False to show that the results are wrong then.
       time_slice: the worker's, after which loops are left; None if a step does everything at once.
 
     Attributes:
       choose: which of the inputs that have something is next; in turn, unless somebody else decides.
+      barriers, repetitions: its parts; negative controls replace some of theirs.
     """
 
     def __init__(
@@ -75,10 +75,7 @@ class Subtask:
         tally: Tally,
         transaction: str,
         unit: str,
-        aligns: bool = True,
-        logs: bool = True,
         repeatable: Collection[int] = (),
-        drops_repetitions: bool = True,
         time_slice: TimeSlice | None = None,
     ) -> None:
         self.id = id
@@ -108,7 +105,7 @@ class Subtask:
         )
         self.injectors, self.scripts = sources.injectors, sources.scripts
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
-        self._repetitions = Repetitions(drops_repetitions) if numbered else None
+        self.repetitions = Repetitions() if numbered else None
         self._generation = 0
         self.inputs = inputs_of(self.execution, id.index, n, channels)
         self.exchanges = exchanges_of(self.execution, id.index, n, channels, self._numbering, time_slice)
@@ -116,10 +113,8 @@ class Subtask:
         self._snapshots = SubtaskSnapshots(
             self.execution, id, n, self.injectors, self.scripts, tally, transaction, self._numbering
         )
-        self._barriers = Barriers(
-            self.execution, self.inputs, self._edges, self._snapshots, self._tell, report, aligns, logs
-        )
-        self._back = self._barriers.back
+        self.barriers = Barriers(self.execution, self.inputs, self._edges, self._snapshots, self._tell, report)
+        self._back = self.barriers.back
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self.task.inputs}
         self._watermarks = SubtaskWatermarks(
             self.execution,
@@ -213,7 +208,7 @@ class Subtask:
 
     def step(self) -> bool:
         """Do the next thing, if there is one and there is room for what comes of it; whether anything was done."""
-        if self._barriers.look_for_overtaking():
+        if self.barriers.look_for_overtaking():
             return True
         if self._holds and not self.execution.is_behind:
             self._hold(False)
@@ -227,7 +222,7 @@ class Subtask:
 
     def _go_on(self) -> bool:
         """Take what is before a barrier that is expected, or go on with what was left."""
-        waiting = self._barriers.before_expected(self.ready())
+        waiting = self.barriers.before_expected(self.ready())
         if waiting is not None:
             self._hold(True)
             self.take(waiting)
@@ -247,7 +242,7 @@ class Subtask:
     def expect(self, barrier: Barrier) -> None:
         """A barrier is on its way: elements before it are taken in at once, so that none has to be processed first."""
         if barrier.kind is not BarrierKind.SETTLE:
-            self._barriers.expected = barrier.number
+            self.barriers.expected = barrier.number
 
     def gather(self, does: bool) -> None:
         """Have small bundles wait for each other before they are sent, or send what waits."""
@@ -263,7 +258,7 @@ class Subtask:
 
     def ready(self) -> list[ChannelId]:
         """The inputs that have a message which may be taken now."""
-        return [id for id, channel in self.inputs.items() if channel.queue and not self._barriers.blocks(id)]
+        return [id for id, channel in self.inputs.items() if channel.queue and not self.barriers.blocks(id)]
 
     def _take(self) -> bool:
         ready = self.ready()
@@ -278,21 +273,21 @@ class Subtask:
 
     def take(self, id: ChannelId) -> None:
         """Take a message from an input, and do all that follows from it here."""
-        if self._barriers.look_for_overtaking():
+        if self.barriers.look_for_overtaking():
             return
         channel = self.inputs[id]
-        self._barriers.taken(id, channel.queue[0])
+        self.barriers.taken(id, channel.queue[0])
         message = channel.take()
         if isinstance(message, Elements):
             bundle = message.bundle if message.origin is None else self._fresh(id, message)
             if bundle is not None:
                 self._receivers[id.edge](bundle)
         elif isinstance(message, WatermarkMoved):
-            if self._repetitions is not None and message.micros is not None and message.micros >= MAX_MICROS:
-                self._repetitions.ended(id)
+            if self.repetitions is not None and message.micros is not None and message.micros >= MAX_MICROS:
+                self.repetitions.ended(id)
             self._watermarks.moved(id, message.micros)
         elif isinstance(message, Barrier):
-            self._barriers.came(id, message)
+            self.barriers.came(id, message)
             return
         elif isinstance(message, Resumed):
             self._resumed(id, message)
@@ -304,18 +299,18 @@ class Subtask:
 
     def _fresh(self, id: ChannelId, message: Elements) -> Bundle | None:
         """What of numbered elements hasn't come before."""
-        assert self._repetitions is not None
-        were_coming = self._repetitions.are_coming
-        bundle = self._repetitions.fresh(id, message)
-        if were_coming and not self._repetitions.are_coming:
+        assert self.repetitions is not None
+        were_coming = self.repetitions.are_coming
+        bundle = self.repetitions.fresh(id, message)
+        if were_coming and not self.repetitions.are_coming:
             self._report(CaughtUp(self._generation))
         return bundle
 
     def _resumed(self, id: ChannelId, message: Resumed) -> None:
-        assert self._repetitions is not None
-        were_coming = self._repetitions.are_coming
-        self._repetitions.resumed(id, message.sent)
-        if were_coming and not self._repetitions.are_coming:
+        assert self.repetitions is not None
+        were_coming = self.repetitions.are_coming
+        self.repetitions.resumed(id, message.sent)
+        if were_coming and not self.repetitions.are_coming:
             self._report(CaughtUp(self._generation))
 
     def others_went_back(self, generation: int, number: int, channels: Mapping[ChannelId, Channel]) -> None:
@@ -327,11 +322,11 @@ class Subtask:
           channels: what takes the places of its inputs from those that have gone back.
         """
         self._generation = generation
-        self._barriers.forget(number)
+        self.barriers.forget(number)
         self.inputs.update(channels)
         if channels:
-            assert self._repetitions is not None
-            self._repetitions.come_again(channels)
+            assert self.repetitions is not None
+            self.repetitions.come_again(channels)
 
     def _hear(self, message: Message, id: ChannelId | None) -> None:
         """Take in news that are for everybody, and pass them on before anything comes of them."""
@@ -411,7 +406,7 @@ class Subtask:
     def inject(self, barrier: Barrier) -> None:
         """Put a barrier into the stream, at a task that has no inputs."""
         assert not self.inputs
-        self._barriers.at_barrier(barrier)
+        self.barriers.at_barrier(barrier)
 
     def fork(self, large: int) -> None:
         """Leave snapshots of so many entries uncopied, for a child."""

@@ -177,12 +177,10 @@ class Conversation:
 
     Args:
       attempt: unique to it.
-      believes_all: True takes everything for news: only to show that the results are wrong then.
     """
 
-    def __init__(self, attempt: str, believes_all: bool = False) -> None:
+    def __init__(self, attempt: str) -> None:
         self._attempt = attempt
-        self._believes_all = believes_all
         self._said = 0
         self._heard = 0
 
@@ -193,8 +191,6 @@ class Conversation:
 
     def is_news(self, said: Said) -> bool:
         """Whether it comes from the other end, and for the first time; what is behind it then comes later."""
-        if self._believes_all:
-            return True
         if said.attempt != self._attempt or said.number <= self._heard:
             return False
         self._heard = said.number

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -62,7 +62,10 @@ class Slot:
     Attributes:
       has_stopped: whether it was told to, and there is nothing left to do.
       time_slice: that of the step which is being taken.
+      subtask_type: makes the subtasks; negative controls have one that is wrong.
     """
+
+    subtask_type: ClassVar[type[Subtask]] = Subtask
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class Slot:
     def _make(self, id: SubtaskId, start: Start, channels: Callable[[ChannelId], Channel]) -> None:
         clock = self._clocks[id] = Clock(0 if start.has_script else self._clock())
         tally = self._tallies[id] = sum_of([start.tallies[id]] if id in start.tallies else [])
-        self.subtasks[id] = Subtask(
+        self.subtasks[id] = self.subtask_type(
             self._graph,
             id,
             clock,
@@ -104,10 +107,7 @@ class Slot:
             tally,
             start.transaction_of(id),
             f"{start.attempt}-{id.task}-{id.index}",
-            start.aligns,
-            start.logs,
             start.repeatable,
-            start.drops_repetitions,
             self.time_slice,
         )
 
@@ -365,7 +365,6 @@ class Start:
       has_script: whether a script has the clock; or nobody, since in a bounded input no time goes by.
       fail_alone: whether a subtask's failure is reported, and the others go on.
       repeatable: the tasks that number what they send.
-      aligns, logs, drops_repetitions: False to show that the results are wrong then.
       sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
       tallies: what subtasks had counted before, in this attempt.
       time_slice: in the place of the worker's own.
@@ -376,11 +375,8 @@ class Start:
     transaction: str
     attempt: str
     has_script: bool = False
-    aligns: bool = True
-    logs: bool = True
     fail_alone: bool = False
     repeatable: frozenset[int] = frozenset()
-    drops_repetitions: bool = True
     sources_begun_anew: frozenset[str] = frozenset()
     tallies: Mapping[SubtaskId, Tally] = attrs.field(factory=dict)
     time_slice: TimeSlice | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from recording import Recording
+from simulation.negative_controls import FirstBarrier, SubtaskWithoutAlignment
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
@@ -14,7 +15,7 @@ from penstock.runners.execution.streaming.snapshot_chunks import WINDOWS
 from penstock.runners.local.channels.channel import ChannelId
 from penstock.runners.local.channels.messages import Barrier, Elements
 from penstock.runners.local.subtask.aligned import Alignment
-from penstock.runners.local.subtask.subtask import Snapshot
+from penstock.runners.local.subtask.subtask import Snapshot, Subtask
 from penstock.sdk.bundle import Bundle
 from penstock.windowing import GLOBAL_WINDOW
 
@@ -24,31 +25,31 @@ BARRIER = Barrier(1, transaction="next", epoch=1)
 def test_an_input_is_blocked_from_its_barrier_until_the_last_one() -> None:
     """Then all go on (lines 5 to 11)."""
     alignment = Alignment("abc")
-    assert not alignment.arrived("b", 1)
+    assert not alignment.arrived("b")
     assert [False, True, False] == [alignment.is_blocked(channel) for channel in "abc"]
-    assert not alignment.arrived("a", 1)
+    assert not alignment.arrived("a")
     assert [True, True, False] == [alignment.is_blocked(channel) for channel in "abc"]
-    assert alignment.arrived("c", 1)
+    assert alignment.arrived("c")
     assert [False, False, False] == [alignment.is_blocked(channel) for channel in "abc"]
 
 
 def test_the_next_barrier_blocks_again() -> None:
     """Nothing is left of the one before."""
     alignment = Alignment("ab")
-    assert [False, True, False, True] == [alignment.arrived(c, n) for c, n in [("a", 1), ("b", 1), ("b", 2), ("a", 2)]]
+    assert [False, True, False, True] == [alignment.arrived(channel) for channel in "abba"]
 
 
 def test_one_input_needs_no_alignment() -> None:
     """Its barrier is the last one."""
     alignment = Alignment("a")
-    assert alignment.arrived("a", 1)
+    assert alignment.arrived("a")
     assert not alignment.is_blocked("a")
 
 
-def test_switched_off_the_first_barrier_counts_and_nothing_is_blocked() -> None:
+def test_without_alignment_the_first_barrier_counts_and_nothing_is_blocked() -> None:
     """Each number once."""
-    alignment = Alignment("ab", aligns=False)
-    assert [True, False] == [alignment.arrived("a", 1), alignment.arrived("b", 1)]
+    alignment = FirstBarrier("ab")
+    assert [True, False] == [alignment.arrived("a"), alignment.arrived("b")]
     assert not alignment.is_blocked("a")
 
 
@@ -102,7 +103,7 @@ def test_behind_a_barrier_an_input_waits_and_before_it_the_other_doesnt() -> Non
 
 def test_without_alignment_a_record_from_before_a_barrier_is_missing() -> None:
     """The negative control."""
-    found, (left, right) = at_sums(aligns=False)
+    found, (left, right) = at_sums(subtask_type=SubtaskWithoutAlignment)
     settle(found)
     found.channels[left].put(BARRIER)
     settle(found)
@@ -120,7 +121,7 @@ def test_after_a_recovery_sums_are_right_if_and_only_if_barriers_are_aligned(ali
         pairs | beam.CombinePerKey(sum) | beam.io.Write(Recording())
 
     graph = graph_of(build)
-    found = ByHand(graph, aligns=aligns)
+    found = ByHand(graph, subtask_type=Subtask if aligns else SubtaskWithoutAlignment)
     for index in range(2):
         found[0, index].step()
         found[0, index].inject(BARRIER)
@@ -141,7 +142,7 @@ def test_a_barrier_is_forwarded_before_anything_else_is_sent() -> None:
     found = ByHand(graph_of(sums))
     order: list[str] = []
     source = found[0, 0]
-    barriers = source._barriers
+    barriers = source.barriers
     report, tell = barriers._report, barriers._tell
     barriers._report = lambda news: (order.append(type(news).__name__), report(news))[1]
     barriers._tell = lambda message: (order.append(type(message).__name__), tell(message))[1]

@@ -1,0 +1,138 @@
+"""Negative controls: parts that are wrong on purpose, and slots and workers that have them.
+
+Each leaves out one mechanism that exactly once rests on; the tests demand that results are wrong then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from penstock.runners.local.channels.channel import ChannelId
+from penstock.runners.local.channels.messages import Elements
+from penstock.runners.local.channels.pipe_channel import message_of
+from penstock.runners.local.productions.production import Sent
+from penstock.runners.local.productions.receiver import Inbox
+from penstock.runners.local.productions.slot import ProductionSlot
+from penstock.runners.local.simulation.workers import SimulatedWorkers
+from penstock.runners.local.subtask.aligned import Alignment
+from penstock.runners.local.subtask.feedback_log import LoopLog
+from penstock.runners.local.subtask.replay_dedup import Repetitions
+from penstock.runners.local.subtask.subtask import Subtask
+from penstock.runners.local.workers.protocol import Conversation, Said
+from penstock.runners.local.workers.slot import Slot
+from penstock.sdk.bundle import Bundle
+
+
+class FirstBarrier(Alignment):
+    """Takes the first barrier of each round for the barriers of all inputs, and blocks none.
+
+    >>> alignment = FirstBarrier(["left", "right"])
+    >>> alignment.arrived("left"), alignment.is_blocked("left"), alignment.arrived("right"), alignment.arrived("left")
+    (True, False, False, True)
+    """
+
+    def __init__(self, inputs: Sequence[Hashable]) -> None:
+        super().__init__(inputs)
+        self._rounds: dict[Hashable, int] = dict.fromkeys(inputs, 0)
+
+    def arrived(self, channel: Hashable) -> bool:
+        last = max(self._rounds.values())
+        self._rounds[channel] += 1
+        return self._rounds[channel] > last
+
+
+class SubtaskWithoutAlignment(Subtask):
+    """Takes its snapshot at the first barrier."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.barriers.alignment = FirstBarrier([id for id in self.inputs if id not in self.barriers.back])
+
+
+class EmptyLog(LoopLog):
+    """Keeps nothing of what comes back."""
+
+    def came_back(self, edge: Hashable, message: Any) -> None:
+        pass
+
+
+class SubtaskWithoutFeedbackLog(Subtask):
+    """Takes snapshots without the records that are in the loop."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.barriers.feedback_log = EmptyLog(self.barriers.back)
+
+
+class KeptRepetitions(Repetitions):
+    """Takes records that are sent again for new ones."""
+
+    def fresh(self, channel: ChannelId, message: Elements) -> Bundle | None:
+        super().fresh(channel, message)
+        return message.bundle
+
+
+class SubtaskWithoutReplayDedup(Subtask):
+    """Processes records that are sent again."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if self.repetitions is not None:
+            self.repetitions = KeptRepetitions()
+
+
+class InboxWithDuplicates(Inbox):
+    """Takes duplicates for new messages."""
+
+    def _deliver(self, sent: Sent) -> None:
+        self._seen.add(sent.number)
+        self.arrive(message_of(sent.kind, sent.payload))
+        self._numbers.append(sent.number)
+
+
+class BelievesAll(Conversation):
+    """Takes everything for news: repetitions, and what is said in other attempts."""
+
+    def is_news(self, said: Said) -> bool:
+        return True
+
+
+class SlotWithoutAlignment(Slot):
+    subtask_type = SubtaskWithoutAlignment
+
+
+class SlotWithoutFeedbackLog(Slot):
+    subtask_type = SubtaskWithoutFeedbackLog
+
+
+class SlotWithoutReplayDedup(Slot):
+    subtask_type = SubtaskWithoutReplayDedup
+
+
+class SlotWithDuplicates(ProductionSlot):
+    inbox_type = InboxWithDuplicates
+
+
+class WorkersWithoutAlignment(SimulatedWorkers):
+    make_slot = staticmethod(SlotWithoutAlignment)
+
+
+class WorkersWithoutFeedbackLog(SimulatedWorkers):
+    make_slot = staticmethod(SlotWithoutFeedbackLog)
+
+
+class WorkersWithoutReplayDedup(SimulatedWorkers):
+    make_slot = staticmethod(SlotWithoutReplayDedup)
+
+
+class WorkersWithDuplicates(SimulatedWorkers):
+    make_slot = staticmethod(SlotWithDuplicates)
+
+
+class UnfencedWorkers(SimulatedWorkers):
+    conversation_type = BelievesAll
+
+
+class EndlesslyAwaitedWorkers(SimulatedWorkers):
+    timeout = 1 << 62
