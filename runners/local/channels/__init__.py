@@ -1,4 +1,4 @@
-"""Channels between subtasks: messages, in order, in this process or between two.
+"""Channels between subtasks: ordered messages, within this process or between two.
 
-`exchange` partitions what a task sends over the channels to the next task's subtasks.
+`exchange` partitions a task's output over the channels to the subtasks of the next task.
 """

@@ -1,25 +1,59 @@
-"""A channel: what one subtask sends to another, first in, first out."""
+"""Channels: first-in, first-out queues of messages from one subtask to another.
+
+Between two processes a channel is a pipe of frames: the payload's length and the message's kind, then the payload,
+which is a bundle as columns, or a pickle.  Neither end blocks.  The sender keeps what the pipe doesn't take, and is
+full then; the receiver reads only while it isn't full.  So the pipe's own buffer is the backpressure.  A receiver that
+has read more than it has processed tells the sender so on the same pipe.
+"""
 
 from __future__ import annotations
 
+import pickle
+import socket
+import struct
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ...execution.shuffle.blocks import decode_bundle
-from .messages import Barrier, BarrierKind, Elements, Encoded, Message
+from ...execution.shuffle.blocks import decode_bundle, encode_bundle
+from .messages import (
+    Barrier,
+    BarrierKind,
+    ControlMessage,
+    Elements,
+    Encoded,
+    Message,
+    decode_control_message,
+    encode_control_message,
+)
 
-# How many messages may wait in a channel before whoever sends them has to wait, and how many elements: enough to
-# work on while others have their turns.  Whatever waits is before the next barrier, so more would make checkpoints
-# slow when they are aligned, and large when they aren't.
+# Capacity of a channel in messages and in elements: enough to work on during the turns of other subtasks.  All of it
+# comes before the next barrier, so more would make aligned checkpoints slow, and unaligned ones large.
 CAPACITY, MANY_ELEMENTS = 32, 4_096
 
-# Of elements that are encoded it isn't known how many they are: about so many bytes are one.
+# Bytes of an encoded element, about.
 _BYTES = 16
+
+_HEADER = struct.Struct(">IB")
+# Kinds of frames.  Logs of productions contain the first and the last.
+_ELEMENTS, _OTHER, _NUMBERED, _CONTROL = 1, 2, 3, 4
+
+# Before numbered elements: the number of the first, and the length of their origin, which follows.
+_NUMBER = struct.Struct(">QH")
+
+# Bytes that a sender may keep before it is full, and about how many the pipe itself takes.
+_PENDING = _PIPE = 1 << 16
+# What a receiver sends.
+_PAUSE, _RESUME = b"h", b"g"
+
+# Bytes to read at a time.
+_READ = 1 << 16
 
 
 class ChannelId(NamedTuple):
-    """Which edge, from which of its subtasks, to which."""
+    """The channel of an edge between two of its subtasks."""
 
     edge: int
     source: int
@@ -30,54 +64,54 @@ class Channel:
     """A channel within a process; also each end of one between two.
 
     Attributes:
-      queue: what waits to be taken.
-      elements: about how many elements there are in it.
-      overtaking: how many barriers among that are unaligned, and needn't wait.
-      is_held: whether the receiver has asked the sender to wait.
+      queue: the messages that can be taken.
+      elements: about how many elements are in it.
+      unaligned_barriers: how many unaligned barriers are in it, which don't wait for their turn.
+      is_paused: true while the receiver has asked the sender to wait.
 
     >>> channel = Channel(ChannelId(0, 0, 1))
     >>> channel.put("a"), channel.put("b"), channel.take(), channel.is_full
     (None, None, 'a', False)
     """
 
-    __slots__ = ("elements", "id", "is_held", "overtaking", "queue")
+    __slots__ = ("elements", "id", "is_paused", "queue", "unaligned_barriers")
 
     def __init__(self, id: ChannelId) -> None:
         self.id = id
         self.queue: deque[Message] = deque()
         self.elements = 0
-        self.overtaking = 0
-        self.is_held = False
+        self.unaligned_barriers = 0
+        self.is_paused = False
 
-    def hold(self, is_held: bool) -> None:
-        """Ask the sender to wait, or to go on: the receiver is behind with what it has taken."""
-        self.is_held = is_held
+    def pause(self, is_paused: bool) -> None:
+        """Ask the sender to wait, or to go on."""
+        self.is_paused = is_paused
 
     def put(self, message: Message) -> None:
-        """Send a message; it is taken even if the channel is full."""
+        """Send a message, which is accepted even if the channel is full."""
         self.arrive(message)
 
     def arrive(self, message: Message) -> None:
-        """A message has come to where it will be taken."""
+        """Add a message at the receiving end."""
         self.queue.append(message)
         if type(message) is Elements:
             self.elements += len(message.bundle)
         elif type(message) is Encoded:
             self.elements += len(message.block) // _BYTES
         elif type(message) is Barrier and message.kind is BarrierKind.UNALIGNED:
-            self.overtaking += 1
+            self.unaligned_barriers += 1
 
-    def take_overtaking(self) -> tuple[Barrier, list[Message]]:
-        """Take the first barrier that overtakes, and say what it has overtaken."""
+    def take_unaligned_barrier(self) -> tuple[Barrier, list[Message]]:
+        """Take the first unaligned barrier; return it, and the messages before it, which stay in the channel."""
         for place, message in enumerate(self.queue):
             if type(message) is Barrier and message.kind is BarrierKind.UNALIGNED:
                 del self.queue[place]
-                self.overtaking -= 1
+                self.unaligned_barriers -= 1
                 return message, list(islice(self.queue, place))
-        raise IndexError("no such barrier is there")
+        raise IndexError("there is no unaligned barrier in the channel")
 
     def take(self) -> Message:
-        """The oldest message that waits, decoded."""
+        """Take the oldest message, and decode it."""
         message = self.queue.popleft()
         if type(message) is Elements:
             self.elements -= len(message.bundle)
@@ -88,5 +122,163 @@ class Channel:
 
     @property
     def is_full(self) -> bool:
-        """Whether the sender has to wait (backpressure)."""
-        return self.is_held or self.elements >= MANY_ELEMENTS or len(self.queue) >= CAPACITY
+        """True if the sender has to wait (backpressure)."""
+        return self.is_paused or self.elements >= MANY_ELEMENTS or len(self.queue) >= CAPACITY
+
+
+class SendingEnd(Channel):
+    """Sending end of a pipe between two processes.
+
+    Attributes:
+      socket: the pipe.
+    """
+
+    __slots__ = ("_frames", "_pending", "socket")
+
+    def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
+        super().__init__(id)
+        pipe.setblocking(False)
+        pipe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PIPE)
+        self.socket = pipe
+        self._frames: deque[memoryview] = deque()
+        self._pending = 0
+
+    def put(self, message: Message) -> None:
+        for kind, payload in payloads_of(message):
+            self._add(kind, payload)
+        self.flush()
+
+    def _add(self, kind: int, payload: bytes) -> None:
+        header = _HEADER.pack(len(payload), kind)
+        # Small frames are joined with their headers; a large one isn't copied.
+        pieces = [header + payload] if len(payload) < _READ else [header, payload]
+        for piece in pieces:
+            self._frames.append(memoryview(piece))
+            self._pending += len(piece)
+
+    def flush(self) -> None:
+        """Write as much as the pipe takes."""
+        while self._frames:
+            frame = self._frames[0]
+            try:
+                sent = self.socket.send(frame)
+            except BlockingIOError:
+                return
+            except OSError:
+                # The receiver is gone; the job's process will notice.
+                self._frames.clear()
+                self._pending = 0
+                return
+            self._pending -= sent
+            if sent < len(frame):
+                self._frames[0] = frame[sent:]
+                return
+            self._frames.popleft()
+
+    @property
+    def has_pending(self) -> bool:
+        """True if frames wait for room in the pipe."""
+        return bool(self._frames)
+
+    def look(self) -> None:
+        """Read whether the receiver has asked to pause or to resume."""
+        try:
+            requests = self.socket.recv(64)
+        except OSError:
+            return
+        if requests:
+            self.is_paused = requests[-1:] == _PAUSE
+
+    @property
+    def is_full(self) -> bool:
+        return self.is_paused or self._pending >= _PENDING
+
+
+class ReceivingEnd(Channel):
+    """Receiving end of a pipe between two processes.
+
+    Attributes:
+      socket: the pipe.
+      seen: the number of the last barrier that has arrived.
+    """
+
+    __slots__ = ("_data", "_has_paused", "seen", "socket")
+
+    def __init__(self, id: ChannelId, pipe: socket.socket) -> None:
+        super().__init__(id)
+        pipe.setblocking(False)
+        self.socket = pipe
+        self._data = bytearray()
+        self._has_paused = False
+        self.seen = -1
+
+    def pause(self, is_paused: bool) -> None:
+        if is_paused != self._has_paused:
+            self._has_paused = is_paused
+            # The sender may have ended.
+            with suppress(OSError):
+                self.socket.send(_PAUSE if is_paused else _RESUME)
+
+    def read(self) -> bool:
+        """Read what is in the pipe.  Return False if the sender has closed it."""
+        try:
+            data = self.socket.recv(_READ)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        self._data += data
+        start, end = 0, len(self._data)
+        view = memoryview(self._data)
+        while end - start >= _HEADER.size:
+            length, kind = _HEADER.unpack_from(view, start)
+            stop = start + _HEADER.size + length
+            if stop > end:
+                break
+            message = arrived(kind, bytes(view[start + _HEADER.size : stop]))
+            if isinstance(message, Barrier):
+                self.seen = message.number
+            self.arrive(message)
+            start = stop
+        view.release()
+        del self._data[:start]
+        return True
+
+
+def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:
+    """Yield kinds and payloads of a message's frames, each of which is a message again at the receiver."""
+    if not isinstance(message, Elements):
+        if isinstance(message, ControlMessage):
+            yield _CONTROL, encode_control_message(message)
+        else:
+            yield _OTHER, pickle.dumps(message, protocol=5)
+    elif message.origin is None:
+        for block in encode_bundle(message.bundle):
+            yield _ELEMENTS, block
+    else:
+        origin, first = pickle.dumps(message.origin, protocol=5), message.first
+        blocks = list(encode_bundle(message.bundle))
+        for block in blocks:
+            yield _NUMBERED, _NUMBER.pack(first, len(origin)) + origin + block
+            if len(blocks) > 1:
+                first += Elements(decode_bundle(block)).elements
+
+
+def arrived(kind: int, payload: bytes) -> Any:
+    """Return the message of a payload; elements stay encoded until they are taken."""
+    return Encoded(payload) if kind == _ELEMENTS else message_of(kind, payload)
+
+
+def message_of(kind: int, payload: bytes) -> Any:
+    """Return the message of a payload."""
+    if kind == _OTHER:
+        return pickle.loads(payload)
+    if kind == _ELEMENTS:
+        return Elements(decode_bundle(payload))
+    if kind == _CONTROL:
+        return decode_control_message(payload)
+    first, length = _NUMBER.unpack_from(payload)
+    start = _NUMBER.size + length
+    return Elements(decode_bundle(payload[start:]), pickle.loads(payload[_NUMBER.size : start]), first)

@@ -1,41 +1,46 @@
-"""An edge at work in the subtask where it begins: which elements go to which subtask, and in what frames.
+"""An exchange: sends a subtask's output of an edge to the subtasks of the next task, in frames.
 
-What goes through a shuffle may wait for more of it, so that frames have about a thousand records even if bundles are
-small: during a subtask's turn, which ends when there is nothing more to take, and within milliseconds.  Whatever is
-told to all, watermarks and barriers among it, comes behind all elements that were sent before it.  So nothing waits
-here when a snapshot is taken.
+In a shuffle small bundles wait for each other during a subtask's turn, so that frames have about a thousand records; a
+turn ends within milliseconds.  Watermarks, barriers and whatever else is broadcast follow all elements that were sent
+before.  So the buffer is empty when a snapshot is taken.
 """
 
 from __future__ import annotations
 
+import pickle
+import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import IO, Any
 
 from ....sdk.bundle import Bundle, expanded
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.plan.execution_graph import Edge, EdgeKind
+from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 from ...execution.shuffle.partitioner import Partitioner
 from ...execution.shuffle.pre_aggregation import PreAggregation
 from ...execution.time_slice import TimeSlice
 from .channel import Channel
 from .messages import Elements, Message, WatermarkMoved
-from .spilling_queue import SpillingQueue
 
-# So many records for each channel aren't kept waiting for more.
+# Records for each channel at which the buffer is sent.
 FRAME = 1_000
+
+# Messages of a spilling queue that are kept in memory, at its front.
+_IN_MEMORY = 256
 
 
 class Exchange:
-    """Sends what one subtask puts on an edge.
+    """Sends the output of one subtask on one edge.
 
     Args:
-      channels: one to each subtask of the edge's end; of a FORWARD edge the one with the same number.
+      channels: one to each subtask at the edge's end; of a FORWARD edge the one with the same number.
       label: the step that made the elements, for errors.
       time_slice: the worker's, for folding; None if each bundle is folded to its end.
 
     Attributes:
-      gathers: whether elements may wait for more of them.
+      is_buffering: true while small bundles wait for each other.
     """
 
     def __init__(
@@ -43,94 +48,142 @@ class Exchange:
     ) -> None:
         self.edge = edge
         self.channels = channels
-        self.gathers = False
-        # Whether accumulators may travel in the place of elements.
+        self.is_buffering = False
+        # Whether accumulators may be sent in the place of elements.
         self._folds = True
         self._partitioner = Partitioner(len(channels), label)
         is_shuffle = edge.kind is EdgeKind.SHUFFLE
         self._pre_aggregation = PreAggregation.of(edge.step, time_slice) if is_shuffle else None
         self._watermark: int | None = None
-        self._has_spoken = False
-        # What waits for more, and how many elements that is.
-        self._waiting: list[Bundle] = []
+        self._has_emitted = False
+        self._buffer: list[Bundle] = []
         self._count = 0
-        # If whoever is in a loop waited for its head, and that for them, all would wait for ever.
+        # A subtask in a loop that waited for the loop's head, which waits for it, would wait for ever.
         self._overflow = SpillingQueue() if edge.kind is EdgeKind.BACK else None
 
     @property
     def is_full(self) -> bool:
-        """Whether somebody is behind."""
+        """True if some receiver is behind."""
         return self._overflow is None and any(channel.is_full for channel in self.channels)
 
     def pump(self) -> None:
-        """Move on what waits on a back-edge, as far as there is room."""
+        """Send what has overflowed on a back-edge, as far as there is room."""
         if self._overflow is not None:
             (channel,) = self.channels
             while self._overflow and not channel.is_full:
                 channel.put(self._overflow.take())
 
-    def _back(self, message: Message) -> None:
+    def _send_back(self, message: Message) -> None:
         assert self._overflow is not None
         self._overflow.put(message)
         self.pump()
 
     def send(self, bundle: Bundle) -> None:
-        """Send elements on their way."""
+        """Send elements, or add them to the buffer."""
         if self._overflow is not None:
-            self._back(Elements(bundle))
+            self._send_back(Elements(bundle))
         elif self.edge.kind is not EdgeKind.SHUFFLE:
             for channel in self.channels:
                 channel.put(Elements(bundle))
         else:
-            self._waiting.append(bundle)
+            self._buffer.append(bundle)
             self._count += len(bundle)
-            if not self.gathers or self._count >= FRAME * len(self.channels):
+            if not self.is_buffering or self._count >= FRAME * len(self.channels):
                 self.flush()
 
     def flush(self) -> None:
-        """Send what waits for more."""
-        if not self._waiting:
+        """Send what is in the buffer."""
+        if not self._buffer:
             return
-        waiting, self._waiting, self._count = self._waiting, [], 0
-        for channel, part in self._parts(waiting):
+        buffer, self._buffer, self._count = self._buffer, [], 0
+        for channel, part in self._parts(buffer):
             channel.put(Elements(part))
 
-    def _parts(self, waiting: Sequence[Bundle]) -> Iterator[tuple[Channel, Bundle]]:
-        """What each channel gets of elements that go through a shuffle together."""
-        bundle = waiting[0] if len(waiting) == 1 else joined(waiting)
+    def _parts(self, bundles: Sequence[Bundle]) -> Iterator[tuple[Channel, Bundle]]:
+        """Yield the part of some bundles of a shuffle that each channel gets."""
+        bundle = bundles[0] if len(bundles) == 1 else joined(bundles)
         for sent in self._folded(bundle):
             parts = [sent] if len(self.channels) == 1 else self._partitioner.parts(sent)
             yield from ((channel, part) for channel, part in zip(self.channels, parts, strict=True) if len(part))
 
     def _folded(self, bundle: Bundle) -> Sequence[Bundle]:
-        """Return what is sent in the place of a bundle: its accumulators, then what was not folded in time."""
+        """Return a bundle's accumulators, then its elements that were not folded in time."""
         if self._pre_aggregation is None or not self._folds:
             return (bundle,)
         folded = self._pre_aggregation.folded(bundle)
         left, self._pre_aggregation.left = self._pre_aggregation.left, None
         return (folded,) if left is None else (folded, left)
 
-    def move(self, watermark: int | None) -> None:
-        """Say how far the watermark is, if that is news; None when this subtask has nothing to say about it."""
-        if not self._has_spoken or watermark != self._watermark:
-            self._has_spoken = True
+    def emit_watermark(self, watermark: int | None) -> None:
+        """Broadcast the watermark if it has changed; None when the edge is idle."""
+        if not self._has_emitted or watermark != self._watermark:
+            self._has_emitted = True
             self._watermark = watermark
-            self.tell(WatermarkMoved(watermark))
+            self.broadcast(WatermarkMoved(watermark))
             if watermark == MAX_MICROS and self._pre_aggregation is not None:
                 self._pre_aggregation.teardown()
 
-    def tell(self, message: Message) -> None:
-        """Send a message to all."""
+    def broadcast(self, message: Message) -> None:
+        """Send a message on every channel."""
         if self._overflow is not None:
-            self._back(message)
+            self._send_back(message)
             return
         self.flush()
         for channel in self.channels:
             channel.put(message)
 
 
+class SpillingQueue:
+    """First-in, first-out queue of messages that spills to disk, with no limit but the disk's.
+
+    >>> queue = SpillingQueue()
+    >>> for n in range(1_000):
+    ...     queue.put(n)
+    >>> [queue.take() for _ in range(1_000)] == list(range(1_000)), bool(queue)
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        self._front: deque[Message] = deque()
+        # Position in the file, length, and whether it is elements, of each message behind the front.
+        self._spilled: deque[tuple[int, int, bool]] = deque()
+        self._file: IO[bytes] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._front or self._spilled)
+
+    def put(self, message: Message) -> None:
+        """Add a message at the end."""
+        if not self._spilled and len(self._front) < _IN_MEMORY:
+            self._front.append(message)
+        elif isinstance(message, Elements):
+            for block in encode_bundle(message.bundle):
+                self._spill(block, True)
+        else:
+            self._spill(pickle.dumps(message, protocol=5), False)
+
+    def _spill(self, data: bytes, is_elements: bool) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="penstock-loop-")  # noqa: SIM115
+        at = self._file.seek(0, 2)
+        self._file.write(data)
+        self._spilled.append((at, len(data), is_elements))
+
+    def take(self) -> Message:
+        """Take the first message.  Raises `IndexError` if there is none."""
+        if self._front:
+            return self._front.popleft()
+        at, length, is_elements = self._spilled.popleft()
+        assert self._file is not None
+        self._file.seek(at)
+        data = self._file.read(length)
+        if not self._spilled:
+            self._file.truncate(0)
+        return Elements(decode_bundle(data)) if is_elements else pickle.loads(data)
+
+
 def joined(bundles: Sequence[Bundle]) -> Bundle:
-    """Several bundles as one.
+    """Return several bundles as one.
 
     >>> joined([Bundle(["a"], 5), Bundle(["b"], [6])]).timestamps
     [5, 6]

@@ -1,4 +1,4 @@
-"""What travels between subtasks, in order, on each channel."""
+"""Messages between subtasks, in order on each channel."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Elements(NamedTuple):
     """Some elements.
 
     Attributes:
-      origin: where they come from, if they are numbered.
-      first: the number of the first of them, among what was sent of that origin on the channel.
+      origin: the source and partition that they derive from, if they are numbered.
+      first: the number of the first of them, among the elements of that origin on the channel.
     """
 
     bundle: Bundle
@@ -34,38 +34,38 @@ class Elements(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Elements as they came through a pipe, or would: nobody has looked at them yet."""
+    """Elements in the encoding of a pipe, not decoded yet."""
 
     block: bytes
 
 
 class Resumed(NamedTuple):
-    """So many elements of each origin were sent on this channel before what comes now."""
+    """Number of elements of each origin that were sent on this channel before the next message."""
 
     sent: dict[Origin, int]
 
 
 class WatermarkMoved(NamedTuple):
-    """No element that comes from now on is before this time, in microseconds; None: hold nothing back for me."""
+    """The watermark of a channel, in microseconds; None while its sender is idle."""
 
     micros: int | None
 
 
 class PercentileMoved(NamedTuple):
-    """This share of the sources' elements is past this time, in microseconds."""
+    """A percentile watermark: this share of the sources' elements is past this time, in microseconds."""
 
     percentile: float
     micros: int
 
 
 class ClockMoved(NamedTuple):
-    """A script has moved processing time, in microseconds."""
+    """Processing time that a script has set, in microseconds."""
 
     now: int
 
 
 class SignalCame(NamedTuple):
-    """A script has given a signal, its `number`th."""
+    """A signal of a script; `number` is its place in the script."""
 
     number: int
     name: str
@@ -78,7 +78,7 @@ class BarrierKind(Enum):
     CHECKPOINT = "checkpoint"
     # The same without waiting for other inputs' barriers.
     UNALIGNED = "unaligned"
-    # To be told that everything before it has been done.
+    # A report as soon as everything before it has been processed.
     SETTLE = "settle"
 
 
@@ -86,9 +86,9 @@ class Barrier(NamedTuple):
     """Divides what is before a snapshot from what is after it (ABS, section 4.1).
 
     Attributes:
-      number: goes up from one barrier to the next.
-      transaction: what sinks write to after it; "" behind the last one, when nothing is written.
-      is_whole: whether everything is to be in the snapshot, not only what has changed.
+      number: increases from one barrier to the next.
+      transaction: the transaction that sinks write to after it; "" behind the last one, when nothing is written.
+      is_whole: true for a full snapshot, false for an incremental one.
       epoch: the snapshot's number.
     """
 
@@ -100,9 +100,9 @@ class Barrier(NamedTuple):
 
 
 # Messages that are stored: in snapshots, and in logs of productions.
-News: TypeAlias = WatermarkMoved | PercentileMoved | ClockMoved | SignalCame
+ControlMessage: TypeAlias = WatermarkMoved | PercentileMoved | ClockMoved | SignalCame
 
-_NEWS: Mapping[type[News], RecordType[News]] = {
+_CONTROL_MESSAGES: Mapping[type[ControlMessage], RecordType[ControlMessage]] = {
     WatermarkMoved: RecordType("watermark", 1, {1: WatermarkMoved}),
     PercentileMoved: RecordType("percentile watermark", 1, {1: PercentileMoved}),
     ClockMoved: RecordType("clock", 1, {1: ClockMoved}),
@@ -110,24 +110,24 @@ _NEWS: Mapping[type[News], RecordType[News]] = {
 }
 
 
-def encode_news(message: News) -> bytes:
+def encode_control_message(message: ControlMessage) -> bytes:
     """Return a message as bytes."""
-    return _NEWS[type(message)].encode(*message)
+    return _CONTROL_MESSAGES[type(message)].encode(*message)
 
 
-def decode_news(data: bytes, where: str = "a channel") -> News:
-    """Return the message that `encode_news` was given."""
-    return decode_record(data, where, *_NEWS.values())
+def decode_control_message(data: bytes, where: str = "a channel") -> ControlMessage:
+    """Return the message that `encode_control_message` was given."""
+    return decode_record(data, where, *_CONTROL_MESSAGES.values())
 
 
-def _plain_news(messages: Iterable[News]) -> list[bytes]:
-    return list(map(encode_news, messages))
+def _encoded(messages: Iterable[ControlMessage]) -> list[bytes]:
+    return list(map(encode_control_message, messages))
 
 
-def _news_of(records: Iterable[bytes]) -> list[News]:
-    return [decode_news(record, "the snapshot") for record in records]
+def _decoded(records: Iterable[bytes]) -> list[ControlMessage]:
+    return [decode_control_message(record, "the snapshot") for record in records]
 
 
-register_body(NEWS, Body(1, _plain_news, {1: _news_of}))
+register_body(NEWS, Body(1, _encoded, {1: _decoded}))
 
 Message: TypeAlias = Elements | Encoded | Resumed | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier

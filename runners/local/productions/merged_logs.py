@@ -20,9 +20,8 @@ from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.shuffle.partitioner import owner
 from ...execution.streaming.in_flight import by_key_group
 from ...execution.streaming.snapshot_chunks import NEWS, Chunk, records_of
-from ..channels.channel import ChannelId
+from ..channels.channel import ChannelId, message_of
 from ..channels.messages import ClockMoved, Elements, Message, SignalCame
-from ..channels.pipe_channel import message_of
 from ..subtask.tally import Tally, sum_of
 from ..workers.pool import ids_of
 from .dedup import SeenIds

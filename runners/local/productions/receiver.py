@@ -2,7 +2,7 @@
 
 >>> from ..channels.messages import ClockMoved
 >>> from .production import Sent
->>> from ..channels.pipe_channel import payloads_of
+>>> from ..channels.channel import payloads_of
 >>> back = Channel(ChannelId(-1, 1, 0))
 >>> inbox = Inbox(ChannelId(0, 0, 1), back)
 >>> ((kind, payload),) = payloads_of(ClockMoved(5))
@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..channels.channel import Channel, ChannelId
+from ..channels.channel import Channel, ChannelId, message_of
 from ..channels.messages import Message
-from ..channels.pipe_channel import message_of
 from .dedup import KeptIds, SeenIds
 from .production import Delivery, Sent, Taken, Wire
 

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from ..channels.channel import Channel, ChannelId
+from ..channels.channel import Channel, ChannelId, payloads_of
 from ..channels.messages import Barrier, Message, WatermarkMoved
-from ..channels.pipe_channel import payloads_of
 from .production import Delivery, Sent, Wire
 
 # So many messages, or bytes, may wait to be acknowledged before whoever makes them has to wait.

@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..channels.channel import Channel, ChannelId
+from ..channels.channel import Channel, ChannelId, arrived, payloads_of
 from ..channels.messages import Barrier, Message
-from ..channels.pipe_channel import arrived, payloads_of
 from ..productions.production import Delivery, Taken
 
 
@@ -26,7 +25,7 @@ class ShortChannel(Channel):
 
     @property
     def is_full(self) -> bool:
-        return self.is_held or len(self.queue) >= self.capacity
+        return self.is_paused or len(self.queue) >= self.capacity
 
 
 class _SendingSide(ShortChannel):

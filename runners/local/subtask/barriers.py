@@ -248,9 +248,9 @@ class Barriers:
         """Take the snapshot as soon as an unaligned barrier has come anywhere; whether there was one."""
         found = False
         for id, channel in self._inputs.items():
-            while channel.overtaking:
+            while channel.unaligned_barriers:
                 found = True
-                barrier, ahead = channel.take_overtaking()
+                barrier, ahead = channel.take_unaligned_barrier()
                 if self._overtaking.seen(id, barrier.number, ahead):
                     self.at_barrier(barrier)
         if found and self._copied is not None and self._overtaking.is_complete:

@@ -124,7 +124,7 @@ class NumberedExchange(Exchange):
             return
         self._by_origin.setdefault(origin, []).append(bundle)
         self._count += len(bundle)
-        if not self.gathers or self._count >= FRAME * len(self.channels):
+        if not self.is_buffering or self._count >= FRAME * len(self.channels):
             self.flush()
 
     def flush(self) -> None:
@@ -139,8 +139,8 @@ class NumberedExchange(Exchange):
         message = Elements(bundle, origin)
         channel.put(message._replace(first=self._numbering.next(channel.id, origin, message.elements)))
 
-    def tell(self, message: Message) -> None:
-        super().tell(message)
+    def broadcast(self, message: Message) -> None:
+        super().broadcast(message)
         if isinstance(message, Barrier) and message.kind is BarrierKind.CHECKPOINT:
             self._folds = True
 

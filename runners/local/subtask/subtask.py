@@ -237,7 +237,7 @@ class Subtask:
             self._holds = is_held
             for id, channel in self.inputs.items():
                 if id not in self._back:
-                    channel.hold(is_held)
+                    channel.pause(is_held)
 
     def expect(self, barrier: Barrier) -> None:
         """A barrier is on its way: elements before it are taken in at once, so that none has to be processed first."""
@@ -247,7 +247,7 @@ class Subtask:
     def gather(self, does: bool) -> None:
         """Have small bundles wait for each other before they are sent, or send what waits."""
         for exchange in self.exchanges:
-            exchange.gathers = does
+            exchange.is_buffering = does
             if not does:
                 exchange.flush()
 
@@ -345,7 +345,7 @@ class Subtask:
 
     def _tell(self, message: Message) -> None:
         for exchange in self.exchanges:
-            exchange.tell(message)
+            exchange.broadcast(message)
 
     # Sources
 

@@ -119,7 +119,7 @@ class SubtaskWatermarks:
         for exchange in self._exchanges:
             pcollection = exchange.edge.pcollection
             watermark = execution.watermark(pcollection)
-            exchange.move(None if execution.is_idle(pcollection) and watermark < MAX_MICROS else watermark)
+            exchange.emit_watermark(None if execution.is_idle(pcollection) and watermark < MAX_MICROS else watermark)
 
 
 def _holds_nothing(micros: int | None) -> bool:

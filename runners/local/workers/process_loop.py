@@ -21,9 +21,8 @@ from ...execution.gc_tuning import look_rarely_for_garbage
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ...execution.user_errors import as_exception
-from ..channels.channel import Channel, ChannelId
+from ..channels.channel import Channel, ChannelId, ReceivingEnd, SendingEnd
 from ..channels.messages import BarrierKind
-from ..channels.pipe_channel import ReceivingEnd, SendingEnd
 from .handing_over import take_over
 from .pool import IDLE, MOMENT, SOON
 from .protocol import Conversation, Failed, Inject, Pause, Report, Rewind, Stop
@@ -238,7 +237,7 @@ class SlotProcess:
 
     def _watch_sending(self, sending: SendingEnd) -> None:
         """Wait for room in a pipe that something waits for, or for its receiver to ask for more."""
-        event = selectors.EVENT_WRITE if sending.is_waiting else selectors.EVENT_READ if sending.is_held else 0
+        event = selectors.EVENT_WRITE if sending.has_pending else selectors.EVENT_READ if sending.is_paused else 0
         if self._watched.get(sending.socket.fileno(), 0) != event:
             self._watch(sending.socket, 0, False, sending)
             self._watch(sending.socket, event, bool(event), sending)

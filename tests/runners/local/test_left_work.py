@@ -240,13 +240,13 @@ def test_senders_go_on_however_a_task_has_caught_up() -> None:
     receiver.expect(barrier)
     hand.inject(barrier)
     (channel,) = hand.channels.values()
-    while not channel.is_held:
+    while not channel.is_paused:
         receiver.step()
     while receiver.execution.is_behind:
         receiver.execution.resume()
     receiver.tick()
     receiver.step()
-    assert not channel.is_held
+    assert not channel.is_paused
 
 
 def test_watermarks_follow_when_the_clock_alone_has_done_the_rest() -> None:

@@ -19,9 +19,8 @@ from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk
 from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.runners.execution.windows.combining import FoldedBundle
-from penstock.runners.local.channels.channel import Channel, ChannelId
+from penstock.runners.local.channels.channel import Channel, ChannelId, arrived, payloads_of
 from penstock.runners.local.channels.messages import Elements, Encoded
-from penstock.runners.local.channels.pipe_channel import arrived, payloads_of
 from penstock.runners.local.subtask.unaligned import Overtaking
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer

@@ -85,7 +85,7 @@ def test_a_watermark_is_told_to_all_and_only_when_it_is_news() -> None:
     """At first even that there is none to tell."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
     for micros in (None, None, 5, 5, 7, None):
-        exchange.move(micros)
+        exchange.emit_watermark(micros)
     told = [WatermarkMoved(micros) for micros in (None, 5, 7, None)]
     assert [told, told] == [list(channel.queue) for channel in channels]
 
@@ -94,7 +94,7 @@ def test_news_go_to_all() -> None:
     """A signal, say."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
     news: Message = SignalCame(1, "flush")
-    exchange.tell(news)
+    exchange.broadcast(news)
     assert [[news], [news]] == [list(channel.queue) for channel in channels]
 
 
@@ -131,7 +131,7 @@ def test_small_bundles_go_together_while_an_exchange_gathers(n: int) -> None:
     """Each channel's in order, with what differs from element to element."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, n)
     subtask_pairs = [[(key, i) for key in "abcdefgh"] for i in range(5)]
-    exchange.gathers = True
+    exchange.is_buffering = True
     for i, pairs in enumerate(subtask_pairs):
         exchange.send(Bundle(pairs, i, WINDOWS))
     assert [[]] * n == [list(channel.queue) for channel in channels]
@@ -144,7 +144,7 @@ def test_small_bundles_go_together_while_an_exchange_gathers(n: int) -> None:
 def test_a_frame_that_is_large_enough_waits_for_nothing() -> None:
     """Of a thousand records for each channel."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
-    exchange.gathers = True
+    exchange.is_buffering = True
     exchange.send(bundle_of([(n, n) for n in range(2 * FRAME - 1)]))
     assert [0, 0] == [len(channel.queue) for channel in channels]
     exchange.send(bundle_of([(0, 0)]))
@@ -155,8 +155,8 @@ def test_a_frame_that_is_large_enough_waits_for_nothing() -> None:
 def test_whatever_is_told_comes_behind_what_was_waiting(news: Message) -> None:
     """So no element is late that wasn't, and nothing waits when a snapshot is taken."""
     exchange, (channel,) = exchange_of(EdgeKind.SHUFFLE, 1)
-    exchange.gathers = True
+    exchange.is_buffering = True
     exchange.send(bundle_of([("a", 1)]))
-    exchange.tell(news)
+    exchange.broadcast(news)
     first, second = channel.queue
     assert (True, news) == (isinstance(first, Elements), second)

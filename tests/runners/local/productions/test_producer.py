@@ -12,9 +12,8 @@ import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.plan.execution_graph import SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.channels.channel import Channel, ChannelId
+from penstock.runners.local.channels.channel import Channel, ChannelId, message_of
 from penstock.runners.local.channels.messages import Elements
-from penstock.runners.local.channels.pipe_channel import message_of
 from penstock.runners.local.productions.log import ProductionLog
 from penstock.runners.local.productions.producer import GroupCommit
 from penstock.runners.local.productions.production import Delivery, Production, Sent, Taken, back, production_of

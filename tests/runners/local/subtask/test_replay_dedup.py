@@ -11,9 +11,8 @@ import penstock as beam
 from penstock.runners.execution.plan.execution_graph import Edge, EdgeKind
 from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.execution.windows.combining import FoldedBundle
-from penstock.runners.local.channels.channel import Channel, ChannelId
+from penstock.runners.local.channels.channel import Channel, ChannelId, message_of, payloads_of
 from penstock.runners.local.channels.messages import Barrier, BarrierKind, Elements
-from penstock.runners.local.channels.pipe_channel import message_of, payloads_of
 from penstock.runners.local.subtask.replay_dedup import (
     NotRepeatedError,
     NumberedExchange,
@@ -108,7 +107,7 @@ def sent(channels: list[Channel]) -> list[Elements]:
 def test_small_bundles_wait_for_others_of_their_partition() -> None:
     """And go when the turn is over, those of each partition as one, numbered as if they had gone one by one."""
     exchange, numbering, channels = to_sums()
-    exchange.gathers = True
+    exchange.is_buffering = True
     for n in range(6):
         numbering.origin = "Read", n % 2
         exchange.send(Bundle([("a", n)]))
@@ -132,7 +131,7 @@ def test_only_what_cannot_be_a_repetition_is_folded() -> None:
         ((message,),) = [sent(channels)]
         found.append((type(message.bundle), message.first, message.elements))
         if kind is not None:
-            exchange.tell(Barrier(1, kind))
+            exchange.broadcast(Barrier(1, kind))
             sent(channels)
     n = len(many)
     assert [(Bundle, 1, n), (Bundle, n + 1, n), (FoldedBundle, 2 * n + 1, n)] == found
