@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from penstock.runners.local.channels.channel import ChannelId
+from penstock.runners.local.channels.channel import ChannelId, message_of
 from penstock.runners.local.channels.messages import Elements
-from penstock.runners.local.channels.pipe_channel import message_of
 from penstock.runners.local.productions.production import Sent
 from penstock.runners.local.productions.receiver import Inbox
 from penstock.runners.local.productions.slot import ProductionSlot
