@@ -13,9 +13,11 @@ What users write:
 
 dofn.py                DoFn, and what its methods may ask for
 dofn_signature.py      which parameter of a user's function gets what
-combine_fn.py          CombineFn: an aggregation computed in parts
-builtin_combiners.py   sum, min, max, count, any, all
+dofn_hints.py          the types of a DoFn's elements
+stateful_dofn.py       which states and timers a DoFn uses
+combine_fn.py          CombineFn: an aggregation computed in parts; those of sum, min, max, count, any, all
 side_inputs.py         AsList, AsDict and the like
+side_input_views.py    the views that they build of a window
 element_wrappers.py    WindowedValue, TaggedOutput, Retracted: wrappers of outputs
 typehints/             element types, checked when the pipeline is built
 row.py                 Row: a record with named fields
@@ -42,3 +44,6 @@ runner.py              Runner, PipelineResult, and finding runners by name
 errors.py              every error of our own
 compat.py              Beam's module paths
 """
+
+# Registers what `[1, 2, 3] | transform` does.
+from . import run_on_values as run_on_values

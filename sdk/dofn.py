@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
+from ..windowing.timestamped_value import TimestampedValue
 from .errors import PipelineError
 from .signatures import signature
+from .typehints import with_input_types
+from .userstate.state_spec import StateSpec
+from .userstate.timer_spec import TimerSpec
 from .watermark_estimators.estimator import provider_of
 
 
@@ -31,8 +35,6 @@ class StateParam(DoFnParam):
     """`DoFn.StateParam(spec)`: the state of this name, for the element's key and window."""
 
     def __init__(self, state_spec: Any) -> None:
-        from .userstate.state_spec import StateSpec
-
         if not isinstance(state_spec, StateSpec):
             raise ValueError(f"DoFn.StateParam takes a StateSpec, got {state_spec!r}")
         super().__init__("StateParam")
@@ -46,8 +48,6 @@ class TimerParam(DoFnParam):
     """`DoFn.TimerParam(spec)`: the timer of this name, for the element's key and window."""
 
     def __init__(self, timer_spec: Any) -> None:
-        from .userstate.timer_spec import TimerSpec
-
         if not isinstance(timer_spec, TimerSpec):
             raise ValueError(f"DoFn.TimerParam takes a TimerSpec, got {timer_spec!r}")
         super().__init__("TimerParam")
@@ -200,8 +200,6 @@ class DoFn:
 
     def with_input_types(self, *args: Any, **kwargs: Any) -> Any:
         """See `penstock.typehints`."""
-        from .typehints import with_input_types
-
         return with_input_types(*args, **kwargs)(self)
 
     @staticmethod
@@ -352,8 +350,6 @@ class TimestampDoFn(CallableDoFn):
     """The element itself, at the event time (seconds) that the function gives for it."""
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
-        from ..windowing.timestamped_value import TimestampedValue
-
         return (TimestampedValue(element, self.fn(element, *args, **kwargs)),)
 
 

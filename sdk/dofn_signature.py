@@ -16,7 +16,7 @@ import attrs
 from .dofn import CallableDoFn, DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn
 from .errors import PipelineError, StatefulDoFnError, UnsupportedError
 from .signatures import signature
-from .userstate.stateful_dofn import StatefulSignature, signature_of, validate_stateful_dofn
+from .stateful_dofn import StatefulSignature, signature_of, validate_stateful_dofn
 
 
 @attrs.frozen

@@ -21,7 +21,7 @@ import attrs
 from .combine_fn import CombineFn
 from .dofn import DoFn
 from .serialization import Serialized
-from .side_inputs import SingletonView, View
+from .side_input_views import SingletonView, View
 from .sink import Sink
 from .sources.bounded import BoundedSource
 from .sources.scripted_source import Script

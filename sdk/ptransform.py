@@ -6,8 +6,20 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from .errors import PipelineError
-from .pvalue import DoOutputsTuple, PValue
+from .typehints import declared_hints
+
+# Applies a transform to the left operand of `|` where that is no PValue, such as a list of values.
+_apply_to_operand: Callable[[Any, PTransform], Any]
+
+
+def applies_to_operands(function: Callable[[Any, PTransform], Any]) -> Callable[[Any, PTransform], Any]:
+    """Register the function that applies a transform to a left operand of `|` that is no PValue.
+
+    It builds pipelines, which are made of transforms, so it is registered instead of imported here.
+    """
+    global _apply_to_operand
+    _apply_to_operand = function
+    return function
 
 
 class PTransform:
@@ -44,6 +56,11 @@ class PTransform:
     def label(self, value: str) -> None:
         self._label = value
 
+    @property
+    def given_label(self) -> str | None:
+        """The label that the user gave this step."""
+        return self._label
+
     def default_label(self) -> str:
         """The label of a transform that was given none."""
         return type(self).__name__
@@ -64,8 +81,6 @@ class PTransform:
 
     def get_type_hints(self) -> tuple[Any, Any]:
         """The declared (input, output) hints; None where nothing was declared."""
-        from .typehints import declared_hints
-
         declared_input, declared_output = declared_hints(self)
         return (
             self._input_hint if self._input_hint is not None else declared_input,
@@ -111,13 +126,7 @@ class PTransform:
         return _NamedPTransform(self, label)
 
     def __ror__(self, left: Any) -> Any:
-        pipeline = _pipeline_of(left)
-        if pipeline is not None:
-            return pipeline.apply(self, left)
-        told = unnamed(self)[0].pipeline
-        if told is not None and isinstance(left, (dict, tuple, list)) and not left:
-            return told.apply(self)
-        return _run_on_values(left, self)
+        return _apply_to_operand(left, self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}(PTransform) label=[{self.label}]>"
@@ -225,29 +234,3 @@ def ptransform_fn(fn: Callable[..., Any]) -> Callable[..., PTransform]:
         return _FnPTransform(fn, args, kwargs)
 
     return make
-
-
-def _pipeline_of(value: Any) -> Any:
-    """The pipeline that the PCollections in `value` belong to; None if there are none."""
-    from .pipeline import Pipeline
-
-    if isinstance(value, Pipeline):
-        return value
-    if isinstance(value, (PValue, DoOutputsTuple)):
-        return value.pipeline
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, (tuple, list)):
-        pipelines = {id(p): p for p in (_pipeline_of(v) for v in value if isinstance(v, PValue)) if p is not None}
-        if len(pipelines) > 1:
-            raise PipelineError("the PCollections are of different pipelines")
-        if pipelines:
-            return next(iter(pipelines.values()))
-    return None
-
-
-def _run_on_values(values: Any, transform: PTransform) -> Any:
-    """`[1, 2, 3] | transform`: run it in this process on the values, and give the results."""
-    from .run_on_values import run_on_values
-
-    return run_on_values(values, transform)

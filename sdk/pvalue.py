@@ -2,23 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
+from . import graph
 from .errors import PipelineError
+from .options import PipelineOptions
+from .ptransform import PTransform
+from .runner import PipelineResult
 from .windowing_strategy import DEFAULT_WINDOWING, WindowingStrategy
 
-if TYPE_CHECKING:
-    from .pipeline import Pipeline
-    from .ptransform import PTransform
-
 T = TypeVar("T")
+
+
+class PipelineUnderConstruction(Protocol):
+    """The methods of a `Pipeline` that transforms call while they are expanded."""
+
+    options: PipelineOptions
+    result: PipelineResult | None
+
+    def __or__(self, transform: PTransform) -> Any: ...
+
+    def apply(self, transform: PTransform, pvalue: Any = None, label: str | None = None) -> Any:
+        """Apply a transform to a PCollection, to several, or to the pipeline itself."""
+
+    def add(
+        self,
+        primitive: graph.Primitive,
+        inputs: Sequence[PCollection[Any]],
+        windowing: WindowingStrategy,
+        element_type: Any = Any,
+        tags: Sequence[str | None] = (None,),
+        is_bounded: bool | None = None,
+    ) -> dict[str | None, PCollection[Any]]:
+        """Add one primitive under the label of the transform that is being expanded, and return its outputs by tag."""
+        ...
+
+    def add_output(self, main: PCollection[Any], tag: str | None) -> PCollection[Any]:
+        """Add a tagged output to the transform whose main output is `main`."""
+        ...
+
+    def producer(self, pcoll: PCollection[Any]) -> graph.Transform:
+        """Return the primitive whose output a PCollection is."""
+        ...
+
+    def pcollection(self, id: int) -> PCollection[Any]:
+        """Return the PCollection with this number."""
+        ...
+
+    def add_check(self, check: Callable[[], None]) -> None:
+        """Call `check` before the pipeline is run; it raises if the pipeline isn't complete."""
+
+    @property
+    def full_label(self) -> str:
+        """The full label of the transform that is being expanded."""
+        ...
+
+    def outline(self) -> graph.Graph:
+        """Return the graph without pickling the user's functions."""
+        ...
 
 
 class PValue:
     """Anything that stands between two transforms."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: PipelineUnderConstruction) -> None:
         self.pipeline = pipeline
 
     def __or__(self, transform: PTransform) -> Any:
@@ -61,7 +109,7 @@ class PCollection(PValue, Generic[T]):
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: PipelineUnderConstruction,
         id: int = -1,
         producer: str = "",
         tag: str | None = None,
@@ -102,7 +150,7 @@ class DoOutputsTuple:
         self._any_tag = any_tag
 
     @property
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> PipelineUnderConstruction:
         return next(iter(self._outputs.values())).pipeline
 
     def by_tag(self) -> dict[str | None, PCollection[Any]]:

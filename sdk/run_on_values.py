@@ -12,13 +12,15 @@ import attrs
 from . import graph
 from .bundle import Bundle
 from .error_text import bounded
-from .errors import PenstockError
-from .ptransform import PTransform
-from .pvalue import DoOutputsTuple, PCollection
+from .errors import PenstockError, PipelineError
+from .pipeline import Pipeline
+from .ptransform import PTransform, applies_to_operands, unnamed
+from .pvalue import DoOutputsTuple, PCollection, PipelineUnderConstruction, PValue
 from .serialization import dumps
 from .side_inputs import AsSideInput
 from .sink import Sink, SinkWriter
 from .sources.bounded import ValuesSource
+from .windowing_strategy import DEFAULT_WINDOWING
 
 
 class CollectingSink(Sink[Any]):
@@ -125,8 +127,6 @@ class _Values(PTransform):
         self.values = values
 
     def expand(self, pbegin: Any) -> PCollection[Any]:
-        from .windowing_strategy import DEFAULT_WINDOWING
-
         return pbegin.pipeline.add(graph.Read(ValuesSource(self.values)), [], DEFAULT_WINDOWING)[None]  # type: ignore[no-any-return]
 
 
@@ -139,6 +139,32 @@ class _Collect(PTransform):
         return pcoll.pipeline.add(graph.ParDo(None, sink=self.sink), [pcoll], pcoll.windowing)[None]  # type: ignore[no-any-return]
 
 
+@applies_to_operands
+def apply_to_operand(operand: Any, transform: PTransform) -> Any:
+    """Apply a transform to the PCollections in a tuple, list or dict, or run it on values.
+
+    A transform that was told its pipeline, such as `Flatten(pipeline=p)`, is applied to an empty container.
+    """
+    pipeline = _pipeline_of(operand)
+    if pipeline is not None:
+        return pipeline.apply(transform, operand)
+    told = unnamed(transform)[0].pipeline
+    if told is not None and isinstance(operand, (dict, tuple, list)) and not operand:
+        return told.apply(transform)
+    return run_on_values(operand, transform)
+
+
+def _pipeline_of(operand: Any) -> PipelineUnderConstruction | None:
+    """Return the pipeline of the PCollections in a tuple, list or dict; None if there are none."""
+    values = operand.values() if isinstance(operand, dict) else operand
+    if not isinstance(operand, (dict, tuple, list)):
+        return None
+    pipelines = {id(value.pipeline): value.pipeline for value in values if isinstance(value, PValue)}
+    if len(pipelines) > 1:
+        raise PipelineError("the PCollections are of different pipelines")
+    return next(iter(pipelines.values()), None)
+
+
 def run_on_values(values: Any, transform: PTransform) -> Any:
     """Return the results of a transform on a list of values, or on a tuple or dict of lists.
 
@@ -146,8 +172,6 @@ def run_on_values(values: Any, transform: PTransform) -> Any:
     named tuple, list or dict; a dict by tag for tagged outputs; None for a write.  A retraction removes the value
     that it retracts.
     """
-    from .pipeline import Pipeline
-
     pipeline = Pipeline("local")
     inputs: Any
     if isinstance(values, dict):

@@ -1,116 +1,21 @@
 """Side inputs: a PCollection as an argument of another one's function.
 
-Windowed as Beam's are: an element of the main input sees the side input's window that
-the end of its own window falls into.
+Windowed as Beam's are: an element of the main input sees the side input's window that the end of its own window falls
+into.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
-import attrs
-
-from .coders.coded_key import CodedMapping, coded, is_coded, plain
-from .coders.key_encoding import CodedKey
-from .errors import SideInputError
 from .pvalue import PCollection
 from .serialization import Serialized
-
-
-class _NoDefault:
-    def __repr__(self) -> str:
-        return "no default"
-
-    def __reduce__(self) -> str:
-        return "NO_DEFAULT"
-
-
-NO_DEFAULT: Any = _NoDefault()
+from .side_input_views import NO_DEFAULT, DictView, IterableView, ListView, MultiMapView, SingletonView, View
 
 
 class EmptySideInput:
-    """Stands for the value of a singleton whose window is empty."""
-
-
-@attrs.frozen
-class SingletonView:
-    """The one element of the side input's window.
-
-    Attributes:
-      default: the value of a window without elements.
-      make_default: what gives that value, instead.
-    """
-
-    default: Any = NO_DEFAULT
-    make_default: Serialized[Callable[[], Any]] | None = None
-
-    def of(self, values: list[Any]) -> Any:
-        """The view of a window that holds these values."""
-        if len(values) == 1:
-            return values[0]
-        if not values and self.make_default is not None:
-            return self.make_default.load()()
-        if not values and self.default is not NO_DEFAULT:
-            return self.default
-        if not values:
-            raise SideInputError(
-                "AsSingleton: the side input has no element in this window; give AsSingleton a default_value"
-            )
-        raise SideInputError(
-            f"AsSingleton: expected one element in this window, got {len(values)}, "
-            f"among them {values[0]!r} and {values[1]!r}; did you mean AsList or AsIter?"
-        )
-
-
-@attrs.frozen
-class IterableView:
-    """All elements of the window, in no order."""
-
-    def of(self, values: list[Any]) -> Iterable[Any]:
-        """The view of a window that holds these values."""
-        return values
-
-
-@attrs.frozen
-class ListView:
-    """All elements of the window, as a list."""
-
-    def of(self, values: list[Any]) -> list[Any]:
-        """The view of a window that holds these values."""
-        return values
-
-
-@attrs.frozen
-class DictView:
-    """The window's pairs as a dictionary; of several for one key, one is taken."""
-
-    def of(self, values: list[Any]) -> Mapping[Any, Any]:
-        """The view of a window that holds these values."""
-        try:
-            return CodedMapping(values) if any(is_coded(key) for key, _ in values) else dict(values)
-        except (TypeError, ValueError) as error:
-            raise SideInputError(f"AsDict: expected (key, value) pairs: {error}") from error
-
-
-@attrs.frozen
-class MultiMapView:
-    """The window's pairs as a dictionary from key to the list of its values."""
-
-    def of(self, values: list[Any]) -> Mapping[Any, list[Any]]:
-        """The view of a window that holds these values."""
-        groups: dict[Any, list[Any]] = {}
-        try:
-            for key, value in values:
-                groups.setdefault(coded(key), []).append(value)
-        except (TypeError, ValueError) as error:
-            raise SideInputError(f"AsMultiMap: expected (key, value) pairs: {error}") from error
-        if any(type(key) is CodedKey for key in groups):
-            return CodedMapping((plain(key), values) for key, values in groups.items())
-        return groups
-
-
-View: TypeAlias = SingletonView | IterableView | ListView | DictView | MultiMapView
+    """Beam's: the value of a singleton whose window is empty."""
 
 
 class AsSideInput:

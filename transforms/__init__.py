@@ -61,7 +61,7 @@ from .combine import CombineGlobally, CombinePerKey, CombineValues
 from .create import Create, Impulse
 from .deduplicate import Deduplicate, DeduplicatePerKey
 from .distinct import Distinct, RemoveDuplicates
-from .error_handling import CollectingErrorHandler, ErrorHandler, ExceptionHandling
+from .error_handling import CollectingErrorHandler, ErrorHandler
 from .feedback import Feedback
 from .flatten import Flatten, FlattenWith
 from .group_by import GroupBy, Select
@@ -70,7 +70,7 @@ from .group_into_batches import GroupIntoBatches
 from .keys import Keys, KvSwap, Values, WithKeys
 from .length_bucket import WithLengthBucketKey
 from .log_elements import LogElements
-from .pardo import Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
+from .pardo import ExceptionHandling, Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
 from .partition import Partition, PartitionFn
 from .periodic_sequence import PeriodicImpulse, PeriodicSequence
 from .poll_result import PollResult

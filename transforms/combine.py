@@ -12,6 +12,7 @@ from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection
 from ..sdk.serialization import Serialized
 from ..sdk.side_inputs import AsList, AsSideInput, AsSingleton, SingletonOrMade
+from ..sdk.typehints import hints_of_callable
 from ..triggers import DefaultTrigger
 from ..windowing import GlobalWindows
 from .assign_windows import WindowInto
@@ -83,8 +84,6 @@ class CombinePerKey(PTransform):
 
     def output_type(self) -> Any:
         """The type of a combined value, as far as it is known."""
-        from ..sdk.typehints import hints_of_callable
-
         produced = hints_of_callable(self.combine_fn.extract_output, skip_self=False)[1]
         return Any if produced is None or not isinstance(produced, type) else produced
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..sdk import typehints
-from ..sdk.builtin_combiners import CountCombineFn
+from ..sdk.combine_fn import CountCombineFn
 from ..sdk.dofn import ExpressionDoFn
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PCollection

@@ -9,149 +9,20 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any
 
-from ..sdk import typehints
-from ..sdk.builtin_combiners import CountCombineFn
 from ..sdk.dofn import DoFn, DoFnParam, FlatMapTupleDoFn, MapTupleDoFn, WrappingDoFn
-from ..sdk.dofn_signature import check_signature, user_function
+from ..sdk.dofn_signature import user_function
 from ..sdk.element_wrappers import Retracted, TaggedOutput
 from ..sdk.error_text import repr_of, traceback_lines
-from ..sdk.errors import PipelineError, UnsupportedError
+from ..sdk.errors import PipelineError
 from ..sdk.ptransform import PTransform
-from ..sdk.pvalue import DoOutputsTuple, PCollection
-from ..sdk.side_inputs import AsSingleton
+from ..sdk.pvalue import PCollection
 from ..sdk.signatures import signature
-from ..sdk.sources.splittable import splittable_signature
-from .assign_windows import WindowInto
-from .combine import CombineGlobally
 from .flatten import Flatten
-from .pardo import Map, ParDo
 
 _logger = logging.getLogger(__name__)
 
 
-class ExceptionHandling(PTransform):
-    """What `ParDo(...).with_exception_handling()` makes: two outputs, `good` and `bad`.
-
-    A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.  A DoFn may keep state and
-    set timers: an exception of `process` makes a dead letter, one of a timer's or a window's method fails the pipeline.
-
-    Args:
-      main_tag: what to call the output of what went well.
-      dead_letter_tag: what to call the output of dead letters.
-      exc_class: which exceptions make one; others fail the pipeline.
-      partial: whether the outputs for an element stay that were there before the exception.
-      threshold: what part of a window's elements may fail; more fail the pipeline with a `ValueError`.
-      threshold_windowing: the windows that the threshold is for, if not those of the input.
-      error_handler: an `ErrorHandler` that takes the dead letters; then there is only the main output.
-      on_failure_callback: called with the exception and the element, on the worker.
-      allow_unsafe_userstate_in_process: Beam's; state changed before an exception stays changed.
-      use_subprocess, timeout: not supported; raise `UnsupportedError`.
-
-    >>> import penstock as beam
-    >>> with beam.Pipeline() as p:
-    ...     inverse = beam.Map(lambda x: 1 / x).with_exception_handling()
-    ...     good, bad = p | beam.Create([2, 0]) | inverse
-    ...     _ = good | "show good" >> beam.Map(print)
-    ...     _ = bad | "show bad" >> beam.MapTuple(lambda element, error: print(element, error[1]))
-    0.5
-    0 ZeroDivisionError('division by zero')
-    """
-
-    def __init__(
-        self,
-        pardo: ParDo,
-        main_tag: str = "good",
-        dead_letter_tag: str = "bad",
-        *,
-        exc_class: type[BaseException] | tuple[type[BaseException], ...] = Exception,
-        partial: bool = False,
-        use_subprocess: bool = False,
-        threshold: float = 1,
-        threshold_windowing: Any = None,
-        timeout: float | None = None,
-        error_handler: ErrorHandler | None = None,
-        on_failure_callback: Callable[[BaseException, Any], None] | None = None,
-        allow_unsafe_userstate_in_process: bool = False,
-    ) -> None:
-        super().__init__(pardo._label)
-        refused = {"use_subprocess": use_subprocess, "timeout": timeout}
-        for name, value in refused.items():
-            if value:
-                raise UnsupportedError(f"{pardo.label}: with_exception_handling({name}={value!r}) is not supported")
-        if not 0 <= threshold <= 1:
-            raise ValueError(f"{pardo.label}: the threshold must be between 0 and 1, got {threshold!r}")
-        self.pardo = pardo
-        self.main_tag = main_tag
-        self.dead_letter_tag = dead_letter_tag
-        self.exc_class = exc_class
-        self.partial = partial
-        self.threshold = threshold
-        self.threshold_windowing = threshold_windowing
-        self.error_handler = error_handler
-        self.on_failure_callback = on_failure_callback
-
-    def default_label(self) -> str:
-        return self.pardo.label
-
-    def get_type_hints(self) -> tuple[Any, Any]:
-        return self.pardo.get_type_hints()[0], None
-
-    def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple | PCollection[Any]:
-        pardo, label = self.pardo, pcoll.pipeline.full_label
-        if splittable_signature(pardo.fn, label) is not None:
-            raise UnsupportedError(
-                f"{label}: a splittable DoFn can't have its exceptions handled, for its element is worked on in parts; "
-                "catch them in its process, and yield a TaggedOutput to a step after it"
-            )
-        check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
-        guarded = ParDo(
-            _GuardedDoFn(pardo.fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),
-            *pardo.args,
-            **pardo.kwargs,
-        )
-        outputs: DoOutputsTuple = pcoll | "Process" >> guarded.with_outputs(
-            self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=True
-        )
-        good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
-        produced = pardo.get_type_hints()[1]
-        good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
-        bad.element_type = typehints.KV[pcoll.element_type, typehints.Tuple[type, str, typehints.List[str]]]
-        if self.threshold < 1:
-            self._check_threshold(pcoll, bad, label)
-        if self.error_handler is None:
-            return outputs
-        self.error_handler.add_error_pcollection(bad)
-        return good
-
-    def _check_threshold(self, pcoll: PCollection[Any], bad: PCollection[Any], label: str) -> None:
-        threshold = self.threshold
-
-        def checked(failed: int, total: int, window: Any = DoFn.WindowParam) -> None:
-            if failed > total * threshold:
-                raise ValueError(
-                    f"{label}: the number of failing elements within the window {window!r} exceeded the threshold: "
-                    f"{failed} / {total} = {failed / total} > {threshold}"
-                )
-
-        total = pcoll | "CountTotal" >> _Count(self.threshold_windowing)
-        failed = bad | "CountBad" >> _Count(self.threshold_windowing)
-        _ = failed | "CheckThreshold" >> Map(checked, AsSingleton(total, 0))
-
-
-class _Count(PTransform):
-    """How many elements there are in each window."""
-
-    def __init__(self, windowing: Any) -> None:
-        super().__init__()
-        self.windowing = windowing
-
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        if self.windowing is not None:
-            pcoll = pcoll | WindowInto(self.windowing)
-        return pcoll | "Count" >> CombineGlobally(CountCombineFn()).without_defaults()  # type: ignore[no-any-return]
-
-
-class _GuardedDoFn(WrappingDoFn):
+class GuardedDoFn(WrappingDoFn):
     """A DoFn whose exceptions become dead letters."""
 
     def __init__(

@@ -59,11 +59,11 @@ class Feedback(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         label = pcoll.pipeline.full_label
         head = pcoll | "Head" >> _Head()
-        before = len(pcoll.pipeline.graph().transforms)
+        before = len(pcoll.pipeline.outline().transforms)
         output = head | self.body if isinstance(self.body, PTransform) else self.body(head)
         if not isinstance(output, PCollection):
             raise PipelineError(f"{label}: its body must give one PCollection, got {output!r}")
-        _check(pcoll.pipeline.graph(), before, label)
+        _check(pcoll.pipeline.outline(), before, label)
         if output.windowing.window_fn != head.windowing.window_fn:
             raise PipelineError(
                 f"{label}: its body changes the windows from {head.windowing.window_fn!r} to "

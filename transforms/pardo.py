@@ -6,22 +6,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..sdk import graph, typehints
+from ..sdk.combine_fn import CombineFn, CountCombineFn
 from ..sdk.dofn import (
     CallableDoFn,
     DoFn,
+    ExpressionDoFn,
     FilterDoFn,
     FlatMapDoFn,
     FlatMapTupleDoFn,
     MapDoFn,
     MapTupleDoFn,
 )
+from ..sdk.dofn_hints import hints_of_dofn
 from ..sdk.dofn_signature import check_signature, check_stateful
 from ..sdk.errors import SideInputError, StatefulDoFnError, UnsupportedError
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import DoOutputsTuple, PCollection
 from ..sdk.serialization import Serialized
-from ..sdk.side_inputs import AsSideInput
+from ..sdk.side_inputs import AsSideInput, AsSingleton
 from ..sdk.sources.splittable import splittable_signature
+from .assign_windows import WindowInto
+from .error_handling import ErrorHandler, GuardedDoFn
+from .group_by_key import add_grouping
 from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 
 
@@ -65,13 +71,11 @@ class ParDo(PTransform):
         self, main_tag: str = "good", dead_letter_tag: str = "bad", **kwargs: Any
     ) -> PTransform:
         """Two outputs: what went well, and the elements that it failed on with their errors."""
-        from .error_handling import ExceptionHandling
-
         return ExceptionHandling(self, main_tag, dead_letter_tag, **kwargs)
 
     def get_type_hints(self) -> tuple[Any, Any]:
         accepted, produced = super().get_type_hints()
-        from_fn = typehints.hints_of_dofn(self.fn)
+        from_fn = hints_of_dofn(self.fn)
         return (
             accepted if accepted is not None else from_fn[0],
             produced if produced is not None else from_fn[1],
@@ -168,7 +172,7 @@ class _MultiParDo(PTransform):
     """A ParDo with tagged outputs."""
 
     def __init__(self, pardo: ParDo, tags: tuple[str, ...], main: str | None, any_tag: bool) -> None:
-        super().__init__(pardo._label)
+        super().__init__(pardo.given_label)
         self.pardo = pardo
         self.tags = tags
         self.main = main
@@ -189,6 +193,131 @@ class _MultiParDo(PTransform):
             # What a function is declared to return is its main output.
             outputs[tag].element_type = Any
         return DoOutputsTuple(outputs, self.main, self.any_tag)
+
+
+class ExceptionHandling(PTransform):
+    """What `ParDo(...).with_exception_handling()` makes: two outputs, `good` and `bad`.
+
+    A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.  A DoFn may keep state and
+    set timers: an exception of `process` makes a dead letter, one of a timer's or a window's method fails the pipeline.
+
+    Args:
+      main_tag: what to call the output of what went well.
+      dead_letter_tag: what to call the output of dead letters.
+      exc_class: which exceptions make one; others fail the pipeline.
+      partial: whether the outputs for an element stay that were there before the exception.
+      threshold: what part of a window's elements may fail; more fail the pipeline with a `ValueError`.
+      threshold_windowing: the windows that the threshold is for, if not those of the input.
+      error_handler: an `ErrorHandler` that takes the dead letters; then there is only the main output.
+      on_failure_callback: called with the exception and the element, on the worker.
+      allow_unsafe_userstate_in_process: Beam's; state changed before an exception stays changed.
+      use_subprocess, timeout: not supported; raise `UnsupportedError`.
+
+    >>> import penstock as beam
+    >>> with beam.Pipeline() as p:
+    ...     inverse = beam.Map(lambda x: 1 / x).with_exception_handling()
+    ...     good, bad = p | beam.Create([2, 0]) | inverse
+    ...     _ = good | "show good" >> beam.Map(print)
+    ...     _ = bad | "show bad" >> beam.MapTuple(lambda element, error: print(element, error[1]))
+    0.5
+    0 ZeroDivisionError('division by zero')
+    """
+
+    def __init__(
+        self,
+        pardo: ParDo,
+        main_tag: str = "good",
+        dead_letter_tag: str = "bad",
+        *,
+        exc_class: type[BaseException] | tuple[type[BaseException], ...] = Exception,
+        partial: bool = False,
+        use_subprocess: bool = False,
+        threshold: float = 1,
+        threshold_windowing: Any = None,
+        timeout: float | None = None,
+        error_handler: ErrorHandler | None = None,
+        on_failure_callback: Callable[[BaseException, Any], None] | None = None,
+        allow_unsafe_userstate_in_process: bool = False,
+    ) -> None:
+        super().__init__(pardo.given_label)
+        refused = {"use_subprocess": use_subprocess, "timeout": timeout}
+        for name, value in refused.items():
+            if value:
+                raise UnsupportedError(f"{pardo.label}: with_exception_handling({name}={value!r}) is not supported")
+        if not 0 <= threshold <= 1:
+            raise ValueError(f"{pardo.label}: the threshold must be between 0 and 1, got {threshold!r}")
+        self.pardo = pardo
+        self.main_tag = main_tag
+        self.dead_letter_tag = dead_letter_tag
+        self.exc_class = exc_class
+        self.partial = partial
+        self.threshold = threshold
+        self.threshold_windowing = threshold_windowing
+        self.error_handler = error_handler
+        self.on_failure_callback = on_failure_callback
+
+    def default_label(self) -> str:
+        return self.pardo.label
+
+    def get_type_hints(self) -> tuple[Any, Any]:
+        return self.pardo.get_type_hints()[0], None
+
+    def expand(self, pcoll: PCollection[Any]) -> DoOutputsTuple | PCollection[Any]:
+        pardo, label = self.pardo, pcoll.pipeline.full_label
+        if splittable_signature(pardo.fn, label) is not None:
+            raise UnsupportedError(
+                f"{label}: a splittable DoFn can't have its exceptions handled, for its element is worked on in parts; "
+                "catch them in its process, and yield a TaggedOutput to a step after it"
+            )
+        check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
+        guarded = ParDo(
+            GuardedDoFn(pardo.fn, self.dead_letter_tag, self.exc_class, self.partial, self.on_failure_callback),
+            *pardo.args,
+            **pardo.kwargs,
+        )
+        outputs: DoOutputsTuple = pcoll | "Process" >> guarded.with_outputs(
+            self.dead_letter_tag, main=self.main_tag, allow_unknown_tags=True
+        )
+        good, bad = outputs[self.main_tag], outputs[self.dead_letter_tag]
+        produced = pardo.get_type_hints()[1]
+        good.element_type = pardo.infer_output_type(pcoll.element_type) if produced is None else produced
+        bad.element_type = typehints.KV[pcoll.element_type, typehints.Tuple[type, str, typehints.List[str]]]
+        if self.threshold < 1:
+            self._check_threshold(pcoll, bad, label)
+        if self.error_handler is None:
+            return outputs
+        self.error_handler.add_error_pcollection(bad)
+        return good
+
+    def _check_threshold(self, pcoll: PCollection[Any], bad: PCollection[Any], label: str) -> None:
+        threshold = self.threshold
+
+        def checked(failed: int, total: int, window: Any = DoFn.WindowParam) -> None:
+            if failed > total * threshold:
+                raise ValueError(
+                    f"{label}: the number of failing elements within the window {window!r} exceeded the threshold: "
+                    f"{failed} / {total} = {failed / total} > {threshold}"
+                )
+
+        total = pcoll | "CountTotal" >> _CountPerWindow(self.threshold_windowing)
+        failed = bad | "CountBad" >> _CountPerWindow(self.threshold_windowing)
+        _ = failed | "CheckThreshold" >> Map(checked, AsSingleton(total, 0))
+
+
+class _CountPerWindow(PTransform):
+    """Count the elements of each window; it is here since `combine` is composed of ParDo."""
+
+    def __init__(self, windowing: Any) -> None:
+        super().__init__()
+        self.windowing = windowing
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        if self.windowing is not None:
+            pcoll = pcoll | WindowInto(self.windowing)
+        count: CombineFn[Any, Any, Any] = CountCombineFn()
+        keyed = pcoll | "KeyWithVoid" >> ParDo(ExpressionDoFn("(None, v)", "KeyWithVoid", plain=True))
+        counted = add_grouping(keyed, Serialized(count, pcoll.pipeline.full_label), Any)
+        return counted | "UnKey" >> ParDo(ExpressionDoFn("v[1]", "UnKey"))  # type: ignore[no-any-return]
 
 
 class _CallableParDo(ParDo):

@@ -8,12 +8,12 @@ from typing import Any
 
 from ..errors import SerializationError
 from .coder import Coder, encode_varint, read_varint, take, wrong_type
-from .primitive import _SelfDelimiting
+from .primitive import SelfDelimitingCoder
 
 _count = struct.Struct(">i")
 
 
-class NullableCoder(_SelfDelimiting):
+class NullableCoder(SelfDelimitingCoder):
     """None, or a value of another coder behind a byte 1.
 
     >>> from penstock.sdk.coders import VarIntCoder
@@ -111,7 +111,7 @@ class TupleCoder(Coder):
         return tuple[tuple(coder.to_type_hint() for coder in self._coders)]  # type: ignore[misc]
 
 
-class IterableCoder(_SelfDelimiting):
+class IterableCoder(SelfDelimitingCoder):
     """Any number of values of one coder; decoded as a list.
 
     >>> from penstock.sdk.coders import VarIntCoder
@@ -154,7 +154,7 @@ class ListCoder(IterableCoder):
         return list[self._elem_coder.to_type_hint()]  # type: ignore[misc]
 
 
-class MapCoder(_SelfDelimiting):
+class MapCoder(SelfDelimitingCoder):
     """Dictionaries.  Deterministic only as `as_deterministic_coder`, which sorts the encoded keys.
 
     >>> from penstock.sdk.coders import StrUtf8Coder, VarIntCoder
@@ -198,7 +198,7 @@ class MapCoder(_SelfDelimiting):
         return dict[self._key_coder.to_type_hint(), self._value_coder.to_type_hint()]  # type: ignore[misc]
 
 
-class LengthPrefixCoder(_SelfDelimiting):
+class LengthPrefixCoder(SelfDelimitingCoder):
     """The values of another coder, each behind its length.
 
     >>> from penstock.sdk.coders import FloatCoder
@@ -227,7 +227,7 @@ class LengthPrefixCoder(_SelfDelimiting):
         return self._value_coder.to_type_hint()
 
 
-class RowCoder(_SelfDelimiting):
+class RowCoder(SelfDelimitingCoder):
     """Values with named fields: how many, a bit for each that is None, and the others in order.
 
     Args:

@@ -13,7 +13,7 @@ _INT64 = 1 << 63
 _UINT64 = 1 << 64
 
 
-class _SelfDelimiting(Coder):
+class SelfDelimitingCoder(Coder):
     """A coder whose values tell their own end, so that the nested form is the same."""
 
     def decode(self, encoded: bytes) -> Any:
@@ -91,7 +91,7 @@ class BytesCoder(Coder):
         return bytes
 
 
-class BooleanCoder(_SelfDelimiting):
+class BooleanCoder(SelfDelimitingCoder):
     """True and False, as one byte.
 
     >>> BooleanCoder().encode(True)
@@ -116,7 +116,7 @@ class BooleanCoder(_SelfDelimiting):
         return bool
 
 
-class VarIntCoder(_SelfDelimiting):
+class VarIntCoder(SelfDelimitingCoder):
     """Integers of 64 bits, in one to ten bytes; small ones, not negative, take the fewest.
 
     >>> VarIntCoder().encode(300)
@@ -142,7 +142,7 @@ class VarIntCoder(_SelfDelimiting):
         return int
 
 
-class FloatCoder(_SelfDelimiting):
+class FloatCoder(SelfDelimitingCoder):
     """Floats, as eight bytes, big-endian.
 
     >>> FloatCoder().decode(FloatCoder().encode(0.5))
@@ -165,7 +165,7 @@ class FloatCoder(_SelfDelimiting):
         return float
 
 
-class SingletonCoder(_SelfDelimiting):
+class SingletonCoder(SelfDelimitingCoder):
     """One value, the same always, in no bytes at all.
 
     >>> SingletonCoder("only").decode(b"")

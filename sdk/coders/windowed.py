@@ -16,7 +16,7 @@ from ..element_wrappers import WindowedValue
 from .coder import Coder, encode_varint, read_varint, take, wrong_type
 from .container import IterableCoder
 from .pickled import PickleCoder
-from .primitive import SingletonCoder, VarIntCoder, _SelfDelimiting
+from .primitive import SelfDelimitingCoder, SingletonCoder, VarIntCoder
 
 _signed = struct.Struct(">q")
 _unsigned = struct.Struct(">Q")
@@ -24,7 +24,7 @@ _SHIFT = 1 << 63
 _index = VarIntCoder()
 
 
-class TimestampCoder(_SelfDelimiting):
+class TimestampCoder(SelfDelimitingCoder):
     """`Timestamp`s, as microseconds in eight bytes, big-endian.
 
     >>> from penstock.windowing import Timestamp
@@ -47,7 +47,7 @@ class TimestampCoder(_SelfDelimiting):
         return Timestamp
 
 
-class IntervalWindowCoder(_SelfDelimiting):
+class IntervalWindowCoder(SelfDelimitingCoder):
     """`IntervalWindow`s, as their end and length in microseconds; the bytes sort as the ends do.
 
     >>> from penstock.windowing import IntervalWindow
@@ -91,7 +91,7 @@ class GlobalWindowCoder(SingletonCoder):
         return "GlobalWindowCoder()"
 
 
-class PaneInfoCoder(_SelfDelimiting):
+class PaneInfoCoder(SelfDelimitingCoder):
     """`PaneInfo`s: a byte for the flags, and behind it the indexes that don't follow from them.
 
     >>> from penstock.triggers import PaneInfo

@@ -11,7 +11,7 @@ Beam's names for types are here too, which today are those of `typing`.
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, TypeVar, Union  # noqa: UP035 (Beam's names)
 
-from .callables import hints_of_callable, hints_of_dofn
+from .callables import hints_of_callable
 from .compatibility import is_compatible
 from .decorators import declared_hints, declared_inputs, with_input_types, with_output_types
 from .describe import describe
@@ -52,5 +52,4 @@ __all__ = [
     "with_input_types",
     "with_output_types",
     "hints_of_callable",
-    "hints_of_dofn",
 ]

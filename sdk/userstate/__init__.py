@@ -20,7 +20,6 @@ ordered_list.py         OrderedListStateSpec: values by timestamp
 store.py                where all of these are kept
 timer_spec.py           TimerSpec, TimeDomain, on_timer, on_window_expiration
 timer.py                RuntimeTimer: what a timer can be told
-stateful_dofn.py        which of them a DoFn uses, and whether it uses them rightly
 """
 
 from .bag import BagRuntimeState, BagStateSpec
@@ -30,7 +29,6 @@ from .ordered_list import OrderedListRuntimeState, OrderedListStateSpec
 from .read_modify_write import ReadModifyWriteRuntimeState, ReadModifyWriteStateSpec
 from .set import SetRuntimeState, SetStateSpec
 from .state_spec import AccumulatingRuntimeState, RuntimeState, StateSpec
-from .stateful_dofn import get_dofn_specs, is_stateful_dofn, validate_stateful_dofn
 from .store import DictStore, StateStore
 from .timer import BaseTimer, RuntimeTimer
 from .timer_spec import TimeDomain, TimerSpec, on_timer, on_window_expiration
@@ -59,7 +57,4 @@ __all__ = [
     "on_window_expiration",
     "BaseTimer",
     "RuntimeTimer",
-    "get_dofn_specs",
-    "is_stateful_dofn",
-    "validate_stateful_dofn",
 ]

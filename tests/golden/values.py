@@ -25,10 +25,10 @@ from penstock.runners.execution.windows.snapshots import WindowRecord
 from penstock.runners.local.channels.messages import ClockMoved, SignalCame
 from penstock.runners.local.subtask.replay_dedup import NUMBERS, ORIGIN
 from penstock.runners.spark.micro_batch.structured_streaming import _Position
-from penstock.sdk.builtin_combiners import NOTHING
 from penstock.sdk.coders.avro import AvroRecord
 from penstock.sdk.coders.key_encoding import CodedKey
 from penstock.sdk.coders.sharded_key import ShardedKey
+from penstock.sdk.combine_fn import NOTHING
 from penstock.sdk.element_wrappers import Retracted, TaggedOutput, WindowedValue
 from penstock.sdk.remainder import Remainder
 from penstock.sdk.sources.offset_range import OffsetRange

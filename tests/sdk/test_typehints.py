@@ -23,6 +23,7 @@ from penstock.sdk.dofn import (
     MapTupleDoFn,
     TimestampDoFn,
 )
+from penstock.sdk.dofn_hints import hints_of_dofn
 from penstock.sdk.element_wrappers import TaggedOutput
 from penstock.sdk.errors import TypeHintError
 from penstock.sdk.row import Row
@@ -33,7 +34,6 @@ from penstock.sdk.typehints import (
     describe,
     element_of,
     hints_of_callable,
-    hints_of_dofn,
     infer_type,
     is_compatible,
     is_definitely_not_pair,

@@ -14,6 +14,7 @@ import penstock as beam
 from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.sdk.coders import BytesCoder, VarIntCoder
 from penstock.sdk.errors import PipelineError, StatefulDoFnError, UnsupportedError
+from penstock.sdk.stateful_dofn import get_dofn_specs, is_stateful_dofn, signature_of, validate_stateful_dofn
 from penstock.sdk.userstate import (
     BagStateSpec,
     CombiningValueStateSpec,
@@ -23,13 +24,9 @@ from penstock.sdk.userstate import (
     ReadModifyWriteStateSpec,
     SetStateSpec,
     TimerSpec,
-    get_dofn_specs,
-    is_stateful_dofn,
     on_timer,
     on_window_expiration,
-    validate_stateful_dofn,
 )
-from penstock.sdk.userstate.stateful_dofn import signature_of
 from penstock.testing import TestPipeline
 from penstock.windowing import FixedWindows, Sessions, Timestamp
 

@@ -24,7 +24,7 @@ And what all of them are made with:
 globally_and_per_key.py   a combiner as two transforms
 """
 
-from ...sdk.builtin_combiners import (
+from ...sdk.combine_fn import (
     AllCombineFn,
     AnyCombineFn,
     CountCombineFn,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...sdk.builtin_combiners import CountCombineFn
+from ...sdk.combine_fn import CountCombineFn
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ..combine import CombinePerKey

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...sdk.builtin_combiners import inexact_retraction, retracts_exactly
-from ...sdk.combine_fn import CombineFn, InlineFold
+from ...sdk.combine_fn import CombineFn, InlineFold, inexact_retraction, retracts_exactly
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...sdk.builtin_combiners import MaxCombineFn, MinCombineFn, SumCombineFn
+from ...sdk.combine_fn import MaxCombineFn, MinCombineFn, SumCombineFn
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 

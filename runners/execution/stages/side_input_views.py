@@ -11,7 +11,7 @@ from typing import Any
 
 from ....sdk import graph
 from ....sdk.bundle import Bundle
-from ....sdk.side_inputs import SingletonView
+from ....sdk.side_input_views import SingletonView
 from ....triggers import AccumulationMode, PaneInfo
 from ....windowing import GLOBAL_WINDOW, BoundedWindow
 from .side_inputs import SideInputContents, ViewChange

@@ -17,8 +17,8 @@ from typing import Any
 import attrs
 
 from ....sdk import graph
+from ....sdk.stateful_dofn import signature_of
 from ....sdk.userstate import CombiningValueStateSpec
-from ....sdk.userstate.stateful_dofn import signature_of
 from ....triggers.accumulation_mode import AccumulationMode
 from ....triggers.trigger import Trigger
 from ..plan.fusion import Grouping, Keyed, Plan, Step

@@ -26,7 +26,7 @@ from ....sdk.dofn_signature import bind_callback
 from ....sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, unwrapped
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ....sdk.metrics import runs_step
-from ....sdk.userstate.stateful_dofn import signature_of
+from ....sdk.stateful_dofn import signature_of
 from ....sdk.userstate.timer_spec import TimeDomain
 from ....triggers import PaneInfo
 from ....triggers.pane import PANE_INFO_UNKNOWN

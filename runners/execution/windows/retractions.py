@@ -170,7 +170,7 @@ Combiner = CombineFn[Any, Any, Any]
 class SignedInputs:
     """The inputs of one key and window, net of what was retracted.
 
-    >>> from penstock.sdk.builtin_combiners import SumCombineFn
+    >>> from penstock.sdk.combine_fn import SumCombineFn
     >>> inputs = SignedInputs()
     >>> inputs.add(SumCombineFn(), None, 5, None, 1), inputs.add(SumCombineFn(), None, 2, None, 1)
     (False, False)

@@ -11,7 +11,7 @@ from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.sdk import graph
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import PenstockError, SideInputError
-from penstock.sdk.side_inputs import NO_DEFAULT, DictView, ListView, SingletonView
+from penstock.sdk.side_input_views import NO_DEFAULT, DictView, ListView, SingletonView
 from penstock.sdk.windowing_strategy import WindowingStrategy
 from penstock.triggers import AccumulationMode, PaneInfo
 from penstock.windowing import GLOBAL_WINDOW, FixedWindows, GlobalWindows, IntervalWindow

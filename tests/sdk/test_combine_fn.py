@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sdk.builtin_combiners import (
+from penstock.sdk.combine_fn import (
     BUILTIN_COMBINE_FNS,
     NOTHING,
     AllCombineFn,

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from ..errors import StatefulDoFnError
-from .state_spec import StateSpec
-from .timer_spec import TimerSpec
-
-if TYPE_CHECKING:
-    from ..dofn import DoFn
+from .dofn import CallableDoFn, DoFn, DoFnParam, StateParam, TimerParam, WrappingDoFn
+from .errors import StatefulDoFnError
+from .userstate.state_spec import StateSpec
+from .userstate.timer_spec import TimerSpec
 
 
 @attrs.frozen
@@ -53,8 +51,6 @@ _STATELESS = StatefulSignature((), (), {}, None, takes_sign=False)
 
 def signature_of(dofn: DoFn) -> StatefulSignature:
     """What a DoFn uses.  Raises `StatefulDoFnError` where one method asks twice for the same."""
-    from ..dofn import CallableDoFn, DoFn, StateParam, TimerParam
-
     if isinstance(dofn, CallableDoFn) and type(dofn).__module__ == CallableDoFn.__module__:
         # The function inside of it can't ask for state, timers or signs by its methods.
         return _STATELESS
@@ -127,8 +123,6 @@ def _check_names(dofn: DoFn, what: str, specs: tuple[Any, ...]) -> None:
 
 
 def _methods(dofn: DoFn) -> Iterator[tuple[str, Callable[..., Any]]]:
-    from ..dofn import DoFn, WrappingDoFn
-
     while isinstance(dofn, WrappingDoFn):
         dofn = dofn.fn
     base = vars(DoFn)
@@ -142,8 +136,6 @@ def _methods(dofn: DoFn) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _markers(method: Callable[..., Any]) -> list[Any]:
-    from ..dofn import DoFnParam
-
     # Not by inspect.signature, which takes some microseconds that every ParDo of a pipeline would pay.
     defaults = (*(method.__defaults__ or ()), *(method.__kwdefaults__ or {}).values())
     return [default for default in defaults if isinstance(default, DoFnParam)]
