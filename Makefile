@@ -50,6 +50,7 @@ capabilities: $(FULL)
 lint: $(FULL)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/python tests/package/check_privates.py
 	@$(MAKE) types floors
 
 format: $(FULL)
