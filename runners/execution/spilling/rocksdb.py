@@ -44,6 +44,7 @@ Times = tuple[int | None, int | None, int | None]
 
 _TIMES = struct.Struct(">3q")
 _TIME = struct.Struct(">Q")
+_ID = struct.Struct(">Q")
 # Stands for no time; no timestamp is that early.
 _NEVER = -(1 << 63)
 _BIAS = 1 << 63
@@ -243,6 +244,43 @@ class SpilledEntries:
                 if key[:size] != prefix:
                     return
                 yield key[size:], value
+
+
+class SpilledIds:
+    """A set of whole numbers on disk, from 0 to 2**64 - 1.
+
+    >>> database = SpillDatabase()
+    >>> ids = SpilledIds(database)
+    >>> ids.add([3, 5, 260])
+    >>> ids.drop_below(4)
+    >>> 3 in ids, 5 in ids, list(ids.all_from(5))
+    (False, True, [5, 260])
+    >>> database.close()
+    """
+
+    def __init__(self, database: SpillDatabase) -> None:
+        self._database = database
+
+    def add(self, ids: Iterable[int]) -> None:
+        """Add ids."""
+        from rocksdict import WriteBatch
+
+        batch = WriteBatch(raw_mode=True)
+        for id in ids:
+            batch.put(_ID.pack(id), b"")
+        self._database.rocksdb.write(batch)
+
+    def __contains__(self, id: int) -> bool:
+        return _ID.pack(id) in self._database.rocksdb
+
+    def drop_below(self, id: int) -> None:
+        """Remove the ids below."""
+        self._database.rocksdb.delete_range(_ID.pack(0), _ID.pack(id))
+
+    def all_from(self, id: int) -> Iterator[int]:
+        """Yield the ids from this one on, in their order."""
+        for key in self._database.rocksdb.keys(from_key=_ID.pack(id)):
+            yield _ID.unpack(key)[0]
 
 
 def portions_of(things: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -20,7 +20,7 @@ from collections import deque
 
 from ..channels.channel import Channel, ChannelId, message_of
 from ..channels.messages import Message
-from .dedup import KeptIds, SeenIds
+from .dedup import MEMORY_IDS, KeptIds, SeenIds
 from .production import Delivery, Sent, Taken, Wire
 
 
@@ -40,7 +40,7 @@ class Inbox(Channel):
     def __init__(self, id: ChannelId, back: Wire) -> None:
         super().__init__(id)
         self._back = back
-        self._seen = SeenIds()
+        self._seen = SeenIds(limit=MEMORY_IDS)
         self._numbers: deque[int] = deque()
         self._taken: list[int] = []
         self._durable = 0
@@ -102,5 +102,5 @@ class Inbox(Channel):
 
     def restore(self, kept: KeptIds) -> None:
         """Know again what was taken; all of it is durable."""
-        self._seen = SeenIds(kept)
+        self._seen = SeenIds(kept, MEMORY_IDS)
         self._durable = max((0, *kept.ids, kept.collected - 1))

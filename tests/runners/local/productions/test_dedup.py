@@ -1,41 +1,22 @@
-"""The ids of what has come on a channel, and the filter before them."""
+"""The ids of the records that have arrived on a channel, in memory and spilled."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runners.local.productions.bloom_filter import BloomFilter
-from penstock.runners.local.productions.dedup import SeenIds
-
-
-@given(st.sets(st.integers(0, 1 << 64)))
-def test_a_filter_never_denies_what_it_holds(numbers: set[int]) -> None:
-    """Otherwise a duplicate would be taken for new."""
-    seen = BloomFilter(max(1, len(numbers)))
-    for number in numbers:
-        seen.add(number)
-
-    assert all(number in seen for number in numbers)
-
-
-def test_a_filter_errs_about_as_often_as_it_may() -> None:
-    """Neighbours too: ids are given one after the other."""
-    seen = BloomFilter(10_000, error_rate=0.01)
-    for number in range(10_000):
-        seen.add(number)
-
-    wrong = sum(number in seen for number in range(10_000, 110_000))
-
-    assert 200 < wrong < 2_000
+from penstock.runners.local.productions.dedup import KeptIds, SeenIds
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 60))))
 def test_ids_are_new_once(steps: list[tuple[bool, int]]) -> None:
-    """Against a plain set: whatever comes and is collected, in any order."""
-    seen, known, collected = SeenIds(), set(), 0
+    """Compared with a plain set, in any order of arrivals and collections: two in memory, the rest spilled."""
+    seen, known, collected = SeenIds(limit=2), set(), 0
     for is_collection, id in steps:
         if is_collection:
             seen.collect(id)
@@ -59,14 +40,40 @@ def test_what_was_kept_is_known_again() -> None:
 
 
 def test_memory_stays_small_when_senders_let_go() -> None:
-    """A hundred thousand ids, of which ten may come again at any time; the filter is asked, and mostly answers."""
+    """Of a hundred thousand ids only the ten that may arrive again are remembered."""
     seen = SeenIds()
     for id in range(100_000):
         assert seen.add(id)
         seen.collect(id - 10)
 
     assert 11 == len(seen)
-    assert seen.lookups < 5_000
+
+
+def test_ids_beyond_the_memory_limit_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after a restart, which begins with the ids of the log; and the disk is used for them."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    seen = SeenIds(limit=100)
+    assert all(seen.add(id) for id in range(1_000))
+    assert 1 == len(list(tmp_path.glob("penstock-spilled-*")))
+    seen.collect(10)
+    assert not any(seen.add(id) for id in range(1_000))
+
+    again = SeenIds(seen.kept(), limit=100)
+
+    assert KeptIds(10, tuple(range(10, 1_000))) == seen.kept() == again.kept()
+    assert 2 == len(list(tmp_path.glob("penstock-spilled-*")))
+    assert not any(again.add(id) for id in range(1_000))
+    assert again.add(1_000)
+
+
+def test_without_rocksdb_all_ids_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is optional: duplicates are recognised all the same."""
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    seen = SeenIds(limit=100)
+
+    assert all(seen.add(id) for id in range(1_000))
+    assert not any(seen.add(id) for id in range(1_000))
+    assert 1_000 == len(seen)
 
 
 def test_an_id_that_comes_out_of_turn_is_new_once() -> None:
