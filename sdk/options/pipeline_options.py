@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from ...windowing.duration import Duration, seconds_of_span
 from ..errors import OptionsError
@@ -246,8 +247,8 @@ def _command_line() -> list[str]:
     return list(sys.argv[1:] if implicit_flags is None else implicit_flags)
 
 
-# Views whose flags can't be told, and why.
-_broken: dict[type[PipelineOptions], str] = {}
+# The error of each view that fails to declare its flags.  Weak, so that a class defined in a function is forgotten.
+_broken: WeakKeyDictionary[type[PipelineOptions], str] = WeakKeyDictionary()
 
 
 def _usable() -> list[tuple[type[PipelineOptions], OptionsParser, dict[str, Any]]]:
@@ -259,7 +260,7 @@ def _usable() -> list[tuple[type[PipelineOptions], OptionsParser, dict[str, Any]
             defaults = parser.defaults()
         except OptionsError as error:
             if view not in _broken:
-                _logger.warning("%s Its options are unknown.", error)
+                _logger.warning("%s Its options are unknown.", str(error))
             _broken[view] = str(error)
         else:
             _broken.pop(view, None)

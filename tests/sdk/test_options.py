@@ -1,9 +1,11 @@
 """Options: flags, keywords and views."""
 
 import copy
+import gc
 import os
 import pickle
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -24,6 +26,13 @@ from penstock.sdk.options import (
     pipeline_options,
     scoped_pipeline_options,
 )
+
+
+@pytest.fixture
+def _forgotten_options() -> Iterator[None]:
+    """Collect the option classes that a test defines, which would be known to the tests after it."""
+    yield
+    gc.collect()
 
 
 class MyOptions(PipelineOptions):
@@ -384,6 +393,7 @@ def broken_options():
     return BrokenOptions
 
 
+@pytest.mark.usefixtures("_forgotten_options")
 def test_a_class_of_options_that_fails_is_named_where_it_is_used_and_harms_no_others(caplog):
     broken = broken_options()
     PipelineOptions(["--my_size=2"]).check_known()
@@ -397,6 +407,7 @@ def test_a_class_of_options_that_fails_is_named_where_it_is_used_and_harms_no_ot
         PipelineOptions(["--fine=1"]).check_known()
 
 
+@pytest.mark.usefixtures("_forgotten_options")
 def test_a_class_of_options_whose_default_is_of_the_wrong_type_harms_no_others():
     class WrongDefault(PipelineOptions):
         @classmethod
