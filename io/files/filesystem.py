@@ -1,10 +1,9 @@
-"""Files, wherever they are: the few operations that sources and sinks need.
+"""File systems: the operations that sources, sinks and checkpoints need, on the local disk and through fsspec.
 
-A plain path (or `file://`) is the local disk, through `os` alone.  Anything with another
-protocol (`s3://`, `gs://`, `memory://`) goes through fsspec, which is imported only then.
+A plain path (or `file://`) is on the local disk, which `os` reads and writes.  Any other protocol (`s3://`, `gs://`,
+`memory://`) goes through fsspec, which is imported on first use.
 
-Paths that contain a staging directory (see `FileSink`) never match a pattern, so
-a reader can't see what a writer has not committed.
+Paths that contain a staging directory (see `FileSink`) never match a pattern, so a reader sees committed files only.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import glob
 import os
 import re
 import shutil
+import stat
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +20,13 @@ from typing import Any, BinaryIO, TypeAlias, cast
 
 import attrs
 
-from ...sdk.errors import SourceError
+from ...sdk.errors import PenstockError, SourceError
 from ...sdk.redaction import redacted_cause
 from ...stored import stored_as
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
-# The name of a directory that holds what is staged and not yet committed.
+# The name of a directory of staged files, which are not committed yet.
 STAGING = re.compile(r"(^|/)\.[^/]*\.penstock-[^/]*(/|$)")
 
 _PROTOCOL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(?=://|::)")
@@ -36,12 +36,12 @@ _MAGIC = re.compile(r"[*?\[]")
 @stored_as("file-metadata", 1)
 @attrs.frozen
 class FileMetadata:
-    """What matching a pattern tells of a file.
+    """A file that matches a pattern.
 
     Attributes:
       path: the path, with its protocol if the pattern had one.
-      size_in_bytes: the size as stored, so compressed where the file is.
-      last_updated_in_seconds: seconds since 1970, or 0 where it isn't known.
+      size_in_bytes: the size as stored: of a compressed file, the compressed size.
+      last_updated_in_seconds: seconds since 1970; 0 if the file system doesn't tell.
     """
 
     path: str
@@ -50,7 +50,7 @@ class FileMetadata:
 
 
 class EmptyMatchTreatment:
-    """What to do with a pattern that matches nothing.
+    """Treatment of a pattern that matches nothing.
 
     >>> EmptyMatchTreatment.allow_empty_match("logs/*.txt", EmptyMatchTreatment.ALLOW_IF_WILDCARD)
     True
@@ -62,14 +62,14 @@ class EmptyMatchTreatment:
 
     @staticmethod
     def allow_empty_match(pattern: str, setting: str) -> bool:
-        """Whether this pattern may match nothing; `ValueError` for an unknown setting."""
+        """Return whether this pattern may match nothing.  Raises `ValueError` for an unknown setting."""
         if setting not in ("ALLOW", "DISALLOW", "ALLOW_IF_WILDCARD"):
             raise ValueError(f"empty_match_treatment must be ALLOW, DISALLOW or ALLOW_IF_WILDCARD, got {setting!r}")
         return setting == "ALLOW" or (setting == "ALLOW_IF_WILDCARD" and has_wildcard(pattern))
 
 
 def has_wildcard(pattern: str) -> bool:
-    """Whether a pattern can match more than one path.
+    """Return whether a pattern can match more than one path.
 
     >>> has_wildcard("logs/*.txt"), has_wildcard("logs/a.txt")
     (True, False)
@@ -78,72 +78,82 @@ def has_wildcard(pattern: str) -> bool:
 
 
 class FileSystem(ABC):
-    """The operations, on whole paths.  They raise `OSError` where the system does."""
+    """File operations on whole paths.  They raise the system's `OSError`s."""
 
     @abstractmethod
     def match(self, pattern: str) -> list[FileMetadata]:
-        """The files (not directories) that match, sorted by path.
+        """Return the files (not directories) that match, sorted by path.
 
         `*`, `?` and `[...]` stay within one directory, `**` crosses any number.
         """
 
     @abstractmethod
     def open(self, path: str) -> BinaryIO:
-        """A seekable file to read bytes from."""
+        """Open a seekable file to read bytes from."""
 
     @abstractmethod
     def create(self, path: str) -> BinaryIO:
-        """A new file, or an emptied one, to write bytes to."""
+        """Create a file, or empty it, and open it to write bytes to."""
 
     @abstractmethod
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory of this name."""
+        """Return whether there is a file or a directory of this name."""
+
+    @abstractmethod
+    def is_file(self, path: str) -> bool:
+        """Return whether there is a file of this name.  A file of another process is seen at once."""
+
+    @abstractmethod
+    def list_files(self, directory: str) -> list[str]:
+        """Return the sorted names of the files in a directory; of a missing one, an empty list.
+
+        Files of other processes are seen at once.
+        """
 
     @abstractmethod
     def size(self, path: str) -> int:
-        """The size of a file in bytes."""
+        """Return the size of a file in bytes."""
 
     @abstractmethod
     def is_directory(self, path: str) -> bool:
-        """Whether there is a directory of this name."""
+        """Return whether there is a directory of this name."""
 
     def real_path(self, path: str) -> str:
-        """The path without symbolic links, where the file system has such."""
+        """Return the path with symbolic links resolved, if the file system has such links."""
         return path
 
     def check_names(self, directory: str, path: str) -> None:
-        """Raise `OSError` if a name in `path`, which is below `directory`, is none that the file system can give."""
+        """Raise `OSError` if the file system doesn't accept a name in `path`, which is below `directory`."""
 
     @abstractmethod
     def mkdirs(self, path: str) -> None:
-        """Make a directory and those above it; fine if it is there already."""
+        """Make a directory and its parents, if they don't exist."""
 
     @abstractmethod
     def rename(self, source: str, destination: str) -> None:
-        """Give a file another name, replacing a file that has it.
+        """Rename a file, replacing the file at the destination.
 
-        Atomic on a local disk.  An object store copies and then deletes: readers see the
-        old object or the whole new one.
+        Atomic on a local disk.  An object store copies and then deletes: readers see the old object or the new one.
         """
 
     @abstractmethod
     def delete(self, path: str) -> None:
-        """Remove a file, or a directory and everything in it; fine if it isn't there."""
+        """Remove a file, or a directory with its content, if it exists."""
 
     @abstractmethod
     def sync(self, path: str) -> None:
-        """Make the content of a closed file survive a power failure."""
+        """Sync a closed file to the disk, so that its content survives a power failure."""
 
     @abstractmethod
     def sync_directory(self, path: str) -> None:
-        """Make names given and removed in a directory survive a power failure."""
+        """Sync a directory to the disk, so that created and removed names survive a power failure."""
 
 
 class LocalFileSystem(FileSystem):
     """The local disk."""
 
     def match(self, pattern: str) -> list[FileMetadata]:
-        local = _local(pattern)
+        local = local_path(pattern)
         if os.path.exists(local):
             paths = [local]
         else:
@@ -160,54 +170,85 @@ class LocalFileSystem(FileSystem):
         return found
 
     def open(self, path: str) -> BinaryIO:
-        return open(_local(path), "rb")
+        return open(local_path(path), "rb")
 
     def create(self, path: str) -> BinaryIO:
-        return open(_local(path), "wb")
+        return open(local_path(path), "wb")
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(_local(path))
+        return os.path.exists(local_path(path))
+
+    def is_file(self, path: str) -> bool:
+        try:
+            return not stat.S_ISDIR(os.stat(local_path(path)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def list_files(self, directory: str) -> list[str]:
+        try:
+            with os.scandir(local_path(directory)) as entries:
+                return sorted(entry.name for entry in entries if not entry.is_dir())
+        except FileNotFoundError:
+            return []
 
     def size(self, path: str) -> int:
-        return os.path.getsize(_local(path))
+        return os.path.getsize(local_path(path))
 
     def is_directory(self, path: str) -> bool:
-        return os.path.isdir(_local(path))
+        return os.path.isdir(local_path(path))
 
     def real_path(self, path: str) -> str:
-        return os.path.realpath(_local(path))
+        return os.path.realpath(local_path(path))
 
     def check_names(self, directory: str, path: str) -> None:
         for name in path.split("/"):
-            # The limit is the file system's: it alone knows how long a name may be.
+            # The longest name differs between file systems.
             with suppress(FileNotFoundError):
-                os.lstat(os.path.join(_local(directory), name))
+                os.lstat(os.path.join(local_path(directory), name))
 
     def mkdirs(self, path: str) -> None:
-        os.makedirs(_local(path) or ".", exist_ok=True)
+        os.makedirs(local_path(path) or ".", exist_ok=True)
 
     def rename(self, source: str, destination: str) -> None:
-        os.replace(_local(source), _local(destination))
+        os.replace(local_path(source), local_path(destination))
 
     def delete(self, path: str) -> None:
-        local = _local(path)
+        local = local_path(path)
         if os.path.isdir(local) and not os.path.islink(local):
             shutil.rmtree(local, ignore_errors=False, onerror=_ignore_missing)
         else:
             Path(local).unlink(missing_ok=True)
 
     def sync(self, path: str) -> None:
-        _fsync(_local(path), os.O_RDONLY)
+        _fsync(local_path(path), os.O_RDONLY)
 
     def sync_directory(self, path: str) -> None:
-        _fsync(_local(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+        _fsync(local_path(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
 
 
 class FsspecFileSystem(FileSystem):
-    """Whatever fsspec has a protocol for.  Closing a file there is what makes it durable."""
+    """File systems of fsspec's protocols.  A file there is durable once it is closed.
+
+    Args:
+      error: raised for a protocol that is unknown or whose package isn't installed.
+    """
+
+    def __init__(self, error: type[PenstockError] = SourceError) -> None:
+        self._error = error
+
+    def resolve(self, path: str) -> tuple[Any, str]:
+        """Return fsspec's file system for a path, and the path in it."""
+        # fsspec caches its file systems by process, so a forked child gets its own.
+        from fsspec.core import url_to_fs
+
+        try:
+            fs, stripped = url_to_fs(path)
+        except (ImportError, ValueError) as error:
+            raise self._error(f"{path!r} can't be reached: {error}") from redacted_cause(error)
+        return fs, cast(str, stripped)
 
     def match(self, pattern: str) -> list[FileMetadata]:
-        fs, stripped = _fsspec(pattern)
+        fs, stripped = self.resolve(pattern)
         protocol = pattern[: pattern.index("://") + 3]
         if fs.isfile(stripped):
             infos = {stripped: fs.info(stripped)}
@@ -220,35 +261,51 @@ class FsspecFileSystem(FileSystem):
         ]
 
     def open(self, path: str) -> BinaryIO:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.resolve(path)
         return cast(BinaryIO, fs.open(stripped, "rb"))
 
     def create(self, path: str) -> BinaryIO:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.resolve(path)
         return cast(BinaryIO, fs.open(stripped, "wb"))
 
     def exists(self, path: str) -> bool:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.resolve(path)
         return bool(fs.exists(stripped))
 
+    def is_file(self, path: str) -> bool:
+        fs, stripped = self.resolve(path)
+        # fsspec caches listings.
+        fs.invalidate_cache(split_path(stripped)[0])
+        return bool(fs.isfile(stripped))
+
+    def list_files(self, directory: str) -> list[str]:
+        fs, stripped = self.resolve(directory)
+        fs.invalidate_cache(stripped)
+        try:
+            found = fs.ls(stripped, detail=True)
+        except FileNotFoundError:
+            return []
+        names = (split_path(info["name"])[1] for info in found if info["type"] == "file")
+        return sorted(name for name in names if name)
+
     def size(self, path: str) -> int:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.resolve(path)
         return int(fs.size(stripped))
 
     def is_directory(self, path: str) -> bool:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.resolve(path)
         return bool(fs.isdir(stripped))
 
     def mkdirs(self, path: str) -> None:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.resolve(path)
         fs.makedirs(stripped, exist_ok=True)
 
     def rename(self, source: str, destination: str) -> None:
-        fs, stripped = _fsspec(source)
-        fs.mv(stripped, _fsspec(destination)[1])
+        fs, stripped = self.resolve(source)
+        fs.mv(stripped, self.resolve(destination)[1])
 
     def delete(self, path: str) -> None:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.resolve(path)
         if fs.exists(stripped):
             fs.rm(stripped, recursive=True)
 
@@ -264,7 +321,7 @@ _REMOTE = FsspecFileSystem()
 
 
 def filesystem_for(path: str) -> FileSystem:
-    """The file system that a path belongs to.
+    """Return the file system of a path.
 
     >>> type(filesystem_for("/tmp/lines.txt")).__name__, type(filesystem_for("s3://bucket/lines.txt")).__name__
     ('LocalFileSystem', 'FsspecFileSystem')
@@ -274,7 +331,7 @@ def filesystem_for(path: str) -> FileSystem:
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """A path as directory and name; the directory keeps a protocol, and a root.
+    """Return the directory and the name of a path.  The directory keeps its protocol and its root.
 
     >>> split_path("out/a.txt"), split_path("a.txt"), split_path("/a"), split_path("s3://bucket/a")
     (('out', 'a.txt'), ('', 'a.txt'), ('/', 'a'), ('s3://bucket', 'a'))
@@ -284,7 +341,7 @@ def split_path(path: str) -> tuple[str, str]:
 
 
 def join_path(directory: str, name: str) -> str:
-    """The path of a name in a directory.
+    """Return the path of a name in a directory.
 
     >>> join_path("out", "a"), join_path("", "a"), join_path("/", "a")
     ('out/a', 'a', '/a')
@@ -293,7 +350,7 @@ def join_path(directory: str, name: str) -> str:
 
 
 def path_string(path: AnyPath) -> str:
-    """A path as the string it is kept as; `TypeError` for anything that isn't one."""
+    """Return a path as a string.  Raises `TypeError` for a value that is no path."""
     plain = os.fspath(path)
     if not isinstance(plain, str):
         raise TypeError(f"a path must be a str or a Path, got {path!r}")
@@ -301,7 +358,7 @@ def path_string(path: AnyPath) -> str:
 
 
 def absolute_path(path: AnyPath) -> str:
-    """A path that means the same in every process: a local one begins at the root, a URL stays as it is.
+    """Return a path that is the same in every process: absolute on a local disk; a URL is unchanged.
 
     >>> absolute_path("s3://bucket/out"), absolute_path("/out/")
     ('s3://bucket/out', '/out/')
@@ -310,7 +367,8 @@ def absolute_path(path: AnyPath) -> str:
     return plain if "://" in plain or not plain else os.path.join(os.getcwd(), plain)
 
 
-def _local(path: str) -> str:
+def local_path(path: str) -> str:
+    """Return a path on the local disk without its protocol."""
     return path[7:] if path.startswith("file://") else path
 
 
@@ -329,16 +387,6 @@ def _fsync(path: str, flags: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _fsspec(path: str) -> tuple[Any, str]:
-    from fsspec.core import url_to_fs
-
-    try:
-        fs, stripped = url_to_fs(path)
-    except (ImportError, ValueError) as error:
-        raise SourceError(f"{path!r} can't be reached: {error}") from redacted_cause(error)
-    return fs, cast(str, stripped)
 
 
 def _modified(info: dict[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""Durable storage, as the snapshot store sees it: whole files, written once.
+"""Durable storage of checkpoints: files that are written whole, atomically, and survive a crash.
 
 >>> import tempfile
 >>> directory = tempfile.mkdtemp()
@@ -7,43 +7,49 @@
 >>> disk.read(f"{directory}/a"), disk.list(directory)
 (b'onetwo', ['a'])
 
-Paths are strings with `/`.  Every operation raises `OSError` where the system does; none of them
-retries, logs or takes a lock, so a forked child may use them.
+Paths are strings with `/`.  The operations raise the system's `OSError`s.  None of them retries, logs or takes a lock,
+so a forked child may use them.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import stat
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import BinaryIO, ClassVar, TypeAlias
 
-from ....io.files.filesystem import AnyPath, LocalFileSystem, filesystem_for, path_string, split_path
+from ....io.files.filesystem import (
+    AnyPath,
+    FileSystem,
+    FsspecFileSystem,
+    LocalFileSystem,
+    filesystem_for,
+    local_path,
+    path_string,
+)
 from ....sdk.errors import SnapshotError, UnsupportedError
-from ....sdk.redaction import redacted_cause
 from ..serialization.trust import why_untrusted
 
-# A file's content, whole or in pieces.
+# A file's content, whole or in chunks.
 Content: TypeAlias = bytes | Iterable[bytes]
 
-# The file's length is synced too, if it has changed; where it hasn't, nothing of the file system's own is written.
+# Syncs the content, and the metadata only if the file's length has changed.
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
-# What a file is called until it is whole: its own name, and then this.
+# Suffix of the name of a file that is not written completely.
 UNFINISHED = ".unfinished"
 
 
 class Disk(ABC):
-    """Storage that survives a crash of the process, and of the machine.
+    """Storage that survives a crash of the process and of the machine.
 
-    Instances hold no open files and can be pickled: several processes may use one at the same time.
+    Instances hold no open files and can be pickled.  Several processes may use one at the same time.
 
     Attributes:
-      late_writes: whether a write that has failed here may still take effect later, as a request that timed out may.
-      can_append: whether files can be written to where they are; else they are only put whole.
+      late_writes: whether a failed write may take effect later, as a request that timed out may.
+      can_append: whether a file can be written to in place; otherwise files are only written whole.
     """
 
     late_writes = False
@@ -51,74 +57,95 @@ class Disk(ABC):
 
     @abstractmethod
     def write_atomically(self, path: str, content: Content) -> None:
-        """Make a file, or replace it: after a crash it is as it was before, or whole.
+        """Create or replace a file: after a crash it has its old content or the new one.
 
-        When this returns, the file survives a power failure.  If it raises, or if the content does while
-        it is being produced, the file is as it was before; only after an `OSError` of the last step (the
-        directory could not be synced) may it be there nevertheless.
+        Once this has returned, the file survives a power failure.  If this raises, or if iterating over the content
+        raises, the file is unchanged.  Only an `OSError` of the last step (syncing the directory) may leave the new
+        file.
         """
 
     def write_at(self, path: str, place: int, content: bytes) -> None:
-        """Write over what a file has from an offset on, and make it longer if need be; `FileNotFoundError` without it.
+        """Overwrite a file from an offset on, extending it as needed.
 
-        When this returns, what was written survives a power failure.  If it raises, or if the process dies, any
-        parts of it may be there.  Raises `UnsupportedError` where files are only put whole.
+        Once this has returned, the content survives a power failure.  If this raises, or if the process dies, any part
+        of the content may be in the file.  Raises `FileNotFoundError` for a missing file, and `UnsupportedError` where
+        files are only written whole.
         """
-        raise UnsupportedError(f"{path}: files can't be appended to there; give a directory of a local disk")
+        raise UnsupportedError(f"{path}: this file system can't append to files; use a directory of a local disk")
 
     def write_soon(self, path: str, place: int, content: bytes) -> None:
-        """Write over what a file has from an offset on, as `write_at`, without waiting for the disk.
+        """Overwrite a file from an offset on, as `write_at`, without waiting for the disk.
 
-        When this returns, other processes read what was written, and it survives the death of this one.  After a power
-        failure the bytes may be those from before.  Each aligned 64 of them are all new, or all old.
+        Once this has returned, other processes read the content, and it survives the death of this process.  After a
+        power failure each aligned block of 64 bytes has its old content or the new one.
         """
-        raise UnsupportedError(f"{path}: files can't be appended to there; give a directory of a local disk")
+        raise UnsupportedError(f"{path}: this file system can't append to files; use a directory of a local disk")
 
     @abstractmethod
     def open(self, path: str) -> BinaryIO:
-        """A file to read bytes from, in order; `FileNotFoundError` if it isn't there."""
+        """Open a file to read bytes from, in order.  Raises `FileNotFoundError` for a missing file."""
 
     def read(self, path: str) -> bytes:
-        """All that is in a file; `FileNotFoundError` if it isn't there."""
+        """Return the content of a file.  Raises `FileNotFoundError` for a missing file."""
         with self.open(path) as file:
             return file.read()
 
     @abstractmethod
     def list(self, directory: str) -> list[str]:
-        """The names of the files in a directory, sorted, unfinished ones too; none if there is no such directory.
+        """Return the sorted names of the files in a directory, unfinished ones included; of a missing one, none.
 
-        What any process had written before the call is listed.
+        Files that any process had written before the call are included.
         """
 
     @abstractmethod
     def exists(self, path: str) -> bool:
-        """Whether there is a file of this name."""
+        """Return whether there is a file of this name."""
 
     @abstractmethod
     def remove(self, *paths: str) -> None:
-        """Remove files; those that aren't there count as removed.  When this returns, no crash brings them back."""
+        """Remove files, if they exist.  Once this has returned, they stay removed after a crash."""
 
     @abstractmethod
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it, for this user alone; one that is there is left as it is."""
+        """Make a directory and its parents, accessible to this user only.  An existing directory is left as it is.
+
+        Raises `SnapshotError` if there is something else of that name.
+        """
 
     @abstractmethod
     def why_untrusted(self, path: str) -> str | None:
-        """Why somebody else may have written this file, or may put files into this directory; None if nobody can.
+        """Return the reason why another user may write this file, or create files in this directory.
 
-        None too where that can't be known: on an object store it is the bucket's policy that decides.
+        None if no other user can, or if that is unknown: on an object store the bucket's policy decides.
         """
 
 
-class LocalDisk(Disk):
-    """The local disk: write under another name, fsync, rename, fsync the directory.
+class _FileSystemDisk(Disk):
+    """A disk that reads and lists files through a file system of `io`."""
 
-    Files and directories are made for their owner alone (0600, 0700).
+    files: ClassVar[FileSystem]
+
+    def open(self, path: str) -> BinaryIO:
+        return self.files.open(path)
+
+    def list(self, directory: str) -> list[str]:
+        return self.files.list_files(directory)
+
+    def exists(self, path: str) -> bool:
+        return self.files.is_file(path)
+
+
+class LocalDisk(_FileSystemDisk):
+    """The local disk.  A file is written under another name, synced and renamed; then its directory is synced.
+
+    Files and directories are accessible to their owner only (0600, 0700).
     """
 
+    files = LocalFileSystem()
+
     def write_atomically(self, path: str, content: Content) -> None:
-        path = _local(path)
-        # Two processes may write the same name at the same time.
+        path = local_path(path)
+        # Two processes may write the same file at the same time.
         unfinished = f"{path}.{secrets.token_hex(4)}{UNFINISHED}"
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -130,10 +157,10 @@ class LocalDisk(Disk):
         except BaseException:
             _unlink(unfinished)
             raise
-        _sync_directory(path)
+        self.files.sync_directory(os.path.dirname(path))
 
     def write_at(self, path: str, place: int, content: bytes) -> None:
-        descriptor = os.open(_local(path), os.O_WRONLY)
+        descriptor = os.open(local_path(path), os.O_WRONLY)
         try:
             _write_at(descriptor, place, content)
             _sync_data(descriptor)
@@ -141,38 +168,22 @@ class LocalDisk(Disk):
             os.close(descriptor)
 
     def write_soon(self, path: str, place: int, content: bytes) -> None:
-        descriptor = os.open(_local(path), os.O_WRONLY)
+        descriptor = os.open(local_path(path), os.O_WRONLY)
         try:
             _write_at(descriptor, place, content)
         finally:
             os.close(descriptor)
 
-    def open(self, path: str) -> BinaryIO:
-        return open(_local(path), "rb")
-
-    def list(self, directory: str) -> list[str]:
-        try:
-            with os.scandir(_local(directory)) as entries:
-                return sorted(entry.name for entry in entries if not entry.is_dir())
-        except FileNotFoundError:
-            return []
-
-    def exists(self, path: str) -> bool:
-        try:
-            return not stat.S_ISDIR(os.stat(_local(path)).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-
     def remove(self, *paths: str) -> None:
-        changed = {}
-        for path in map(_local, paths):
+        changed: dict[str, None] = {}
+        for path in map(local_path, paths):
             if _unlink(path):
-                changed[os.path.dirname(path)] = path
-        for path in changed.values():
-            _sync_directory(path)
+                changed[os.path.dirname(path)] = None
+        for directory in changed:
+            self.files.sync_directory(directory)
 
     def make_directory(self, path: str) -> None:
-        path = _local(path).rstrip("/") or "/"
+        path = local_path(path).rstrip("/") or "/"
         if os.path.isdir(path):
             return
         parent = os.path.dirname(path)
@@ -182,69 +193,50 @@ class LocalDisk(Disk):
             os.mkdir(path, 0o700)
         except FileExistsError:
             if not os.path.isdir(path):
-                raise
-        _sync_directory(path)
+                raise _no_directory(path) from None
+        self.files.sync_directory(parent)
 
     def why_untrusted(self, path: str) -> str | None:
-        return why_untrusted(_local(path))
+        return why_untrusted(local_path(path))
 
 
-class FsspecDisk(Disk):
-    """Whatever fsspec has a protocol for: `s3://`, `gs://`, `memory://`.
+class FsspecDisk(_FileSystemDisk):
+    """Storage of fsspec's protocols: `s3://`, `gs://`, `memory://`.
 
-    An object store puts an object whole or not at all, and lists what was put: that is all that is asked of
-    it.  Where a put isn't atomic (`sftp://`), a crash leaves part of a file, which its checksum gives away.
+    An object store puts an object atomically, and lists it from then on: nothing else is required of it.  Where a put
+    isn't atomic (`sftp://`), a crash leaves part of a file, which its checksum detects.
     """
 
     late_writes = True
     can_append = False
+    files: ClassVar[FsspecFileSystem] = FsspecFileSystem(SnapshotError)
 
     def write_atomically(self, path: str, content: Content) -> None:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.files.resolve(path)
         if isinstance(content, bytes):
             fs.pipe_file(stripped, content)
             return
-        # An upload that is closed half-way would be taken for the file; so it begins when all is at hand.
-        with tempfile.NamedTemporaryFile() as gathered:
-            gathered.writelines(content)
-            gathered.flush()
-            fs.put_file(gathered.name, stripped)
-
-    def open(self, path: str) -> BinaryIO:
-        fs, stripped = _fsspec(path)
-        return cast(BinaryIO, fs.open(stripped, "rb"))
-
-    def list(self, directory: str) -> list[str]:
-        fs, stripped = _fsspec(directory)
-        # Listings are cached, and other processes write too.
-        fs.invalidate_cache(stripped)
-        try:
-            found = fs.ls(stripped, detail=True)
-        except FileNotFoundError:
-            return []
-        names = (split_path(info["name"])[1] for info in found if info["type"] == "file")
-        return sorted(name for name in names if name)
-
-    def exists(self, path: str) -> bool:
-        fs, stripped = _fsspec(path)
-        fs.invalidate_cache(split_path(stripped)[0])
-        return bool(fs.isfile(stripped))
+        # Closing an upload completes it, also after an error.  So the upload starts once the content is complete.
+        with tempfile.NamedTemporaryFile() as complete:
+            complete.writelines(content)
+            complete.flush()
+            fs.put_file(complete.name, stripped)
 
     def remove(self, *paths: str) -> None:
         for path in paths:
-            fs, stripped = _fsspec(path)
+            fs, stripped = self.files.resolve(path)
             try:
                 fs.rm_file(stripped)
             except FileNotFoundError:
                 pass
 
     def make_directory(self, path: str) -> None:
-        fs, stripped = _fsspec(path)
+        fs, stripped = self.files.resolve(path)
         fs.makedirs(stripped, exist_ok=True)
 
     def why_untrusted(self, path: str) -> str | None:
-        fs, stripped = _fsspec(path)
-        # A cache or a subdirectory of another file system.
+        fs, stripped = self.files.resolve(path)
+        # Unwrap a cache, or a subdirectory of another file system.
         while hasattr(fs, "fs"):
             fs = fs.fs
         is_local = "local" in ([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol)
@@ -252,16 +244,12 @@ class FsspecDisk(Disk):
 
 
 def disk_of(path: AnyPath) -> Disk:
-    """The disk that a path belongs to.
+    """Return the disk of a path.
 
     >>> type(disk_of("/var/checkpoints")).__name__, type(disk_of("s3://bucket/checkpoints")).__name__
     ('LocalDisk', 'FsspecDisk')
     """
     return LocalDisk() if isinstance(filesystem_for(path_string(path)), LocalFileSystem) else FsspecDisk()
-
-
-def _local(path: str) -> str:
-    return path.removeprefix("file://")
 
 
 def _write_at(descriptor: int, place: int, content: bytes) -> None:
@@ -279,21 +267,12 @@ def _unlink(path: str) -> bool:
     return True
 
 
-def _sync_directory(path: str) -> None:
-    """Make the names in the directory that a path is in survive a power failure."""
-    descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _fsspec(path: str) -> tuple[Any, str]:
-    # Looked up anew each time: fsspec keeps its file systems, one for each process, so nothing is shared by a fork.
-    from fsspec.core import url_to_fs
-
-    try:
-        fs, stripped = url_to_fs(path)
-    except (ImportError, ValueError) as error:
-        raise SnapshotError(f"{path!r} can't be reached: {error}") from redacted_cause(error)
-    return fs, cast(str, stripped)
+def _no_directory(path: str) -> SnapshotError:
+    """Return the error for a path that exists and is no directory."""
+    if not os.path.islink(path):
+        return SnapshotError(f"{path!r} is a file; expected a directory. Remove the file, or give another directory")
+    target = os.readlink(path)
+    return SnapshotError(
+        f"{path!r} is a symbolic link to {target!r}, which is no directory; expected a directory. Create the directory "
+        f"{target!r}, or remove the link"
+    )

@@ -120,6 +120,17 @@ def test_a_local_file_is_synced_before_it_gets_its_name_and_its_directory_after(
     assert ["sync file", "rename", "sync directory"] == steps
 
 
+def test_a_directory_that_is_something_else_is_named(tmp_path: pathlib.Path) -> None:
+    """A file, or a symbolic link to a directory that doesn't exist."""
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(SnapshotError, match=r"/file' is a file; expected a directory\. Remove the file"):
+        LocalDisk().make_directory(f"{tmp_path}/file/dir")
+    with pytest.raises(SnapshotError, match=r"/link' is a symbolic link to '.*/gone', which is no directory; .*Create"):
+        LocalDisk().make_directory(f"{tmp_path}/link/dir")
+
+
 def test_local_files_and_directories_are_for_their_owner_alone(tmp_path: pathlib.Path) -> None:
     """Whatever the umask says."""
     before = os.umask(0)
