@@ -61,7 +61,7 @@ def pauses(share: float, directory: str) -> list[tuple[float, float]]:
     for epoch in range(1, RUNS + 2):
         wanted += changes if epoch > 1 else 0
         while read < wanted and slot.step(only):
-            read = subtask.injectors[0].positions()[0].offset
+            read = subtask.readers[0].positions()[0].offset
         store.begin(epoch)
         barrier = Barrier(epoch, is_whole=epoch == 1, epoch=epoch)
         gc.collect()

@@ -13,7 +13,8 @@ from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk, chunks_of
 from penstock.runners.local.channels.channel import Channel, ChannelId
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.subtask import Snapshot, Subtask
+from penstock.runners.local.subtask.reports import Snapshot
+from penstock.runners.local.subtask.subtask import Subtask
 from penstock.runners.local.subtask.tally import Tally
 
 
@@ -94,5 +95,5 @@ class ByHand:
     def written(self) -> list[Any]:
         """The values that were staged at `Recording` sinks with the last snapshot."""
         subtasks = self.subtasks.values()
-        staged = [tokens for subtask in subtasks for tokens in subtask.staged.values()]
+        staged = [tokens for subtask in subtasks for tokens in subtask.snapshots.staged.values()]
         return [change.value for tokens in staged for _, token in tokens for change in token.values()]

@@ -1,7 +1,7 @@
-"""A run of a scripted pipeline, or of a bounded one with loops, in the calling process.
+"""Run of a scripted pipeline, or of a bounded one with loops, in the calling process.
 
-The steps are those of a stream, in one task.  Everything that an event of the script makes due is done before the next
-event.  At the end the sinks commit.
+The pipeline is one streaming task.  Everything that an event of the script makes due is done before the next event.  At
+the end the sinks commit.
 """
 
 from __future__ import annotations
@@ -13,18 +13,10 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from ...sdk import graph
-from ...sdk.bundle import Bundle
 from ...sdk.errors import UnsupportedError
 from ...sdk.metrics import MetricsContainer
 from ...sdk.sources.bounded import BoundedSource
-from ...sdk.sources.scripted_source import (
-    ClockMoves,
-    ElementsArrive,
-    PercentileMoves,
-    Script,
-    SignalArrives,
-    WatermarkMoves,
-)
+from ...sdk.sources.scripted_source import ClockMoves, PercentileMoves, SignalArrives
 from ...windowing.timestamp import MAX_MICROS
 from ..execution.clock import Clock
 from ..execution.counters import Counts
@@ -33,6 +25,7 @@ from ..execution.plan.fusion import Keyed, Plan, Source, Stage
 from ..execution.streaming.task_execution import TaskExecution
 from ..execution.user_errors import guarded
 from .bounded_run import committed_at_end, staged_by
+from .subtask.script_reader import ScriptReader, script_of
 
 
 class ScriptedRun:
@@ -46,7 +39,7 @@ class ScriptedRun:
         self.plan = plan
         self.counts = Counts()
         self._clock = Clock()
-        # Elements of bounded sources since watermarks were moved on, which takes a look at every step.
+        # Elements of bounded sources since watermarks were propagated, which costs as much as some elements.
         self._read_since = 0
         has_side_inputs = bool(plan.side_input_ids())
         self._reach = {
@@ -61,8 +54,11 @@ class ScriptedRun:
         task = self._task
         with committed_at_end(self.plan, self._transaction, lambda: staged_by(task.outputs), self._discard):
             for source in self._sources():
-                for _ in self._events(source):
-                    if _script(source) is not None or self._read_since >= len(self.plan.steps):
+                if script_of(source) is not None:
+                    self._play(ScriptReader(source, 0))
+                else:
+                    self._read(source)
+                    if self._read_since >= len(self.plan.steps):
                         self._propagate()
             self._propagate()
             task.teardown()
@@ -79,19 +75,19 @@ class ScriptedRun:
     # Sources
 
     def _sources(self) -> Iterator[Source]:
-        """The sources, in an order in which little has to be kept for stages that wait; scripts last."""
+        """Yield the sources, in an order that buffers little in stages that wait for side inputs; scripts last."""
         unread = [step for step in self.plan.steps if isinstance(step, Source)]
-        scripts = [step for step in unread if _script(step) is not None]
+        scripts = [step for step in unread if script_of(step) is not None]
         if len(scripts) > 1:
             raise UnsupportedError(
                 f"{scripts[1].transform.label}: the pipeline has another TestStream, {scripts[0].transform.label}, "
                 "and there is one clock; use one with several output_tags"
             )
-        queue = [(_script(s) is not None, self._waiting(s), i, s) for i, s in enumerate(unread)]
+        queue = [(script_of(s) is not None, self._waiting(s), i, s) for i, s in enumerate(unread)]
         heapify(queue)
         while queue:
             is_script, waiting, i, source = heappop(queue)
-            # Stages wait for less and less: only where they wait still the others may be better by now.
+            # Fewer and fewer stages wait, so another source may come first by now.
             if waiting and self._waiting(source):
                 self._propagate()
                 heappush(queue, (is_script, self._waiting(source), i, source))
@@ -101,34 +97,20 @@ class ScriptedRun:
             yield source
 
     def _waiting(self, source: Source) -> int:
-        """How many stages would have to keep what this source brings."""
+        """Return how many stages would have to buffer the elements of this source."""
         return sum(not self._task.has_side_inputs(s) for s in self._reach[source.id])
 
-    def _events(self, step: Source) -> Iterator[None]:
-        """Push what a source brings, stopping where watermarks or clocks have moved."""
-        script = _script(step)
-        if script is None:
-            self._read(step)
-            yield
-            return
-        outputs = step.transform.outputs
-        for event in script.events:
-            if isinstance(event, ElementsArrive):
-                self._count(step, event.bundle)
-                self._task.dataflow.send_to(outputs[event.tag])(event.bundle)
-            elif isinstance(event, WatermarkMoves):
-                self._task.move(outputs[event.tag], event.micros)
-            elif isinstance(event, ClockMoves):
+    def _play(self, script: ScriptReader) -> None:
+        """Play a script to its end."""
+        while not script.is_finished:
+            event = script.play(self._task, self.counts)
+            if isinstance(event, ClockMoves):
                 self._clock.advance(event.micros)
             elif isinstance(event, SignalArrives):
                 self._task.signal(event.name)
-            else:
-                assert isinstance(event, PercentileMoves)
+            elif isinstance(event, PercentileMoves):
                 self._task.advance_percentile(event.percentile, event.micros)
-            yield
-        for output in outputs.values():
-            self._task.move(output, MAX_MICROS)
-        yield
+            self._propagate()
 
     def _read(self, step: Source) -> None:
         primitive = step.transform.primitive
@@ -143,28 +125,19 @@ class ScriptedRun:
                 bundle = self._guarded(step, partial(next, bundles, None))
                 if bundle is None:
                     break
-                self._count(step, bundle)
+                count = self.counts.of(step.transform.label)
+                count.read += len(bundle)
+                count.written += len(bundle)
+                self._read_since += len(bundle)
                 send(bundle)
         self._task.move(output, MAX_MICROS)
-
-    def _count(self, step: Source, bundle: Bundle) -> None:
-        count = self.counts.of(step.transform.label)
-        count.read += len(bundle)
-        count.written += len(bundle)
-        self._read_since += len(bundle)
 
     def _guarded(self, step: Source, read: Callable[[], Any]) -> Any:
         return guarded(step.transform.label, read)
 
 
-def _script(step: Source) -> Script | None:
-    primitive = step.transform.primitive
-    assert isinstance(primitive, graph.Read)
-    return primitive.source if isinstance(primitive.source, Script) else None
-
-
 def _reachable(plan: Plan, source: Source) -> list[Stage | Keyed]:
-    """Stages with side inputs that a source's elements may reach."""
+    """Return the stages with side inputs that elements of a source may reach."""
     found: list[Stage | Keyed] = []
     seen: set[int] = set()
     todo = list(source.transform.outputs.values())

@@ -19,7 +19,8 @@ from penstock.runners.execution.plan import segments
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.channel import Channel, ChannelId
-from penstock.runners.local.subtask.subtask import Completed, Subtask
+from penstock.runners.local.subtask.reports import Completed
+from penstock.runners.local.subtask.subtask import Subtask
 from penstock.runners.local.workers.pool import ids_of
 from penstock.runners.local.workers.slot import Slot, Start
 from penstock.sdk.drawing.drawing import to_dot, to_html, to_mermaid, to_text

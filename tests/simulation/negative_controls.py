@@ -14,8 +14,7 @@ from penstock.runners.local.productions.production import Sent
 from penstock.runners.local.productions.receiver import Inbox
 from penstock.runners.local.productions.slot import ProductionSlot
 from penstock.runners.local.simulation.workers import SimulatedWorkers
-from penstock.runners.local.subtask.aligned import Alignment
-from penstock.runners.local.subtask.feedback_log import LoopLog
+from penstock.runners.local.subtask.barriers import Alignment, FeedbackLog
 from penstock.runners.local.subtask.replay_dedup import Repetitions
 from penstock.runners.local.subtask.subtask import Subtask
 from penstock.runners.local.workers.protocol import Conversation, Said
@@ -49,10 +48,10 @@ class SubtaskWithoutAlignment(Subtask):
         self.barriers.alignment = FirstBarrier([id for id in self.inputs if id not in self.barriers.back])
 
 
-class EmptyLog(LoopLog):
+class EmptyLog(FeedbackLog):
     """Keeps nothing of what comes back."""
 
-    def came_back(self, edge: Hashable, message: Any) -> None:
+    def add(self, edge: Hashable, message: Any) -> None:
         pass
 
 
@@ -67,8 +66,8 @@ class SubtaskWithoutFeedbackLog(Subtask):
 class KeptRepetitions(Repetitions):
     """Takes records that are sent again for new ones."""
 
-    def fresh(self, channel: ChannelId, message: Elements) -> Bundle | None:
-        super().fresh(channel, message)
+    def new_elements(self, channel: ChannelId, message: Elements) -> Bundle | None:
+        super().new_elements(channel, message)
         return message.bundle
 
 

@@ -170,7 +170,9 @@ class Producer:
         self._stage()
         pending = self._begin_log()
         # What was staged meanwhile is reported as what else is produced.
-        self._release(Recovered(staged, replay.productions, self.subtask.offsets() if replay.productions else {}))
+        self._release(
+            Recovered(staged, replay.productions, self.subtask.snapshots.offsets() if replay.productions else {})
+        )
         for outbox in self._outboxes.values():
             outbox.send_again()
         self._is_durable(pending)
@@ -261,7 +263,7 @@ class Producer:
         """A production of all that was done since the last one; or of all that there is."""
         if is_whole:
             self._differences.forget()
-        chunks, positions = self.subtask.chunks(is_whole)
+        chunks, positions = self.subtask.snapshots.chunks(is_whole)
         data, gone = self._differences.of(chunks)
         # A whole one has no need to say what is gone.
         gone = () if is_whole else gone
@@ -277,7 +279,7 @@ class Producer:
             is_whole,
             data,
             gone,
-            self.subtask.heard(),
+            self.subtask.input_state(),
             {id: inbox.kept() for id, inbox in self._inboxes.items()} if is_whole else taken,
             {id: (*outbox.kept(), *outbox.held()) if is_whole else outbox.held() for id, outbox in outboxes},
             {id: outbox.acknowledged for id, outbox in outboxes},
@@ -340,7 +342,7 @@ class Producer:
                 outbox.release()
         for id, taken in pending.taken.items():
             self._inboxes[id].commit(taken)
-        for injector in self.subtask.injectors:
-            injector.acknowledge(pending.positions[injector.label])
+        for reader in self.subtask.readers:
+            reader.acknowledge(pending.positions[reader.label])
         for report in pending.reports:
             self._release(report)

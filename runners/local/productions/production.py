@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from ...execution.serialization.records import RecordType, decode_record, pickled, unpickled
 from ...execution.sinks.committer import STAGED_IS_DATA, Staged, staged_as_data, staged_of
 from ..channels.channel import ChannelId
-from ..subtask.subtask import Heard
+from ..subtask.reports import InputState
 from ..subtask.tally import Tally, tally_as_data, tally_of
 from .dedup import KeptIds
 
@@ -79,7 +79,7 @@ class Production(NamedTuple):
     is_whole: bool
     chunks: bytes
     gone: tuple[ChunkKey, ...]
-    heard: Heard
+    heard: InputState
     seen: Mapping[ChannelId, KeptIds]
     outputs: Mapping[ChannelId, tuple[Sent, ...]]
     acknowledged: Mapping[ChannelId, int]
@@ -131,13 +131,13 @@ def production_of(record: bytes, where: str = A_LOG) -> Production | Inherited:
     return decode_record(record, where, _PRODUCTION, _INHERITED)
 
 
-def _heard_as_data(heard: Heard) -> tuple[Any, ...]:
+def _heard_as_data(heard: InputState) -> tuple[Any, ...]:
     watermarks, percentiles, signals, clock = heard
     return list(watermarks.items()), [(share, list(own.items())) for share, own in percentiles.items()], signals, clock
 
 
-def _heard_of(watermarks: list[Any], percentiles: list[Any], signals: int, clock: int) -> Heard:
-    return Heard(
+def _heard_of(watermarks: list[Any], percentiles: list[Any], signals: int, clock: int) -> InputState:
+    return InputState(
         {ChannelId(*id): micros for id, micros in watermarks},
         {share: {_heard_from(id): micros for id, micros in own} for share, own in percentiles},
         signals,

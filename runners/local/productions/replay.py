@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import CHAINED, Chunk, Origin, chunks_of
 from ..channels.channel import ChannelId
-from ..subtask.subtask import Heard
+from ..subtask.reports import InputState
 from ..subtask.tally import Tally
 from .dedup import KeptIds, SeenIds
 from .production import ChunkKey, Inherited, Production, Sent, StagedToken, production_of
@@ -28,7 +28,7 @@ class Replay:
 
     def __init__(self, records: Iterable[bytes]) -> None:
         self.productions = 0
-        self.heard: Heard | None = None
+        self.heard: InputState | None = None
         self.acknowledged: dict[ChannelId, int] = {}
         self.staged: list[StagedToken] = []
         self.tally = Tally()

@@ -95,8 +95,8 @@ class Zombies:
             if slot.slot is not None:
                 # Nothing that a killed process would not do: only what a test would leave open is closed.
                 for subtask in slot.slot.subtasks.values():
-                    for injector in subtask.injectors:
-                        injector.close()
+                    for reader in subtask.readers:
+                        reader.close()
 
 
 class SimulatedWorkers(Workers):

@@ -1,41 +1,198 @@
-"""Barriers at one subtask: aligned, overtaking, or going round in a loop; and the snapshots that they ask for.
+"""Barriers at one subtask, aligned, unaligned or in a loop, and the snapshots that they ask for.
 
-Snapshots of one subtask: its state, where its sources stand, and what its sinks have staged.
+The snapshot of a subtask is its state, its sources' positions, and what its sinks have staged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ...execution.plan.execution_graph import Edge, EdgeKind, SubtaskId
+from ...execution.shuffle.blocks import encode_bundle
 from ...execution.streaming.in_flight import on_the_way
 from ...execution.streaming.restored import shown_positions
 from ...execution.streaming.snapshot import snapshot, weight
 from ...execution.streaming.snapshot_chunks import NEWS, POSITIONS, SCRIPT, Chunk, labels_of, records_of
 from ...execution.streaming.task_execution import TaskExecution
 from ..channels.channel import Channel, ChannelId
-from ..channels.messages import Barrier, BarrierKind, ClockMoved, Encoded, Message, SignalCame
-from .aligned import Alignment
-from .feedback_log import LoopLog
+from ..channels.messages import Barrier, BarrierKind, ClockMoved, Elements, Encoded, Message, SignalCame
 from .replay_dedup import NUMBERS, ORIGIN, Numbering, Numbers
 from .reports import Report, Settled, Snapshot
-from .script_reader import ScriptInjector
-from .source_reader import Injector
+from .script_reader import ScriptReader
+from .sources import SourceReader
 from .tally import Tally, sum_of
-from .unaligned import Overtaking, as_it_is
+
+
+class Alignment:
+    """Inputs that are blocked until a barrier has arrived on all inputs (ABS, algorithm 1).
+
+    Messages before the barrier on one input are processed, while those behind it on another wait.  So the snapshot has
+    every record from before the barrier, and none from behind it.
+
+    Args:
+      inputs: the channels.
+
+    >>> alignment = Alignment(["left", "right"])
+    >>> alignment.arrived("left"), alignment.is_blocked("left"), alignment.is_blocked("right")
+    (False, True, False)
+    >>> alignment.arrived("right"), alignment.is_blocked("left")
+    (True, False)
+    """
+
+    def __init__(self, inputs: Collection[Hashable]) -> None:
+        self._count = len(inputs)
+        self._blocked: set[Hashable] = set()
+
+    def is_blocked(self, channel: Hashable) -> bool:
+        """Return True if an input has to wait."""
+        return channel in self._blocked
+
+    def arrived(self, channel: Hashable) -> bool:
+        """Block an input at its barrier, or unblock all inputs if it is the last one.
+
+        Returns whether the barrier has now arrived on all inputs.
+        """
+        self._blocked.add(channel)
+        if len(self._blocked) < self._count:
+            return False
+        self._blocked.clear()
+        return True
+
+    def cancel(self) -> None:
+        """Unblock all inputs: the barrier will not arrive on the others."""
+        self._blocked.clear()
+
+
+class InFlightRecords:
+    """Records in flight before an unaligned barrier, which are part of the snapshot (Flink, 2020).
+
+    Alignment makes a fast input wait for a slow one.  At an unaligned barrier a subtask takes its snapshot as soon as
+    the first barrier has arrived, wherever that is in its queue.  Messages before the barrier on each input that have
+    not been taken by then are processed as usual, and also written; after a failure they are processed first.  Elements
+    from another process are still encoded, and are written without being decoded.
+
+    Args:
+      inputs: the channels.
+
+    >>> records = InFlightRecords(["left", "right"])
+    >>> records.barrier_arrived("left", 1, ["a"]), records.is_complete
+    (True, False)
+    >>> records.taken("right", "b")
+    >>> records.barrier_arrived("right", 1, ["c"]), records.is_complete
+    (False, True)
+    >>> records.messages()
+    {'left': ['a'], 'right': ['b', 'c']}
+    """
+
+    def __init__(self, inputs: Collection[Hashable]) -> None:
+        self._inputs = tuple(inputs)
+        self._number = -1
+        self._waiting: set[Hashable] = set()
+        self._messages: dict[Hashable, list[Any]] = {}
+
+    def barrier_arrived(self, channel: Hashable, number: int, ahead: Sequence[Any]) -> bool:
+        """Record the messages before a barrier that has arrived.
+
+        Args:
+          ahead: the messages before the barrier that wait on the input.
+
+        Returns whether it is the first barrier of its number.
+        """
+        is_first = number > self._number
+        if is_first:
+            self._number = number
+            self._waiting = set(self._inputs)
+            self._messages = {input: [] for input in self._inputs}
+        if number == self._number and channel in self._waiting:
+            self._waiting.discard(channel)
+            self._messages[channel].extend(chain.from_iterable(map(unshared, ahead)))
+        return is_first
+
+    def taken(self, channel: Hashable, message: Any) -> None:
+        """Record a message that is about to be taken, if the barrier has not arrived on its input."""
+        if channel in self._waiting:
+            self._messages[channel].extend(unshared(message))
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the barrier has arrived on every input."""
+        return self._number >= 0 and not self._waiting
+
+    def messages(self) -> dict[Hashable, list[Any]]:
+        """Remove and return the messages in flight, by input."""
+        taken, self._messages = self._messages, {}
+        return taken
+
+
+class FeedbackLog:
+    """Log of the messages on a loop's back-edges, of which a snapshot needs what was in the loop (ABS, algorithm 2).
+
+    When the barrier has arrived on all regular inputs, the state is copied and logging begins.  Messages on the
+    back-edges are processed as usual, and are part of the snapshot until the barrier returns on their edge.  Barriers
+    return in the order in which they were sent.
+
+    >>> log = FeedbackLog(["back"])
+    >>> log.begin(7)
+    >>> log.add("back", "a"), log.returned("back", 7), log.messages()
+    (None, True, {'back': ['a']})
+    >>> log.is_logging("back")
+    False
+    """
+
+    def __init__(self, back_edges: Collection[Hashable]) -> None:
+        self._back_edges = tuple(back_edges)
+        self._number = -1
+        self._awaited: set[Hashable] = set()
+        self._messages: dict[Hashable, list[Any]] = {}
+
+    def begin(self, number: int) -> None:
+        """Begin to log: the barrier enters the loop."""
+        self._number = number
+        self._awaited = set(self._back_edges)
+        self._messages = {edge: [] for edge in self._back_edges}
+
+    def is_logging(self, edge: Hashable) -> bool:
+        """Return True if the barrier has not returned on a back-edge yet."""
+        return edge in self._awaited
+
+    def add(self, edge: Hashable, message: Any) -> None:
+        """Log a message, if the barrier has not returned on its edge yet."""
+        if edge in self._awaited:
+            self._messages[edge].append(message)
+
+    def returned(self, edge: Hashable, number: int) -> bool:
+        """Stop logging an edge on which a barrier has returned.  Return True if it has returned on all."""
+        if number != self._number:
+            return False
+        self._awaited.discard(edge)
+        return not self._awaited
+
+    def messages(self) -> dict[Hashable, list[Any]]:
+        """Remove and return the messages of the log, by edge."""
+        messages, self._messages = self._messages, {}
+        return messages
+
+
+def unshared(message: Any) -> Iterator[Any]:
+    """Yield a message with its elements encoded, since the steps that process them may change them."""
+    if isinstance(message, Elements):
+        yield from map(Encoded, encode_bundle(message.bundle))
+    else:
+        yield message
 
 
 class SubtaskSnapshots:
-    """Takes a subtask's snapshots, and remembers what is to be done when they are durable.
+    """Takes a subtask's snapshots, and acknowledges source positions and transactions when they are durable.
 
     Args:
-      transaction: what its sinks write to at first.
-      numbering: of what is sent, if it is numbered.
+      transaction: the transaction that its sinks write to at first.
+      numbering: of its output, if that is numbered.
 
     Attributes:
-      large: how many entries make a snapshot that is left uncopied, for a child; None if there are no children.
-      staged: by sink label, what was staged and isn't known to be committed: pairs of a transaction and a token.
+      large: the number of entries from which a snapshot is left for a forked child to copy; None without forking.
+      staged: by sink label, pairs of transaction and token that were staged, and aren't known to be committed.
     """
 
     def __init__(
@@ -43,8 +200,8 @@ class SubtaskSnapshots:
         execution: TaskExecution,
         id: SubtaskId,
         parallelism: int,
-        injectors: Sequence[Injector],
-        scripts: Sequence[ScriptInjector],
+        readers: Sequence[SourceReader],
+        scripts: Sequence[ScriptReader],
         tally: Tally,
         transaction: str,
         numbering: Numbering | None = None,
@@ -53,16 +210,21 @@ class SubtaskSnapshots:
         self._id = id
         self._parallelism = parallelism
         self._numbering = numbering
-        self._injectors = injectors
+        self._readers = readers
         self._scripts = scripts
         self._tally = tally
         self._transaction = transaction
         self.large: int | None = None
+        # Epochs and source positions of snapshots that aren't known to be durable.
         self._taken: list[tuple[int, dict[str, list[Any]]]] = []
         self.staged: dict[str, list[tuple[str, Any]]] = {output.label: [] for output in execution.outputs}
 
-    def take(self, barrier: Barrier, is_joined: bool) -> Snapshot:
-        """Stage what the sinks have, and take a snapshot; `is_joined` if what is in flight will join its records."""
+    def take(self, barrier: Barrier, has_in_flight: bool) -> Snapshot:
+        """Stage the output of the sinks, and take a snapshot.
+
+        Args:
+          has_in_flight: whether records in flight will be added to the snapshot.
+        """
         for output in self._execution.outputs:
             output.stage()
             tokens, output.staged = output.staged, []
@@ -75,17 +237,17 @@ class SubtaskSnapshots:
         self._transaction = barrier.transaction
         staged = {label: list(tokens) for label, tokens in self.staged.items() if tokens}
         now = self._execution.clock.now
-        copied = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]), now)
-        if self.large is not None and not is_joined and weight(self._execution, barrier.is_whole) >= self.large:
+        taken = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]), now)
+        if self.large is not None and not has_in_flight and weight(self._execution, barrier.is_whole) >= self.large:
             positions = self._positions()
             self._taken.append((barrier.epoch, positions))
-            return copied._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0], offsets=_shown(positions))
+            return taken._replace(uncopied=lambda: self.chunks(barrier.is_whole)[0], offsets=_shown(positions))
         chunks, positions = self.chunks(barrier.is_whole)
         self._taken.append((barrier.epoch, positions))
-        return copied._replace(records=records_of(chunks), labels=labels_of(chunks), offsets=_shown(positions))
+        return taken._replace(records=records_of(chunks), labels=labels_of(chunks), offsets=_shown(positions))
 
     def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
-        """All that has to be remembered, or what has changed of it; and where the sources stand, by label."""
+        """Return the chunks of a full or incremental snapshot, and the sources' positions by label."""
         chunks = snapshot(self._execution, is_whole)
         positions = self._positions()
         chunks += [Chunk(label, POSITIONS, None, own) for label, own in positions.items()]
@@ -101,21 +263,21 @@ class SubtaskSnapshots:
         return self._id.index, self._parallelism, numbering.kept(label)
 
     def offsets(self) -> dict[str, list[tuple[str, str]]]:
-        """By source label, its partitions and where they stand, as text."""
+        """Return the partitions of each source and their positions, as text, by label."""
         return _shown(self._positions())
 
     def _positions(self) -> dict[str, list[Any]]:
-        return {injector.label: injector.positions() for injector in self._injectors}
+        return {reader.label: reader.positions() for reader in self._readers}
 
     def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
-        """A checkpoint is durable, and these transactions of the sinks are committed."""
+        """Acknowledge positions: a checkpoint is durable, and these transactions of the sinks are committed."""
         done = set(transactions)
         for label, tokens in self.staged.items():
             self.staged[label] = [(transaction, token) for transaction, token in tokens if transaction not in done]
         for number, positions in self._taken:
             if number == epoch:
-                for injector in self._injectors:
-                    injector.acknowledge(positions[injector.label])
+                for reader in self._readers:
+                    reader.acknowledge(positions[reader.label])
         self._taken = [entry for entry in self._taken if entry[0] > epoch]
 
 
@@ -127,18 +289,18 @@ def _shown(positions: Mapping[str, list[Any]]) -> dict[str, list[tuple[str, str]
 
 
 class Barriers:
-    """What one subtask does about barriers.
+    """Processes barriers at one subtask.
 
     Args:
       inputs: its channels; the mapping is the subtask's own.
-      edges: those that its inputs are of, by number.
-      tell: sends a message to all that take its output.
-      report: called with what the coordinator has to know.
+      edges: the edges of its inputs, by number.
+      broadcast: sends a message on all of its output channels.
+      report: called with reports for the coordinator.
 
     Attributes:
-      back: the inputs that barriers come back on.
+      back: the inputs from back-edges.
       alignment, feedback_log: the alignment of the other inputs, and the log of these.
-      expected: the number of the last barrier that has been injected anywhere, as far as that is known.
+      expected: the number of the last barrier that was injected anywhere, as far as that is known.
     """
 
     def __init__(
@@ -147,35 +309,35 @@ class Barriers:
         inputs: Mapping[ChannelId, Channel],
         edges: Mapping[int, Edge],
         snapshots: SubtaskSnapshots,
-        tell: Callable[[Message], None],
+        broadcast: Callable[[Message], None],
         report: Callable[[Report], None],
     ) -> None:
         self._execution = execution
         self._inputs = inputs
         self._edges = edges
         self._snapshots = snapshots
-        self._tell = tell
+        self._broadcast = broadcast
         self._report = report
         regular = [id for id in inputs if edges[id.edge].kind is not EdgeKind.BACK]
         self.back = [id for id in inputs if id not in regular]
         self.alignment = Alignment(regular)
-        # Barriers up to this number ask for nothing any more.
+        # Barriers up to this number are ignored.
         self._past = -1
-        self._overtaking = Overtaking(regular)
+        self._in_flight = InFlightRecords(regular)
         self.expected = -1
         self._passed = -1
-        self.feedback_log = LoopLog(self.back)
-        # What is to be reported when the barrier has come back.
+        self.feedback_log = FeedbackLog(self.back)
+        # The report to make when the barrier has returned on all back-edges.
         self._in_loop: Snapshot | Settled | None = None
-        # The state behind an unaligned barrier, while what is in flight before it is still coming.
-        self._copied: Snapshot | None = None
+        # The state at an unaligned barrier, until the barrier has arrived on every input.
+        self._unaligned: Snapshot | None = None
 
     def blocks(self, id: ChannelId) -> bool:
-        """Whether an input has to wait."""
+        """Return True if an input has to wait."""
         return self.alignment.is_blocked(id)
 
     def before_expected(self, ready: Sequence[ChannelId]) -> ChannelId | None:
-        """Return one of these inputs on which the expected barrier is yet to come; None if there is none."""
+        """Return one of these inputs on which the expected barrier is yet to arrive, or None."""
         for id in ready:
             is_awaited = self.feedback_log.is_logging(id) if id in self.back else self._passed < self.expected
             if is_awaited:
@@ -183,31 +345,30 @@ class Barriers:
         return None
 
     def taken(self, id: ChannelId, message: Message) -> None:
-        """A message is about to be taken from an input: it may be part of a snapshot that is under way."""
-        if self._overtaking.is_under_way:
-            self._overtaking.taken(id, message)
+        """Record a message that is about to be taken, if it is part of a snapshot in progress."""
+        self._in_flight.taken(id, message)
         if self.feedback_log.is_logging(id):
-            for each in as_it_is(message):
-                self.feedback_log.came_back(id, each)
+            for each in unshared(message):
+                self.feedback_log.add(id, each)
 
-    def came(self, id: ChannelId, barrier: Barrier) -> None:
-        """A barrier has been taken from an input."""
+    def arrived(self, id: ChannelId, barrier: Barrier) -> None:
+        """Process a barrier that was taken from an input."""
         if barrier.number <= self._past:
             return
         if id in self.back:
-            self._came_back(id, barrier)
+            self._returned(id, barrier)
         elif self.alignment.arrived(id):
             self.at_barrier(barrier)
 
     def forget(self, number: int) -> None:
-        """No barrier up to this number will come on all inputs any more: wait for none of them."""
+        """Ignore barriers up to this number, which will not arrive on all inputs."""
         self._past = number
         self._passed = max(self._passed, number)
         self.alignment.cancel()
 
     def at_barrier(self, barrier: Barrier) -> None:
-        """The barrier has come on all inputs: forward it, and take the snapshot (ABS, algorithm 1)."""
-        self._tell(barrier)
+        """Forward a barrier that has arrived on all inputs, and take the snapshot (ABS, algorithm 1)."""
+        self._broadcast(barrier)
         self._passed = max(self._passed, barrier.number)
         if self.back:
             self.feedback_log.begin(barrier.number)
@@ -215,57 +376,54 @@ class Barriers:
             earliest, watermark = self._execution.mark_loops(barrier.number)
             self._done(Settled(barrier.number, earliest, watermark, self._execution.are_loops_behind()))
             return
-        overtakes = barrier.kind is BarrierKind.UNALIGNED and bool(self._inputs)
-        # What is in flight, or in a loop, joins the records here.
-        copied = self._snapshots.take(barrier, is_joined=bool(self.back) or overtakes)
-        if overtakes:
-            # What comes of elements in flight must not be in it.
-            self._copied = copied._replace(records=list(copied.records))
+        is_unaligned = barrier.kind is BarrierKind.UNALIGNED and bool(self._inputs)
+        taken = self._snapshots.take(barrier, has_in_flight=bool(self.back) or is_unaligned)
+        if is_unaligned:
+            # Serialized before records in flight change the state.
+            self._unaligned = taken._replace(records=list(taken.records))
         else:
-            self._done(copied)
+            self._done(taken)
 
-    def _done(self, news: Snapshot | Settled) -> None:
-        """Report what a barrier asked for; in a loop, when it has come back (ABS, algorithm 2)."""
+    def _done(self, report: Snapshot | Settled) -> None:
+        """Report to the coordinator; in a loop, when the barrier has returned (ABS, algorithm 2)."""
         if not self.back:
-            self._report(news)
+            self._report(report)
             return
-        # Elements that come back are processed, and what comes of them must not be in the copy.
-        self._in_loop = news._replace(records=list(news.records)) if isinstance(news, Snapshot) else news
+        # Serialized before records on the back-edges change the state.
+        self._in_loop = report._replace(records=list(report.records)) if isinstance(report, Snapshot) else report
 
-    def _came_back(self, id: ChannelId, barrier: Barrier) -> None:
+    def _returned(self, id: ChannelId, barrier: Barrier) -> None:
         if not self.feedback_log.returned(id, barrier.number):
             return
-        log, news, self._in_loop = self.feedback_log.taken(), self._in_loop, None
-        assert news is not None
-        self._report(self._with_in_flight(news, log) if isinstance(news, Snapshot) else news)
+        messages, report, self._in_loop = self.feedback_log.messages(), self._in_loop, None
+        assert report is not None
+        self._report(self._with_in_flight(report, messages) if isinstance(report, Snapshot) else report)
 
-    def _with_in_flight(self, snapshot: Snapshot, messages: Mapping[Any, Sequence[Message]]) -> Snapshot:
-        chunks = self._in_flight(messages)
-        labels = (*snapshot.labels, *(chunk.label for chunk in chunks if chunk.kind != NEWS))
-        return snapshot._replace(records=[*snapshot.records, *records_of(chunks)], labels=labels)
+    def take_unaligned(self) -> bool:
+        """Take unaligned barriers out of the inputs, wherever they are, and the snapshot at the first of them.
 
-    def look_for_overtaking(self) -> bool:
-        """Take the snapshot as soon as an unaligned barrier has come anywhere; whether there was one."""
+        Returns whether there was one.
+        """
         found = False
         for id, channel in self._inputs.items():
             while channel.unaligned_barriers:
                 found = True
                 barrier, ahead = channel.take_unaligned_barrier()
-                if self._overtaking.seen(id, barrier.number, ahead):
+                if self._in_flight.barrier_arrived(id, barrier.number, ahead):
                     self.at_barrier(barrier)
-        if found and self._copied is not None and self._overtaking.is_complete:
-            copied, self._copied = self._copied, None
-            self._report(self._with_in_flight(copied, self._overtaking.in_flight()))
+        if found and self._unaligned is not None and self._in_flight.is_complete:
+            taken, self._unaligned = self._unaligned, None
+            self._report(self._with_in_flight(taken, self._in_flight.messages()))
         return found
 
-    def _in_flight(self, messages: Mapping[Any, Sequence[Message]]) -> list[Chunk]:
-        """What was in flight before an unaligned barrier, or in a loop, as chunks."""
+    def _with_in_flight(self, snapshot: Snapshot, messages: Mapping[Any, Sequence[Message]]) -> Snapshot:
+        """Return a snapshot with the chunks of messages in flight, by channel."""
         chunks: list[Chunk] = []
-        news: list[Message] = []
         for id, waiting in messages.items():
             blocks = [message.block for message in waiting if isinstance(message, Encoded)]
             chunks += on_the_way(self._execution.plan, self._edges[id.edge], blocks)
-            news += [message for message in waiting if isinstance(message, (ClockMoved, SignalCame))]
-        if news:
-            chunks.append(Chunk("", NEWS, None, news))
-        return chunks
+        labels = (*snapshot.labels, *(chunk.label for chunk in chunks))
+        control = [m for waiting in messages.values() for m in waiting if isinstance(m, (ClockMoved, SignalCame))]
+        if control:
+            chunks.append(Chunk("", NEWS, None, control))
+        return snapshot._replace(records=[*snapshot.records, *records_of(chunks)], labels=labels)

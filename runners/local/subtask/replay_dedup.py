@@ -1,20 +1,18 @@
-"""Numbers for what a source task sends, so that whoever has it already can tell when it comes again (ABS, section 5).
+"""Sequence numbers of a source task's output, by which receivers drop what is sent again (ABS, section 5).
 
-For each channel and each partition of a source elements are counted.  What comes of a partition is the same whenever
-it is read again, so after a restart the same elements have the same numbers.
-
-Repetitions: what a source task sends again after it has gone back, dropped by who knows it (ABS, section 5).
+Elements are counted for each channel and each partition of a source.  A repeatable source gives the same elements
+whenever a partition is read again, so after a restart the same elements have the same numbers.
 
 >>> repetitions = Repetitions()
 >>> channel, origin = ChannelId(0, 0, 1), ("Read", 0)
 >>> repetitions.resumed(channel, {})
->>> repetitions.fresh(channel, Elements(Bundle(["a", "b"], [0, 0]), origin, 1)).values
+>>> repetitions.new_elements(channel, Elements(Bundle(["a", "b"], [0, 0]), origin, 1)).values
 ['a', 'b']
->>> repetitions.come_again([channel])
+>>> repetitions.expect_replay([channel])
 >>> repetitions.resumed(channel, {})
->>> repetitions.fresh(channel, Elements(Bundle(["a"], [0]), origin, 1)) is None, repetitions.are_coming
+>>> repetitions.new_elements(channel, Elements(Bundle(["a"], [0]), origin, 1)) is None, repetitions.is_replaying
 (True, True)
->>> repetitions.fresh(channel, Elements(Bundle(["b", "c"], [0, 0]), origin, 2)).values, repetitions.are_coming
+>>> repetitions.new_elements(channel, Elements(Bundle(["b", "c"], [0, 0]), origin, 2)).values, repetitions.is_replaying
 (['c'], False)
 """
 
@@ -33,20 +31,20 @@ from ..channels.channel import Channel, ChannelId
 from ..channels.exchange import FRAME, Exchange
 from ..channels.messages import Barrier, BarrierKind, Elements, Message, Origin, Resumed
 
-# The kinds of a snapshot's chunks that numbers are kept in, and the partition of what a step has left.
+# Kinds of a snapshot's chunks: numbers, and the partition that work which was left derives from.
 NUMBERS, ORIGIN = "numbers", "origin"
 register_body(NUMBERS, PLAIN)
 register_body(ORIGIN, PLAIN)
 
-# Of one source: by edge and subtask at its end, by partition, how many elements were sent.
+# For one source, how many elements were sent, by edge and receiving subtask, by partition.
 Numbers: TypeAlias = dict[tuple[int, int], dict[Any, int]]
 
 
 class Numbering:
-    """What one subtask of a source task has sent.
+    """Numbers of the elements that one subtask of a source task has sent.
 
     Attributes:
-      origin: the source, by its label, and its partition, that what is sent now comes of.
+      origin: the source, by its label, and the partition that the current output derives from.
 
     >>> numbering = Numbering()
     >>> to = ChannelId(0, 0, 1)
@@ -61,18 +59,18 @@ class Numbering:
         self._sent: dict[ChannelId, dict[Origin, int]] = {}
 
     def next(self, channel: ChannelId, origin: Origin, count: int) -> int:
-        """The number of the first of so many elements."""
+        """Number some elements.  Return the number of the first."""
         sent = self._sent.setdefault(channel, {})
         before = sent.get(origin, 0)
         sent[origin] = before + count
         return before + 1
 
     def sent(self, channel: ChannelId) -> dict[Origin, int]:
-        """How many elements of each origin were sent on a channel."""
+        """Return how many elements of each origin were sent on a channel."""
         return dict(self._sent.get(channel, {}))
 
     def kept(self, label: str) -> Numbers:
-        """The numbers of one source, as data."""
+        """Return the numbers of one source, as data."""
         numbers: Numbers = {}
         for channel, sent in self._sent.items():
             own = {partition: number for (source, partition), number in sent.items() if source == label}
@@ -81,19 +79,19 @@ class Numbering:
         return numbers
 
     def restore(self, label: str, index: int, numbers: Numbers) -> None:
-        """Go on from there; `index` is the subtask's."""
+        """Restore what `kept` returned, in the subtask of this index."""
         for (edge, target), own in numbers.items():
             sent = self._sent.setdefault(ChannelId(edge, index, target), {})
             sent.update({(label, partition): number for partition, number in own.items()})
 
 
 class NumberedExchange(Exchange):
-    """An edge that begins at a source task.
+    """Exchange of a source task, which numbers its elements.
 
-    What waits for more waits for more of its partition, and is numbered when it goes: however it is cut, each
-    element has the number that it had before.  But accumulators can't be cut where a receiver's knowledge ends.  So
-    nothing that might be sent for the second time is folded: not before the first barrier of a checkpoint, which
-    doesn't come before all receivers that have stayed know again what they knew.
+    Bundles wait for others of their partition, and are numbered when they are sent: however they are cut, each element
+    has the same number again.  Accumulators can't be cut where a receiver's numbers end, so elements that may be sent
+    for the second time aren't folded: none before the first barrier of a checkpoint, which isn't injected before all
+    receivers have caught up.
     """
 
     def __init__(
@@ -108,10 +106,10 @@ class NumberedExchange(Exchange):
         assert edge.kind is not EdgeKind.BACK
         self._numbering = numbering
         self._folds = False
-        self._by_origin: dict[Origin, list[Bundle]] = {}
+        self._buffers: dict[Origin, list[Bundle]] = {}
 
     def resume(self) -> None:
-        """Say to all from where the numbers go on."""
+        """Tell all receivers where the numbers continue."""
         for channel in self.channels:
             channel.put(Resumed(self._numbering.sent(channel.id)))
 
@@ -122,16 +120,14 @@ class NumberedExchange(Exchange):
             for channel in self.channels:
                 self._put(channel, bundle, origin)
             return
-        self._by_origin.setdefault(origin, []).append(bundle)
+        self._buffers.setdefault(origin, []).append(bundle)
         self._count += len(bundle)
         if not self.is_buffering or self._count >= FRAME * len(self.channels):
             self.flush()
 
     def flush(self) -> None:
-        if not self._by_origin:
-            return
-        waiting, self._by_origin, self._count = self._by_origin, {}, 0
-        for origin, bundles in waiting.items():
+        buffers, self._buffers, self._count = self._buffers, {}, 0
+        for origin, bundles in buffers.items():
             for channel, part in self._parts(bundles):
                 self._put(channel, part, origin)
 
@@ -146,32 +142,32 @@ class NumberedExchange(Exchange):
 
 
 class NotRepeatedError(PenstockError):
-    """What a source gave again isn't what it had given, or not where it belongs."""
+    """A source that was read again gave other elements than before, or in another order."""
 
 
 class Repetitions:
-    """What one subtask has processed of what is numbered.
+    """Numbers of the elements that one subtask has processed, by which it drops repetitions.
 
-    That isn't part of its snapshots: none is taken before everybody who went back has caught up, and then both ends of
-    a channel are as far.
+    They aren't part of its snapshots: none is taken before all restarted subtasks have caught up, and then both ends of
+    a channel have the same numbers.
     """
 
     def __init__(self) -> None:
         self._processed: dict[ChannelId, dict[Origin, int]] = {}
-        # Of the channels whose senders have gone back: what they are yet to send again; None until that is known.
+        # For channels whose senders have restarted, the numbers up to which they replay; None until those are known.
         self._awaited: dict[ChannelId, dict[Origin, int] | None] = {}
 
     @property
-    def are_coming(self) -> bool:
-        """Whether somebody who sends to this subtask has yet to catch up with it."""
+    def is_replaying(self) -> bool:
+        """True if a sender has not caught up with this subtask yet."""
         return bool(self._awaited)
 
-    def come_again(self, channels: Iterable[ChannelId]) -> None:
-        """The senders on these channels have gone back."""
+    def expect_replay(self, channels: Iterable[ChannelId]) -> None:
+        """Expect repetitions on these channels, whose senders have restarted."""
         self._awaited.update(dict.fromkeys(channels))
 
     def resumed(self, channel: ChannelId, sent: Mapping[Origin, int]) -> None:
-        """A sender says from where its numbers go on."""
+        """Take in where a sender's numbers continue."""
         processed = self._processed.setdefault(channel, {})
         if channel not in self._awaited:
             processed.update(sent)
@@ -183,8 +179,8 @@ class Repetitions:
         self._awaited[channel] = awaited
         self._look(channel)
 
-    def fresh(self, channel: ChannelId, message: Elements) -> Bundle | None:
-        """What is new of a message's elements; None if nothing is."""
+    def new_elements(self, channel: ChannelId, message: Elements) -> Bundle | None:
+        """Return the elements of a message that have not been processed before, or None."""
         origin, first, bundle = message.origin, message.first, message.bundle
         assert origin is not None
         processed = self._processed.setdefault(channel, {})
@@ -203,12 +199,12 @@ class Repetitions:
         if isinstance(bundle, FoldedBundle):
             raise NotRepeatedError(
                 f"{origin[0]}: of partition {origin[1]!r} elements number {first} to {last} came folded after number "
-                f"{before}, where they can't be cut; what may have been sent before has to be sent as elements"
+                f"{before}, where they can't be cut; output that may have been sent before has to be sent as elements"
             )
         return bundle.part(before + 1 - first, len(bundle))
 
     def ended(self, channel: ChannelId) -> None:
-        """A sender has nothing more to send.  Raises `NotRepeatedError` if that is less than it had sent."""
+        """Check the end of a channel.  Raises `NotRepeatedError` if the sender had sent more before."""
         awaited = self._awaited.get(channel)
         if awaited:
             origin, number = next(iter(awaited.items()))

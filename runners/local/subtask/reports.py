@@ -1,4 +1,4 @@
-"""What a subtask is called, and what it has to say to whoever runs the pipeline."""
+"""Reports of a subtask to the coordinator."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .tally import Tally
 
 
 class Snapshot(NamedTuple):
-    """What a subtask has to say at a barrier that asks for a snapshot.
+    """Snapshot of a subtask, taken at a barrier.
 
     Attributes:
-      records: the chunks of it, serialised as they are asked for: at once, before anything else is done.
-      labels: the steps that something is kept of.
-      staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
+      records: its chunks, serialized during iteration, which has to come before the next step.
+      labels: the steps whose state it contains.
+      staged: by sink label, pairs of transaction and token that aren't committed yet.
       tally: what was counted before the barrier.
-      now: its processing time there.
-      offsets: by source label, its partitions and where they stood, as text.
-      uncopied: None, or what makes the chunks, instead of records and labels: to be called by a forked child.
+      now: processing time at the barrier.
+      uncopied: returns the chunks, in the place of records and labels: to be called by a forked child.
+      offsets: by source label, its partitions and their positions, as text.
     """
 
     epoch: int
@@ -34,9 +34,14 @@ class Snapshot(NamedTuple):
     offsets: Mapping[str, list[tuple[str, str]]] = {}
 
 
-class Heard(NamedTuple):
-    """What inputs have said, in microseconds: watermarks by channel, percentile watermarks; the number of the last
-    signal, and processing time."""
+class InputState(NamedTuple):
+    """State of a subtask's inputs.
+
+    Attributes:
+      watermarks, percentiles: by channel, and by percentile and channel, in microseconds.
+      signals: the number of the last signal.
+      clock: processing time, in microseconds.
+    """
 
     watermarks: dict[ChannelId, int | None]
     percentiles: dict[float, dict[Any, int]]
@@ -45,12 +50,12 @@ class Heard(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Everything before a barrier has been done.
+    """Everything before a barrier has been processed.
 
     Attributes:
-      earliest: of the elements that have come back in loops since the last such barrier; None if none have.
-      watermark: of what comes into loops here, at the barrier; None if none begins here.
-      is_behind: whether the watermark in a loop is yet to follow the one before it.
+      earliest: timestamp of the earliest feedback since the last such barrier; None if there was none.
+      watermark: of the input of loops that begin here, at the barrier; None if none does.
+      is_behind: whether the watermark in a loop has not reached that of the loop's input.
     """
 
     number: int
@@ -60,17 +65,17 @@ class Settled(NamedTuple):
 
 
 class Played(NamedTuple):
-    """An event of a script has been played, up to here."""
+    """An event of a script has been played; `position` is the script's after it."""
 
     position: int
 
 
 class Completed(NamedTuple):
-    """Nothing more will come out."""
+    """There will be no more output."""
 
 
 class CaughtUp(NamedTuple):
-    """Everybody who sends to this subtask, and has gone back, has sent again all that it knew.
+    """All restarted senders have caught up with this subtask.
 
     Attributes:
       generation: the number of the restart.

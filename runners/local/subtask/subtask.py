@@ -1,8 +1,7 @@
 """A subtask: its inputs, its part of the task's work, and its outputs.
 
-It does one thing at a time, when it is told to: takes a message, or polls a source.  It knows
-no process, no pipe and no clock of the wall, so a simulation can run any number of them in
-any order.
+A subtask does one thing at a time, when it is told to: it takes a message, or polls a source.  It knows no process, no
+pipe and no wall clock, so a simulation can run any number of subtasks in any order.
 
 Source: ABS, section 3.2 (tasks and channels) and algorithm 1.
 """
@@ -15,13 +14,14 @@ from typing import Any
 from ....sdk.bundle import Bundle
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.clock import Clock
-from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph, SubtaskId, Task
+from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.streaming.in_flight import restored_on, restored_within
 from ...execution.streaming.snapshot import Restored, forget_changes
-from ...execution.streaming.snapshot_chunks import NEWS, Chunk
+from ...execution.streaming.snapshot_chunks import NEWS
 from ...execution.streaming.task_execution import TaskExecution
 from ...execution.time_slice import TimeSlice
 from ..channels.channel import Channel, ChannelId
+from ..channels.exchange import Exchange
 from ..channels.messages import (
     Barrier,
     BarrierKind,
@@ -34,35 +34,33 @@ from ..channels.messages import (
     WatermarkMoved,
 )
 from .barriers import Barriers, SubtaskSnapshots
-from .inputs import exchanges_of, inputs_of
 from .replay_dedup import NUMBERS, ORIGIN, NumberedExchange, Numbering, Repetitions
-from .reports import CaughtUp, Completed, Heard, Played, Report, Settled, Snapshot
-from .script_reader import time_of_scripts
-from .sources import SubtaskSources
+from .reports import CaughtUp, Completed, InputState, Played, Report
+from .sources import SubtaskSources, time_of_scripts
 from .tally import Tally
 from .watermarks import SubtaskWatermarks, percentiles_of
 
-__all__ = ["CaughtUp", "Completed", "Heard", "Played", "Report", "Settled", "Snapshot", "Subtask", "SubtaskId"]
-
-# About how many elements come again with strong productions before there are new ones.
-_COMES_AGAIN = 10_000
+# About how many elements are replayed with strong productions before there are new ones.
+_REPLAYED = 10_000
 
 
 class Subtask:
-    """One subtask.
+    """One parallel instance of a task.
 
     Args:
       execution_graph: the whole; `id` says which part of it this is.
-      clock: processing time.  A script moves it, if there is one; else whoever has the clock of the wall.
-      channels: a channel for each id that begins or ends here.
-      report: called with what the coordinator has to know.
-      transaction, unit: what its sinks' writers are opened for.
-      repeatable: the tasks that number what they send.
+      clock: processing time, which a script moves, or else the worker.
+      channels: returns the channel of an id that begins or ends here.
+      report: called with reports for the coordinator.
+      transaction, unit: the transaction and the name of its sinks' writers.
+      repeatable: the tasks that number their output.
       time_slice: the worker's, after which loops are left; None if a step does everything at once.
 
     Attributes:
-      choose: which of the inputs that have something is next; in turn, unless somebody else decides.
+      readers, scripts: its sources.
+      choose: chooses the next input of those that have a message; in turn, unless it is replaced.
       barriers, repetitions: its parts; negative controls replace some of theirs.
+      snapshots: takes its snapshots.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class Subtask:
         self.id = id
         self.task: Task = execution_graph.tasks[id.task]
         if execution_graph.plan.graph.has_script:
-            # Where a script has the clock, nothing depends on how fast this machine is.
+            # Where a script has the clock, results don't depend on how fast this machine is.
             time_slice = None
         has_loops = bool(execution_graph.plan.graph.loops())
         self.execution = TaskExecution(
@@ -92,7 +90,7 @@ class Subtask:
             tally.counts,
             transaction,
             unit,
-            # What goes round in a loop is counted by barriers, so all that is before one has to be done.
+            # Barriers count the feedback, so everything before one has to be processed.
             time_slice=None if has_loops else time_slice,
         )
         self._clock = clock
@@ -103,17 +101,22 @@ class Subtask:
         sources = self._sources = SubtaskSources(
             self.task, self.execution, id.index, n, tally, self._numbering, is_timed, time_slice, has_loops
         )
-        self.injectors, self.scripts = sources.injectors, sources.scripts
+        self.readers, self.scripts = sources.readers, sources.scripts
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
         self.repetitions = Repetitions() if numbered else None
         self._generation = 0
-        self.inputs = inputs_of(self.execution, id.index, n, channels)
-        self.exchanges = exchanges_of(self.execution, id.index, n, channels, self._numbering, time_slice)
+        self.inputs = {
+            channel.id: channel
+            for edge in self.task.inputs
+            for source in _others(edge, id.index, n)
+            for channel in [channels(ChannelId(edge.id, source, id.index))]
+        }
+        self.exchanges = [self._exchange(edge, channels, time_slice) for edge in self.task.outputs]
         self._edges = {edge.id: edge for edge in self.task.inputs}
-        self._snapshots = SubtaskSnapshots(
-            self.execution, id, n, self.injectors, self.scripts, tally, transaction, self._numbering
+        self.snapshots = SubtaskSnapshots(
+            self.execution, id, n, self.readers, self.scripts, tally, transaction, self._numbering
         )
-        self.barriers = Barriers(self.execution, self.inputs, self._edges, self._snapshots, self._tell, report)
+        self.barriers = Barriers(self.execution, self.inputs, self._edges, self.snapshots, self._broadcast, report)
         self._back = self.barriers.back
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self.task.inputs}
         self._watermarks = SubtaskWatermarks(
@@ -123,70 +126,82 @@ class Subtask:
             self._edges,
             sources,
             self.exchanges,
-            self._tell,
+            self._broadcast,
             percentiles_of(execution_graph),
         )
         self._signals = 0
         self._turn = 0
         self.choose: Callable[[Sequence[ChannelId]], ChannelId] = self._in_turn
         self._has_completed = False
-        self._holds = False
+        self._has_paused = False
         self._may_begin = bool(self.task.sources) or any(edge.kind is EdgeKind.BACK for edge in self.task.outputs)
 
-    def heard(self) -> Heard:
-        """What its inputs have said that isn't in any of its steps."""
-        watermarks, percentiles = self._watermarks.heard()
-        return Heard(watermarks, percentiles, self._signals, self._clock.now)
+    def _exchange(self, edge: Edge, channels: Callable[[ChannelId], Channel], time_slice: TimeSlice | None) -> Exchange:
+        """Return an exchange for an edge that begins here, fed by the task's steps."""
+        targets = _others(edge, self.id.index, self._parallelism)
+        own = [channels(ChannelId(edge.id, self.id.index, target)) for target in targets]
+        producer = self.execution.plan.graph.pcollections[edge.pcollection].producer
+        label = edge.step.transform.label if edge.kind is EdgeKind.SHUFFLE else producer  # type: ignore[union-attr]
+        if self._numbering is None:
+            exchange = Exchange(edge, own, label, time_slice)
+        else:
+            exchange = NumberedExchange(edge, own, label, self._numbering, time_slice)
+        self.execution.dataflow.attach(edge.pcollection, exchange.send)
+        return exchange
 
-    def _hear_again(self, heard: Heard) -> None:
-        self._clock.now = max(self._clock.now, heard.clock)
-        self._signals = heard.signals
-        self._watermarks.hear_again(heard.watermarks, heard.percentiles)
+    def input_state(self) -> InputState:
+        """Return the watermarks, signals and processing time that its inputs have told it."""
+        watermarks, percentiles = self._watermarks.inputs()
+        return InputState(watermarks, percentiles, self._signals, self._clock.now)
 
-    def start(self, restored: Restored | None, heard: Heard | None = None) -> None:
-        """Begin: at the beginning, or where a snapshot says.
+    def start(self, restored: Restored | None, inputs: InputState | None = None) -> None:
+        """Begin: at the beginning, or at a snapshot.
 
         Args:
-          heard: what the inputs have said, of which nobody will tell it again.
+          inputs: the state of its inputs, if they will not tell it again.
         """
-        if heard is not None:
-            self._hear_again(heard)
+        if inputs is not None:
+            self._clock.now = max(self._clock.now, inputs.clock)
+            self._signals = inputs.signals
+            self._watermarks.restore(inputs.watermarks, inputs.percentiles)
         if restored is not None:
             self._clock.now = max(self._clock.now, time_of_scripts(self.execution.plan, restored))
             restored.into(self.execution)
-        self._sources.start_injectors(restored, self._clock.now)
+        self._sources.start_readers(restored, self._clock.now)
         self._resume_numbers(restored)
         self._sources.start_scripts(restored)
         if restored is not None:
-            self._replay(restored)
-            # Productions that weren't acknowledged come again, from before the restart.
-            restored.watch_keys(self.execution, 1 if heard is None else _COMES_AGAIN)
+            self._process_in_flight(restored)
+            # With productions, those that weren't acknowledged are replayed, from before the restart.
+            restored.watch_keys(self.execution, 1 if inputs is None else _REPLAYED)
         self._moved()
 
     def _resume_numbers(self, restored: Restored | None) -> None:
-        if self._numbering is None:
+        numbering = self._numbering
+        if numbering is None:
             return
-        for injector in self.injectors:
-            for index, parallelism, numbers in () if restored is None else restored.newest(injector.label, NUMBERS):
-                # Elsewhere each channel's numbers begin anew, at both ends.
-                if (index, parallelism) == (self.id.index, self._parallelism):
-                    self._numbering.restore(injector.label, index, numbers)
-            for index, parallelism, partition in () if restored is None else restored.newest(injector.label, ORIGIN):
-                # What was left of a partition is still to be sent; elsewhere any origin will do, as long as it has one.
-                if (index, parallelism) == (self.id.index, self._parallelism) or self._numbering.origin is None:
-                    self._numbering.origin = injector.label, partition
-        if self._numbering.origin is None and self.injectors:
-            # What was left by subtasks that didn't number it is like a partition of its own.
-            self._numbering.origin = self.injectors[0].label, None
+        here = self.id.index, self._parallelism
+        for reader in self.readers:
+            for index, parallelism, numbers in () if restored is None else restored.newest(reader.label, NUMBERS):
+                # After a change of parallelism each channel's numbers begin anew, at both ends.
+                if (index, parallelism) == here:
+                    numbering.restore(reader.label, index, numbers)
+            for index, parallelism, partition in () if restored is None else restored.newest(reader.label, ORIGIN):
+                # The origin of work that was left; after a change of parallelism any origin will do.
+                if (index, parallelism) == here or numbering.origin is None:
+                    numbering.origin = reader.label, partition
+        if numbering.origin is None and self.readers:
+            # Work that was left by subtasks that didn't number it is like a partition of its own.
+            numbering.origin = self.readers[0].label, None
         for exchange in self.exchanges:
             assert isinstance(exchange, NumberedExchange)
             exchange.resume()
 
-    def _replay(self, restored: Restored) -> None:
-        """Process what was in flight when the snapshot was taken."""
-        for news in restored.newest("", NEWS):
-            for message in news:
-                self._hear(message, None)
+    def _process_in_flight(self, restored: Restored) -> None:
+        """Process the records that were in flight when the snapshot was taken."""
+        for messages in restored.newest("", NEWS):
+            for message in messages:
+                self._process_control(message, None)
         for edge in self.task.inputs:
             for bundle in restored_on(self.execution, edge, restored):
                 self._receivers[edge.id](bundle)
@@ -194,24 +209,24 @@ class Subtask:
             receiver(bundle)
         self.execution.come_back_again()
 
-    # One thing at a time
+    # Steps
 
     @property
     def is_idle(self) -> bool:
-        """Whether `step` has nothing to do until a message comes.
+        """True if `step` has nothing to do until a message arrives.
 
         A worker asks each of its subtasks between any two messages, and in a long pipeline nearly all of them wait.
         """
-        if self._may_begin or self._holds or self.execution.is_behind:
+        if self._may_begin or self._has_paused or self.execution.is_behind:
             return False
         return not any(channel.queue for channel in self.inputs.values())
 
     def step(self) -> bool:
-        """Do the next thing, if there is one and there is room for what comes of it; whether anything was done."""
-        if self.barriers.look_for_overtaking():
+        """Do the next thing, if there is one, and room for its output.  Return True if anything was done."""
+        if self.barriers.take_unaligned():
             return True
-        if self._holds and not self.execution.is_behind:
-            self._hold(False)
+        if self._has_paused and not self.execution.is_behind:
+            self._pause_senders(False)
         for exchange in self.exchanges:
             exchange.pump()
         if any(exchange.is_full for exchange in self.exchanges):
@@ -221,43 +236,43 @@ class Subtask:
         return self._take() or self._poll()
 
     def _go_on(self) -> bool:
-        """Take what is before a barrier that is expected, or go on with what was left."""
+        """Take a message from before a barrier that is expected, or go on with work that was left."""
         waiting = self.barriers.before_expected(self.ready())
         if waiting is not None:
-            self._hold(True)
+            self._pause_senders(True)
             self.take(waiting)
             return True
         self.execution.resume()
         self._moved()
         return True
 
-    def _hold(self, is_held: bool) -> None:
-        """Have the senders wait until what was taken in before a barrier has been processed, or it would only grow."""
-        if is_held != self._holds:
-            self._holds = is_held
+    def _pause_senders(self, is_paused: bool) -> None:
+        """Pause the senders until the messages before a barrier have been processed, or their number would grow."""
+        if is_paused != self._has_paused:
+            self._has_paused = is_paused
             for id, channel in self.inputs.items():
                 if id not in self._back:
-                    channel.pause(is_held)
+                    channel.pause(is_paused)
 
     def expect(self, barrier: Barrier) -> None:
-        """A barrier is on its way: elements before it are taken in at once, so that none has to be processed first."""
+        """Take in the elements before a barrier from now on, even while the subtask is behind."""
         if barrier.kind is not BarrierKind.SETTLE:
             self.barriers.expected = barrier.number
 
-    def gather(self, does: bool) -> None:
-        """Have small bundles wait for each other before they are sent, or send what waits."""
+    def buffer(self, is_buffering: bool) -> None:
+        """Have small bundles wait for each other in the exchanges, or send them."""
         for exchange in self.exchanges:
-            exchange.is_buffering = does
-            if not does:
+            exchange.is_buffering = is_buffering
+            if not is_buffering:
                 exchange.flush()
 
     @property
-    def is_held_up(self) -> bool:
-        """Whether whoever takes its output is behind (backpressure)."""
+    def is_backpressured(self) -> bool:
+        """True if a receiver of its output is behind."""
         return any(exchange.is_full for exchange in self.exchanges)
 
     def ready(self) -> list[ChannelId]:
-        """The inputs that have a message which may be taken now."""
+        """Return the inputs with a message that may be taken now."""
         return [id for id, channel in self.inputs.items() if channel.queue and not self.barriers.blocks(id)]
 
     def _take(self) -> bool:
@@ -273,13 +288,13 @@ class Subtask:
 
     def take(self, id: ChannelId) -> None:
         """Take a message from an input, and do all that follows from it here."""
-        if self.barriers.look_for_overtaking():
+        if self.barriers.take_unaligned():
             return
         channel = self.inputs[id]
         self.barriers.taken(id, channel.queue[0])
         message = channel.take()
         if isinstance(message, Elements):
-            bundle = message.bundle if message.origin is None else self._fresh(id, message)
+            bundle = message.bundle if message.origin is None else self._without_repetitions(id, message)
             if bundle is not None:
                 self._receivers[id.edge](bundle)
         elif isinstance(message, WatermarkMoved):
@@ -287,63 +302,61 @@ class Subtask:
                 self.repetitions.ended(id)
             self._watermarks.moved(id, message.micros)
         elif isinstance(message, Barrier):
-            self.barriers.came(id, message)
+            self.barriers.arrived(id, message)
             return
         elif isinstance(message, Resumed):
             self._resumed(id, message)
         else:
-            self._hear(message, id)
+            self._process_control(message, id)
         self._moved()
 
-    # Senders that have gone back
-
-    def _fresh(self, id: ChannelId, message: Elements) -> Bundle | None:
-        """What of numbered elements hasn't come before."""
+    def _without_repetitions(self, id: ChannelId, message: Elements) -> Bundle | None:
+        """Return the numbered elements that haven't been processed before."""
         assert self.repetitions is not None
-        were_coming = self.repetitions.are_coming
-        bundle = self.repetitions.fresh(id, message)
-        if were_coming and not self.repetitions.are_coming:
+        was_replaying = self.repetitions.is_replaying
+        bundle = self.repetitions.new_elements(id, message)
+        if was_replaying and not self.repetitions.is_replaying:
             self._report(CaughtUp(self._generation))
         return bundle
 
     def _resumed(self, id: ChannelId, message: Resumed) -> None:
         assert self.repetitions is not None
-        were_coming = self.repetitions.are_coming
+        was_replaying = self.repetitions.is_replaying
         self.repetitions.resumed(id, message.sent)
-        if were_coming and not self.repetitions.are_coming:
+        if was_replaying and not self.repetitions.is_replaying:
             self._report(CaughtUp(self._generation))
 
-    def others_went_back(self, generation: int, number: int, channels: Mapping[ChannelId, Channel]) -> None:
-        """Others have gone back to the last checkpoint, and this subtask stays.
+    def upstream_restarted(self, generation: int, number: int, channels: Mapping[ChannelId, Channel]) -> None:
+        """Go on after other subtasks have restarted from the last checkpoint.
 
         Args:
           generation: the number of the restart.
-          number: that of the last barrier before it: no such barrier comes any more, or asks for anything.
-          channels: what takes the places of its inputs from those that have gone back.
+          number: that of the last barrier before it: barriers up to this one are ignored.
+          channels: new channels from the subtasks that have restarted, by the ids of those that they replace.
         """
         self._generation = generation
         self.barriers.forget(number)
         self.inputs.update(channels)
         if channels:
             assert self.repetitions is not None
-            self.repetitions.come_again(channels)
+            self.repetitions.expect_replay(channels)
 
-    def _hear(self, message: Message, id: ChannelId | None) -> None:
-        """Take in news that are for everybody, and pass them on before anything comes of them."""
+    def _process_control(self, message: Message, id: ChannelId | None) -> None:
+        """Process a message for all subtasks, and forward it before any output that follows from it."""
         if isinstance(message, ClockMoved):
             if message.now > self._clock.now or id is None:
-                self._tell(message)
+                self._broadcast(message)
                 self._clock.advance(max(0, message.now - self._clock.now))
         elif isinstance(message, SignalCame):
             if message.number > self._signals:
                 self._signals = message.number
-                self._tell(message)
+                self._broadcast(message)
                 self.execution.signal(message.name)
         elif isinstance(message, PercentileMoved) and id not in self._back:
             input = self.scripts[0].label if id is None else id
             self._watermarks.percentile_moved(input, message.percentile, message.micros)
 
-    def _tell(self, message: Message) -> None:
+    def _broadcast(self, message: Message) -> None:
         for exchange in self.exchanges:
             exchange.broadcast(message)
 
@@ -351,30 +364,30 @@ class Subtask:
 
     def _poll(self) -> bool:
         if self._sources.poll(self._clock.now):
-            # Else whoever looks at what time makes due will ask, a moment later.
-            self._moved(asks=self._sources.may_ask(self._clock.now))
+            # If watermarks aren't read now, the next `tick` reads them.
+            self._moved(reads_watermarks=self._sources.may_ask(self._clock.now))
             self._sources.done()
             return True
         played = self._sources.play()
         if played is None:
             return False
-        if played.news is not None:
-            self._hear(played.news, None)
+        if played.message is not None:
+            self._process_control(played.message, None)
         self._moved()
         self._report(Played(played.position))
         return True
 
     def tick(self) -> None:
-        """Time may have passed: look at what it makes due, and at the sources' watermarks."""
+        """Do what is due by processing time, and read the sources' watermarks."""
         self._moved()
 
-    def gone_round(self, number: int, earliest: int | None, floor: int) -> None:
-        """What was in loops at that barrier has come back, or has left them."""
+    def advance_loops(self, number: int, earliest: int | None, floor: int) -> None:
+        """Advance the watermarks of loops: what was in them at that barrier has returned, or has left them."""
         self.execution.loops_have_gone_round(number, earliest, floor)
         self._moved()
 
     def play(self) -> None:
-        """Everything that a script's last event made due has been done: play the next one."""
+        """Allow the next event of a script: everything that the last one made due has been done."""
         self._sources.may_play()
 
     def drain(self) -> None:
@@ -386,62 +399,42 @@ class Subtask:
         """Have the sources wait, or go on."""
         self._sources.is_paused = is_paused
 
-    def _moved(self, asks: bool = True) -> None:
-        """Have watermarks and clocks take effect, here and further on; and what has come back in a loop go round."""
-        self._watermarks.take_effect(self._clock.now, asks)
+    def _moved(self, reads_watermarks: bool = True) -> None:
+        """Have watermarks and clocks take effect, here and downstream."""
+        self._watermarks.take_effect(self._clock.now, reads_watermarks)
         if not self._has_completed and self.is_complete():
             self._has_completed = True
             self._report(Completed())
 
     def is_complete(self) -> bool:
-        """Whether everything has come, and nothing more will come out."""
+        """Return True if all input has been processed, and there will be no more output."""
         return self._sources.are_finished and self.execution.is_complete()
 
     def next_time(self) -> int | None:
-        """The processing time, in microseconds, at which something may be due."""
+        """Return the processing time, in microseconds, at which something may be due, or None."""
         return self.execution.next_processing_time()
 
-    # Barriers
-
     def inject(self, barrier: Barrier) -> None:
-        """Put a barrier into the stream, at a task that has no inputs."""
+        """Inject a barrier into a subtask without inputs."""
         assert not self.inputs
         self.barriers.at_barrier(barrier)
 
-    def fork(self, large: int) -> None:
-        """Leave snapshots of so many entries uncopied, for a child."""
-        self._snapshots.large = large
-
     def forget_changes(self) -> list[dict[Any, None]]:
-        """A child makes the snapshot; what had changed before it, to be let go."""
+        """Begin a new set of changes, since a forked child writes the last; return that, to be freed."""
         return forget_changes(self.execution)
 
-    def chunks(self, is_whole: bool) -> tuple[list[Chunk], dict[str, list[Any]]]:
-        """All that has to be remembered, or what has changed of it; and where the sources stand, by label."""
-        return self._snapshots.chunks(is_whole)
-
-    def offsets(self) -> dict[str, list[tuple[str, str]]]:
-        """By source label, its partitions and where they stand, as text."""
-        return self._snapshots.offsets()
-
-    @property
-    def staged(self) -> Mapping[str, list[tuple[str, Any]]]:
-        """By sink label, what was staged and isn't known to be committed: pairs of a transaction and a token."""
-        return self._snapshots.staged
-
-    def committed(self, epoch: int, transactions: Mapping[str, Any] | Sequence[str]) -> None:
-        """A checkpoint is durable, and these transactions of the sinks are committed."""
-        self._snapshots.committed(epoch, transactions)
-
-    # The end
-
     def stop(self) -> None:
-        """It is over, all being well: tear down user code, and close what is open."""
+        """Tear down user code, and close what is open."""
         self.execution.teardown()
         self.abandon()
 
     def abandon(self) -> None:
-        """Close what is open, without a word to user code."""
+        """Close what is open, without calling user code."""
         self._sources.close()
         for output in self.execution.outputs:
             output.discard()
+
+
+def _others(edge: Edge, index: int, parallelism: int) -> Sequence[int]:
+    """Return the subtasks at the other end of an edge."""
+    return [index] if edge.kind in (EdgeKind.FORWARD, EdgeKind.BACK) else range(parallelism)

@@ -177,7 +177,7 @@ class SlotProcess:
 
     def _look_at_sources(self, slot: Slot) -> None:
         """Remember when they had something.  Watermarks alone, which may move by the clock, are no reason to hurry."""
-        bundles = sum(injector.bundles for subtask in slot.subtasks.values() for injector in subtask.injectors)
+        bundles = sum(reader.bundles for subtask in slot.subtasks.values() for reader in subtask.readers)
         if bundles != self._bundles:
             self._bundles, self._read_at = bundles, self._clock()
 
@@ -186,7 +186,7 @@ class SlotProcess:
         slot = self._slot
         assert slot is not None
         if slot.is_writing or any(
-            not injector.is_finished for subtask in slot.subtasks.values() for injector in subtask.injectors
+            not reader.is_finished for subtask in slot.subtasks.values() for reader in subtask.readers
         ):
             return SOON if self._clock() - self._read_at < MOMENT else IDLE
         due = slot.next_time()

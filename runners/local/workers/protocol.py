@@ -23,7 +23,7 @@ from ...execution.plan.execution_graph import SubtaskId
 from ...execution.stuck_calls import Returned, Stuck
 from ..channels.channel import ChannelId
 from ..channels.messages import Barrier
-from ..subtask.subtask import CaughtUp, Completed, Played, Settled
+from ..subtask.reports import CaughtUp, Completed, Played, Settled
 from ..subtask.tally import Tally
 
 

@@ -20,8 +20,9 @@ from ...execution.gc_tuning import rarely_collected
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.time_slice import LONG_SLICE, SLICE, TimeSlice
 from ..channels.channel import Channel, ChannelId
-from ..subtask.subtask import Report as SubtaskNews
-from ..subtask.subtask import Snapshot, Subtask
+from ..subtask.reports import Report as SubtaskNews
+from ..subtask.reports import Snapshot
+from ..subtask.subtask import Subtask
 from ..subtask.tally import Tally, sum_of
 from .protocol import (
     Command,
@@ -124,7 +125,7 @@ class Slot:
     def _fork_large(self) -> None:
         if self._is_forking and self._parts.may_fork():
             for subtask in self.subtasks.values():
-                subtask.fork(LARGE)
+                subtask.snapshots.large = LARGE
 
     def _forget_changes(self, id: SubtaskId) -> list[dict[Any, None]]:
         return self.subtasks[id].forget_changes()
@@ -195,7 +196,7 @@ class Slot:
         self._report((None, Rewound(rewind.generation, own)))
         for subtask in self.subtasks.values():
             inputs = {channel: channels(channel) for channel in rewind.channels if channel in subtask.inputs}
-            subtask.others_went_back(rewind.generation, rewind.number, inputs)
+            subtask.upstream_restarted(rewind.generation, rewind.number, inputs)
         for id in own:
             with self._acting(id):
                 self._make(id, start, channels)
@@ -233,11 +234,11 @@ class Slot:
             return False
         # Where no time goes by, nothing may depend on how fast this machine is.
         until = None if self._start.has_script else self._clock() + _PATIENCE
-        subtask.gather(True)
+        subtask.buffer(True)
         for _ in range(_TURN - 1):
             if (until is not None and self._clock() >= until) or self.time_slice.over or not self._step(subtask):
                 break
-        subtask.gather(False)
+        subtask.buffer(False)
         return True
 
     def _step(self, subtask: Subtask) -> bool:
@@ -282,15 +283,15 @@ class Slot:
         by, self._jumped = self._clock.jumped - self._jumped, self._clock.jumped
         for subtask in list(self.subtasks.values()):
             with self._acting(subtask.id):
-                for injector in subtask.injectors:
-                    injector.time_jumped(by)
+                for reader in subtask.readers:
+                    reader.time_jumped(by)
 
     def tick(self) -> None:
         """Time has passed: look at timers, and at the sources' watermarks."""
         self._tick()
         self._ticks_at = self._clock() + _TICK
         for subtask in list(self.subtasks.values()):
-            if subtask.injectors or self._is_due(subtask):
+            if subtask.readers or self._is_due(subtask):
                 with self._acting(subtask.id):
                     self._begin_slice(subtask)
                     subtask.tick()
@@ -324,25 +325,25 @@ class Slot:
         elif isinstance(command, Play):
             subtask.play()
         elif isinstance(command, GoneRound):
-            subtask.gone_round(*command)
+            subtask.advance_loops(*command)
         elif isinstance(command, Pause):
             subtask.pause(command.is_paused)
         elif isinstance(command, Drain):
             subtask.drain()
         elif isinstance(command, Commit):
-            subtask.committed(command.epoch, command.transactions)
+            subtask.snapshots.committed(command.epoch, command.transactions)
         else:
             subtask.stop()
 
     def counted(self) -> Counted:
         """How it is getting on."""
-        injectors = [injector for subtask in self.subtasks.values() for injector in subtask.injectors]
-        known = [n for n in (injector.backlog() for injector in injectors) if n is not None]
+        readers = [reader for subtask in self.subtasks.values() for reader in subtask.readers]
+        known = [n for n in (reader.backlog() for reader in readers) if n is not None]
         watermarks: dict[str, int] = {}
         for subtask in self.subtasks.values():
             for label, micros in subtask.execution.watermarks().items():
                 watermarks[label] = min(micros, watermarks.get(label, micros))
-        held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_held_up)
+        held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_backpressured)
         return Counted(sum_of(self._tallies.values()), held_up, sum(known) if known else None, watermarks)
 
     def abandon(self) -> None:

@@ -40,7 +40,7 @@ def test_numbers_travel_with_elements_however_many_frames_they_make(size: int) -
     assert values == [value for message in messages for value in message.bundle.values]
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {ORIGIN: 6})
-    assert values == [value for message in messages for value in repetitions.fresh(CHANNEL, message).values]
+    assert values == [value for message in messages for value in repetitions.new_elements(CHANNEL, message).values]
 
 
 def test_numbers_go_on_where_a_snapshot_was_taken() -> None:
@@ -57,19 +57,19 @@ def test_elements_that_are_missing_are_an_error_and_not_a_loss() -> None:
     """A sender that skips some isn't believed."""
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {})
-    repetitions.fresh(CHANNEL, numbered(1, "a"))
+    repetitions.new_elements(CHANNEL, numbered(1, "a"))
     with pytest.raises(NotRepeatedError, match="Read: of partition .* element number 3 came after number 1"):
-        repetitions.fresh(CHANNEL, numbered(3, "c"))
+        repetitions.new_elements(CHANNEL, numbered(3, "c"))
 
 
 def test_a_source_that_gives_less_the_second_time_is_an_error() -> None:
     """Else everybody would wait for ever for what doesn't come."""
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {})
-    repetitions.fresh(CHANNEL, numbered(1, "a", "b"))
-    repetitions.come_again([CHANNEL])
+    repetitions.new_elements(CHANNEL, numbered(1, "a", "b"))
+    repetitions.expect_replay([CHANNEL])
     repetitions.resumed(CHANNEL, {})
-    repetitions.fresh(CHANNEL, numbered(1, "a"))
+    repetitions.new_elements(CHANNEL, numbered(1, "a"))
     with pytest.raises(NotRepeatedError, match="has ended before its element number 2 came again"):
         repetitions.ended(CHANNEL)
 
@@ -78,7 +78,7 @@ def test_a_sender_that_resumes_ahead_of_what_has_come_is_an_error() -> None:
     """What lies between would be lost."""
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {})
-    repetitions.come_again([CHANNEL])
+    repetitions.expect_replay([CHANNEL])
     with pytest.raises(NotRepeatedError, match="element number 4 came after number 0"):
         repetitions.resumed(CHANNEL, {ORIGIN: 4})
 
@@ -142,7 +142,7 @@ def test_accumulators_are_new_or_known_and_never_cut() -> None:
     folded = Elements(FoldedBundle([("a", (5, 2)), ("b", (1, 3))]), ORIGIN, 4)
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {ORIGIN: 3})
-    assert repetitions.fresh(CHANNEL, folded) is folded.bundle
-    assert repetitions.fresh(CHANNEL, folded) is None
+    assert repetitions.new_elements(CHANNEL, folded) is folded.bundle
+    assert repetitions.new_elements(CHANNEL, folded) is None
     with pytest.raises(NotRepeatedError, match="elements number 7 to 11 came folded after number 8"):
-        repetitions.fresh(CHANNEL, folded._replace(first=7))
+        repetitions.new_elements(CHANNEL, folded._replace(first=7))

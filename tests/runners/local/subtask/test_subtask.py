@@ -12,7 +12,7 @@ import penstock as beam
 from penstock.runners.execution.plan.execution_graph import EdgeKind
 from penstock.runners.local.channels.channel import CAPACITY
 from penstock.runners.local.channels.messages import Barrier, BarrierKind, ClockMoved, SignalCame, WatermarkMoved
-from penstock.runners.local.subtask.subtask import Completed, Played, Settled
+from penstock.runners.local.subtask.reports import Completed, Played, Settled
 from penstock.testing import TestStream
 from penstock.windowing import FixedWindows, TimestampedValue
 from penstock.windowing.timestamp import MAX_MICROS
@@ -79,7 +79,7 @@ def test_a_subtask_waits_for_a_full_channel_and_barriers_wait_with_it() -> None:
     channel = source.exchanges[0].channels[1]
     for number in range(CAPACITY):
         channel.put(SignalCame(number, "x"))
-    assert source.is_held_up
+    assert source.is_backpressured
     assert not source.step()
     channel.take()
     while channel.is_full:

@@ -12,7 +12,7 @@ from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
 from penstock.io.files.growing_text import GrowingTextSource
-from penstock.runners.local.subtask.source_reader import Injector, number_of
+from penstock.runners.local.subtask.sources import SourceReader, number_of
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import UserCodeError
 from penstock.sdk.sources.event_time_reader import EventTimes
@@ -63,39 +63,39 @@ class ScriptedReader(UnboundedReader[Any]):
         return bool(self.state.get("over")) and self.at == len(self.state.get("values", []))
 
 
-def injector_of(source: Scripted, index: int = 0, parallelism: int = 1, positions: Any = None) -> Injector:
+def reader_of(source: Scripted, index: int = 0, parallelism: int = 1, positions: Any = None) -> SourceReader:
     graph = graph_of(lambda p: p | beam.io.Read(source))
     (step,) = graph.tasks[0].sources
-    injector = Injector(step, index, parallelism)
-    injector._source = source
-    injector.start(0, positions)
-    return injector
+    reader = SourceReader(step, index, parallelism)
+    reader._source = source
+    reader.start(0, positions)
+    return reader
 
 
-def drained(injector: Injector) -> list[Any]:
+def drained(reader: SourceReader) -> list[Any]:
     values: list[Any] = []
-    while bundle := injector.poll(2, 0):
+    while bundle := reader.poll(2, 0):
         values += bundle.values
     return values
 
 
 def test_partitions_are_read_in_turn() -> None:
     """None waits for another's end."""
-    injector = injector_of(Scripted(a={"values": [1, 2, 3, 4]}, b={"values": [10, 20, 30]}))
-    assert [1, 2, 10, 20, 3, 4, 30] == drained(injector)
+    reader = reader_of(Scripted(a={"values": [1, 2, 3, 4]}, b={"values": [10, 20, 30]}))
+    assert [1, 2, 10, 20, 3, 4, 30] == drained(reader)
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
 def test_each_partition_is_one_subtasks(parallelism: int) -> None:
     """Also after a restore, whatever the number was before."""
     source = Scripted(**{name: {"values": [name] * 4} for name in "abcdefg"})
-    first = [injector_of(source, index, 2) for index in range(2)]
-    for injector in first:
-        injector.poll(3, 0)
-    read = sum(p.offset or 0 for injector in first for p in injector.positions())
-    positions = [position for injector in first for position in injector.positions()]
-    again = [injector_of(source, index, parallelism, positions) for index in range(parallelism)]
-    rest = [value for injector in again for value in drained(injector)]
+    first = [reader_of(source, index, 2) for index in range(2)]
+    for reader in first:
+        reader.poll(3, 0)
+    read = sum(p.offset or 0 for reader in first for p in reader.positions())
+    positions = [position for reader in first for position in reader.positions()]
+    again = [reader_of(source, index, parallelism, positions) for index in range(parallelism)]
+    rest = [value for reader in again for value in drained(reader)]
     assert 7 * 4 - read == len(rest)
     assert 6 == read
 
@@ -103,21 +103,21 @@ def test_each_partition_is_one_subtasks(parallelism: int) -> None:
 def test_the_watermark_is_the_least_of_those_that_are_neither_idle_nor_over() -> None:
     """And never goes back."""
     source = Scripted(a={"watermark": 5}, b={"watermark": 3}, c={"watermark": 1, "idle": True})
-    injector = injector_of(source)
-    assert 3 == injector.watermark(0)
+    reader = reader_of(source)
+    assert 3 == reader.watermark(0)
     source.state["b"]["idle"] = True
-    assert 5 == injector.watermark(0)
+    assert 5 == reader.watermark(0)
     source.state["b"]["idle"] = False
-    assert 5 == injector.watermark(0)
+    assert 5 == reader.watermark(0)
 
 
 def test_where_all_are_idle_there_is_none_and_where_all_are_over_it_is_the_end_of_time() -> None:
     """The former holds nobody back, for now."""
     source = Scripted(a={"idle": True, "over": True})
-    injector = injector_of(source)
-    assert None is injector.watermark(0)
-    injector.poll(1, 0)
-    assert (True, MAX_MICROS) == (injector.is_finished, injector.watermark(0))
+    reader = reader_of(source)
+    assert None is reader.watermark(0)
+    reader.poll(1, 0)
+    assert (True, MAX_MICROS) == (reader.is_finished, reader.watermark(0))
 
 
 def test_a_partition_has_one_number_in_every_process() -> None:
@@ -162,18 +162,18 @@ def test_what_comes_of_an_idle_source_alone_is_idle_and_is_not_when_that_goes_on
     assert 9 == found[1, 0].execution._edge_watermarks[edge.id]
 
 
-def following(pattern: Any) -> Injector:
-    """An injector of the lines of files, which looks for them each second."""
-    return injector_of(GrowingTextSource(str(pattern), 1.0, EventTimes()))  # type: ignore[arg-type]
+def following(pattern: Any) -> SourceReader:
+    """A reader of the lines of files, which looks for them each second."""
+    return reader_of(GrowingTextSource(str(pattern), 1.0, EventTimes()))  # type: ignore[arg-type]
 
 
-def lines_of(injector: Injector, now: int) -> list[Any]:
+def lines_of(reader: SourceReader, now: int) -> list[Any]:
     """What it gives in a second; behind that it is asked for its watermark, and once more for elements."""
     values: list[Any] = []
-    while bundle := injector.poll(10, now * 1_000_000):
+    while bundle := reader.poll(10, now * 1_000_000):
         values += bundle.values
-    injector.watermark(now * 1_000_000)
-    assert injector.poll(10, now * 1_000_000) is None
+    reader.watermark(now * 1_000_000)
+    assert reader.poll(10, now * 1_000_000) is None
     return values
 
 
@@ -181,17 +181,17 @@ def test_a_file_that_gets_the_name_of_a_removed_one_is_read(tmp_path: Path) -> N
     """As where logs are rotated; it was taken for the one that had been read, and nothing of it came."""
     path = tmp_path / "a.log"
     path.write_text("old\n")
-    injector = following(tmp_path / "*.log")
+    reader = following(tmp_path / "*.log")
 
-    assert ["old"] == lines_of(injector, 0)
+    assert ["old"] == lines_of(reader, 0)
     path.rename(tmp_path / "a.log.1")
-    assert [] == lines_of(injector, 2)
+    assert [] == lines_of(reader, 2)
     path.write_text("new\n")
-    assert ["new"] == lines_of(injector, 4)
-    restored = injector_of(injector._source, positions=injector.positions())  # type: ignore[arg-type]
+    assert ["new"] == lines_of(reader, 4)
+    restored = reader_of(reader._source, positions=reader.positions())  # type: ignore[arg-type]
     path.write_text("new\nand more\n")
     assert ["and more"] == lines_of(restored, 6)
-    injector.close()
+    reader.close()
     restored.close()
 
 
@@ -199,53 +199,53 @@ def test_a_partition_that_is_over_and_given_again_is_no_news() -> None:
     """Unless its source says that it is another of that name."""
     source = Scripted(a={"values": [1], "over": True}, b={})
     source.discovery_interval = 1.0
-    injector = injector_of(source)
+    reader = reader_of(source)
 
-    assert [1] == lines_of(injector, 0)
-    assert [] == lines_of(injector, 2)
+    assert [1] == lines_of(reader, 0)
+    assert [] == lines_of(reader, 2)
     source.reopens = True
-    assert [1] == lines_of(injector, 4)
+    assert [1] == lines_of(reader, 4)
 
 
 def test_what_is_over_is_closed_when_a_checkpoint_knows_of_it(tmp_path: Path) -> None:
     """A file that was removed takes up its room for as long as somebody has it open."""
     path = tmp_path / "a.log"
     path.write_text("one\n")
-    injector = following(path)
-    lines_of(injector, 0)
-    file = injector._partitions[str(path)].reader._file  # type: ignore[union-attr]
-    before = injector.positions()
+    reader = following(path)
+    lines_of(reader, 0)
+    file = reader._partitions[str(path)].reader._file  # type: ignore[union-attr]
+    before = reader.positions()
     path.unlink()
-    lines_of(injector, 2)
+    lines_of(reader, 2)
 
-    injector.acknowledge(before)
+    reader.acknowledge(before)
     assert not file.closed
-    injector.acknowledge(injector.positions())
+    reader.acknowledge(reader.positions())
     assert file.closed
-    assert [] == lines_of(injector, 4)
-    assert [(str(path), None, MAX_MICROS, True)] == injector.positions()
+    assert [] == lines_of(reader, 4)
+    assert [(str(path), None, MAX_MICROS, True)] == reader.positions()
 
 
 def test_what_is_over_says_its_last_watermark_first() -> None:
     """Where busy sources aren't asked behind each element: the last windows were complete, and nobody heard of it."""
     source = Scripted(a={"values": [1], "watermark": 7, "over": True})
     source.discovery_interval = 1.0
-    injector = injector_of(source)
+    reader = reader_of(source)
 
-    assert [[1], None] == [injector.poll(1, 0).values, injector.poll(1, 0)]  # type: ignore[union-attr]
-    assert 7 == injector.watermark(0)
-    assert (None, None) == (injector.poll(1, 0), injector.watermark(0))
+    assert [[1], None] == [reader.poll(1, 0).values, reader.poll(1, 0)]  # type: ignore[union-attr]
+    assert 7 == reader.watermark(0)
+    assert (None, None) == (reader.poll(1, 0), reader.watermark(0))
 
 
 def test_a_partition_at_the_end_of_time_doesnt_say_it_of_those_that_are_yet_to_be_found() -> None:
     """A reader says so of itself in the moment in which its end hasn't been noticed yet."""
     source = Scripted(a={"watermark": MAX_MICROS})
     source.discovery_interval = 1.0
-    injector = injector_of(source)
-    assert injector.watermark(0) is None
+    reader = reader_of(source)
+    assert reader.watermark(0) is None
     source.state["b"] = {"watermark": 5}
-    injector.poll(1, 1_000_000)
-    assert 5 == injector.watermark(1_000_000)
+    reader.poll(1, 1_000_000)
+    assert 5 == reader.watermark(1_000_000)
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
@@ -253,15 +253,15 @@ def test_partitions_that_are_over_dont_say_after_a_restore_that_all_is(paralleli
     """Of a source that finds others later; all that those had was taken for late, and dropped."""
     source = Scripted(a={"values": [1], "watermark": 7, "over": True}, b={"values": [1], "watermark": 9, "over": True})
     source.discovery_interval = 1.0
-    injector = injector_of(source)
-    lines_of(injector, 0)
-    positions = injector.positions()
+    reader = reader_of(source)
+    lines_of(reader, 0)
+    positions = reader.positions()
     source.state["c"] = {"values": [2], "watermark": 8}
 
-    again = [injector_of(source, index, parallelism, positions) for index in range(parallelism)]
+    again = [reader_of(source, index, parallelism, positions) for index in range(parallelism)]
 
-    assert [2] == [value for injector in again for value in drained(injector)]
-    assert {8} == {watermark for injector in again if (watermark := injector.watermark(0)) is not None}
+    assert [2] == [value for reader in again for value in drained(reader)]
+    assert {8} == {watermark for reader in again if (watermark := reader.watermark(0)) is not None}
 
 
 class Unwell(Scripted):
@@ -284,17 +284,17 @@ class Unwell(Scripted):
 @pytest.mark.parametrize(
     ("method", "ask"),
     [
-        ("poll", lambda injector: injector.poll(1, 0)),
-        ("watermark", lambda injector: injector.watermark(0)),
-        ("is_idle", lambda injector: injector.percentiles(0)),
-        ("watermarks", lambda injector: injector.percentiles(0)),
-        ("backlog", lambda injector: injector.backlog()),
-        ("offset", lambda injector: injector.positions()),
-        ("close", lambda injector: injector.close()),
+        ("poll", lambda reader: reader.poll(1, 0)),
+        ("watermark", lambda reader: reader.watermark(0)),
+        ("is_idle", lambda reader: reader.percentiles(0)),
+        ("watermarks", lambda reader: reader.percentiles(0)),
+        ("backlog", lambda reader: reader.backlog()),
+        ("offset", lambda reader: reader.positions()),
+        ("close", lambda reader: reader.close()),
     ],
 )
 def test_a_source_that_fails_is_named_with_the_users_line(method: str, ask: Any) -> None:
     """Whatever it was asked: of percentiles, backlogs and closing only the bare error was left."""
-    injector = injector_of(Unwell(method))
+    reader = reader_of(Unwell(method))
     with pytest.raises(UserCodeError, match=r"^ConnectionError: gone \[while running '.*Read.*' at .*test_source"):
-        ask(injector)
+        ask(reader)

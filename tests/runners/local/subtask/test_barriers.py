@@ -14,8 +14,9 @@ from penstock.runners.execution.plan.execution_graph import SubtaskId
 from penstock.runners.execution.streaming.snapshot_chunks import WINDOWS
 from penstock.runners.local.channels.channel import ChannelId
 from penstock.runners.local.channels.messages import Barrier, Elements
-from penstock.runners.local.subtask.aligned import Alignment
-from penstock.runners.local.subtask.subtask import Snapshot, Subtask
+from penstock.runners.local.subtask.barriers import Alignment
+from penstock.runners.local.subtask.reports import Snapshot
+from penstock.runners.local.subtask.subtask import Subtask
 from penstock.sdk.bundle import Bundle
 from penstock.windowing import GLOBAL_WINDOW
 
@@ -143,9 +144,9 @@ def test_a_barrier_is_forwarded_before_anything_else_is_sent() -> None:
     order: list[str] = []
     source = found[0, 0]
     barriers = source.barriers
-    report, tell = barriers._report, barriers._tell
+    report, tell = barriers._report, barriers._broadcast
     barriers._report = lambda news: (order.append(type(news).__name__), report(news))[1]
-    barriers._tell = lambda message: (order.append(type(message).__name__), tell(message))[1]
+    barriers._broadcast = lambda message: (order.append(type(message).__name__), tell(message))[1]
     source.inject(BARRIER)
     assert ["Barrier", "Snapshot"] == order
     for target in range(2):
