@@ -1,4 +1,4 @@
-"""The blocks that a task was sent, by key group; on disk when they are many."""
+"""The shuffle blocks that a task receives, by key group; spilled to disk beyond a limit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-# How many bytes of blocks a task keeps in memory.
+# The bytes of blocks that a task keeps in memory.
 MEMORY_BYTES = 64 << 20
 
 
 class BlockSpool:
-    """Takes blocks in any order and gives them back one key group after the other.
+    """Receives blocks in any order and returns them by key group.
 
     >>> spool = BlockSpool()
     >>> for group, block in [(1, b"a"), (0, b"b"), (1, b"c")]:
@@ -28,7 +28,7 @@ class BlockSpool:
         self._file: IO[bytes] | None = None
 
     def add(self, group: int, block: bytes) -> None:
-        """Take in a block."""
+        """Add a block."""
         self._blocks.setdefault(group, []).append(block)
         self._held += len(block)
         if self._held > self._limit:
@@ -48,7 +48,7 @@ class BlockSpool:
         self._held = 0
 
     def groups(self) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """Each key group with its blocks, which are to be read before the next one's."""
+        """Yield each key group with its blocks, which are to be read before the next group's."""
         for group in sorted({*self._blocks, *self._spilled}):
             yield group, self._of(group)
         if self._file is not None:

@@ -1,7 +1,7 @@
 """Tasks of a bounded plan that shuffle through files.
 
-A task reads splits of a source, or partitions of a shuffle, and writes its blocks to a file.  It can run again,
-anywhere: all that it makes bears the name of the attempt, and counts only when the task is complete.
+A task reads splits of a source, or partitions of a shuffle, and writes its blocks to a file.  It can run again in any
+worker: its file and its sinks' output bear the name of the attempt, and count only when the task is complete.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ..stages.side_input_views import SideInputViews
 from .segment_task import Destination, SegmentTask, steps_of
 from .shuffle_files import BlockFile, BlockFileWriter, FilePart, read_key_groups
 
-# By side input, the parts of files that have it.
+# By side input, the parts of files that contain it.
 SideInputs = Mapping[int, Sequence[FilePart]]
 
 
 @attrs.frozen(eq=False, slots=False)
 class PartitionedPlan:
-    """What each task has to know.
+    """The plan that tasks run, with the splits and partitions of their inputs.
 
     Attributes:
       splits: of each segment whose root is a source, by the segment's number.
-      partitions: how many there are of a shuffle.
-      directory: where tasks write their blocks.
+      partitions: the number of partitions of a shuffle.
+      directory: the directory of the tasks' block files.
       transaction: the run's, for its sinks.
     """
 
@@ -52,17 +52,17 @@ class PartitionedPlan:
 
     @cached_property
     def groups(self) -> int:
-        """How many key groups there are: as many in each partition."""
+        """Return the number of key groups, a multiple of the number of partitions."""
         return -(-KEY_GROUPS // self.partitions) * self.partitions
 
 
 @attrs.frozen
 class CompletedTask:
-    """What a complete task has made.
+    """The result of a complete task.
 
     Attributes:
       segment: the number of its segment.
-      staged: labels of sinks with the tokens of what was staged, pickled.
+      staged: labels of sinks with the tokens of their staged output, pickled.
     """
 
     segment: int
@@ -80,7 +80,7 @@ class CollectedViews:
         self._known: set[int] = set()
 
     def read(self, side_inputs: SideInputs) -> SideInputViews:
-        """Return the views, with these side inputs."""
+        """Read the side inputs that are not known yet; return the views."""
         for pcollection, parts in side_inputs.items():
             if pcollection not in self._known:
                 self._known.add(pcollection)
@@ -102,8 +102,8 @@ def run_task(
 
     Args:
       number: the segment's.
-      attempt: the name that nothing else has.
-      pause: called now and then with what has been counted.
+      attempt: the unique name of this attempt.
+      pause: called regularly with the counts so far.
     """
     segment = program.segments[number]
     counts, metrics = Counts(), MetricsContainer()
@@ -142,21 +142,21 @@ def _read(program: PartitionedPlan, number: int, partition: Any) -> Any:
 
 
 class ShuffledFiles:
-    """The files of complete tasks that are still to be read."""
+    """The files of complete tasks that later segments are to read."""
 
     def __init__(self, program: PartitionedPlan) -> None:
         self._program = program
         self._files: list[list[BlockFile]] = [[] for _ in program.segments]
         self._needs = [sorted(needs) for needs in dependencies(program.segments)]
-        # How many segments are yet to read the files of each.
+        # By segment, the number of segments that are to read its files.
         self._readers = Counter(number for needs in self._needs for number in needs)
 
     def add(self, task: CompletedTask) -> None:
-        """Add what a task has made."""
+        """Add the file of a complete task."""
         self._files[task.segment].append(task.blocks)
 
     def partitions_of(self, number: int) -> list[Any]:
-        """Return the partitions of a segment's input: numbers of splits, or parts of files; without empty ones."""
+        """Return the partitions of a segment's input that are not empty: numbers of splits, or parts of files."""
         root = self._program.segments[number].root
         if isinstance(root, Source):
             return list(range(len(self._program.splits[number])))
@@ -184,7 +184,7 @@ class ShuffledFiles:
         return [part for file in files if (part := file.part(destination, partition)) is not None]
 
     def remove_after(self, number: int) -> None:
-        """Remove the files that nothing will read, now that a segment is complete."""
+        """Remove the files that no other segment reads, after a segment is complete."""
         self._readers.subtract(self._needs[number])
         for maker in (*self._needs[number], number):
             if self._readers[maker] <= 0:

@@ -31,13 +31,13 @@ class Schedule:
         for number, needs in enumerate(self._needs):
             for other in needs:
                 self._needed_by[other].append(number)
-        # Of each segment that may run, the partitions that no task has taken, and how many tasks it has.
+        # Of each segment that may run, the partitions that no task has taken, and the number of its tasks.
         self._waiting: dict[int, deque[Any]] = {}
         self._tasks: dict[int, int] = {}
         # By worker, its segment and the partitions that it has taken.
         self._taken: dict[int, tuple[int, list[Any]]] = {}
         self._open = len(segments)
-        # Segments that are complete, and whose input no other one needs; for the caller to take.
+        # Complete segments, for the caller to take.
         self.completed: list[int] = []
         for number, needs in enumerate(self._needs):
             if not needs and number not in self._waiting:
@@ -50,11 +50,11 @@ class Schedule:
         return not self._open
 
     def segment_of(self, worker: int) -> int | None:
-        """Return the number of the segment that a worker has; None if it is idle."""
+        """Return the number of a worker's segment; None if the worker is idle."""
         return self._taken[worker][0] if worker in self._taken else None
 
     def begin(self, worker: int) -> int | None:
-        """Give an idle worker a task; return its segment's number, or None if none can begin now."""
+        """Assign a task to an idle worker; return its segment's number, or None if no task can begin now."""
         for number in sorted(self._waiting):
             if self._waiting[number]:
                 self._taken[worker] = (number, [])
@@ -63,7 +63,7 @@ class Schedule:
         return None
 
     def next(self, worker: int) -> Any:
-        """Give a worker's task the next partition; None if none is left."""
+        """Assign the next partition to a worker's task; return None if none remains."""
         number, taken = self._taken[worker]
         if not self._waiting[number]:
             return None
@@ -77,7 +77,7 @@ class Schedule:
         self._drop_empty()
 
     def lose(self, worker: int) -> None:
-        """Note that a worker has failed: what its task had taken is to be processed again."""
+        """Note that a worker has failed: the partitions of its task are queued again."""
         if worker in self._taken:
             number, taken = self._taken.pop(worker)
             self._tasks[number] -= 1
@@ -88,7 +88,7 @@ class Schedule:
         self._tasks[number] = 0
 
     def _drop_empty(self) -> None:
-        """Complete the segments of which all partitions have been processed, and make ready those that need them."""
+        """Complete the segments whose partitions are all processed, and make ready those that need them."""
         found = [number for number, left in self._waiting.items() if not left and not self._tasks[number]]
         while found:
             number = found.pop()

@@ -1,12 +1,12 @@
-"""Segments of a bounded plan at work in one place.
+"""Tasks of the batch engine: segments of a bounded plan at work.
 
 A task either has one segment, and runs it on partitions of its input: a source's splits, the blocks of a shuffle, or
-those of a PCollection that was stored.  What leaves the segment is sent on as blocks.  Or it has all segments of a
-plan: then its steps are wired once, elements go from each grouping's input to its cells without being encoded, and the
-segments' roots are run one after the other.
+those of a stored PCollection.  The outputs of the segment are sent as blocks.  Or it has all segments of a plan: then
+its steps are wired once, elements pass from each grouping's input to its cells without being encoded, and the segments
+run one after the other.
 
-It knows neither processes, nor files, nor Spark.  A grouping with triggers and a ParDo with state are the steps that
-streams have, with the watermark going from minus to plus infinity.
+It is independent of processes, files and Spark.  A grouping with triggers and a ParDo with state are the steps of the
+streaming engine, with the watermark advancing from minus to plus infinity at once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ..operators.grouping import GroupingRun
 from ..operators.keyed import KeyedRun
 from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, is_final
 from ..plan.segments import Segment, Stored
-from ..shuffle.blocks import ShuffleWriter, decode_bundle, encode_bundle
+from ..shuffle.blocks import Portions, ShuffleWriter, decode_bundle, encode_bundle, receive_block
 from ..shuffle.element_writer import ElementWriter
-from ..shuffle.portions import Portions
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
-from ..user_errors import guarded
+from ..user_errors import Attribution, attributed, guarded, reraise
+from ..windows.bounded_operator import Cells, WindowOperator
 from ..windows.combining import Fold
-from .bounded_grouping import BoundedGrouping
+from ..windows.spilled_groups import GroupSpill
 
 # The output that a block belongs to: ("grouping", label), ("stored", pcollection) or ("side", pcollection).
 Destination = tuple[str, Any]
@@ -44,38 +44,39 @@ Destination = tuple[str, Any]
 # A partition of a shuffle: its key groups, each with its blocks, which are read before the next one's.
 KeyGroups = Iterable[tuple[int, Iterable[bytes]]]
 
-# The partition of a root whose input was received where it was made.
+# The partition of a grouping that has received its input in the same task.
 RECEIVED: KeyGroups = ((0, ()),)
 
 
 class Send(Protocol):
-    """What takes a block, with its key group, to its destination."""
+    """Sends a block, with its key group, to its destination."""
 
     def __call__(self, destination: Destination, group: int, block: bytes, /) -> None: ...
 
 
 class SinkOutput(Protocol):
-    """What takes the elements of a sink that the task doesn't write to by itself."""
+    """Receives the elements of a sink that the task doesn't write to itself."""
 
     def receive(self, bundle: Bundle) -> None: ...
 
     def flush(self) -> None:
-        """The input is complete."""
+        """Called when the input is complete."""
 
 
 class SegmentTask:
     """A segment on partitions of its input, or all segments of a plan.
 
     Args:
-      plan: the whole plan, or as much of it as describes the PCollections and what the segment sends to.
+      plan: the whole plan, or the part that describes the PCollections and the destinations of the segment.
       segments: one, or all of the plan's.
       steps: their steps.
       views: side inputs.  Those of one segment are complete; those of a whole plan are collected here.
-      transaction, unit: what its sinks' writers are opened for.
-      counts, metrics: what elements are counted in, and where user code reports to.
-      send: takes the blocks that leave the segment; None for a whole plan, which no block leaves.
-      groups: how many key groups there are.
-      sinks: by label, what takes the elements of sinks that aren't written to here.
+      transaction, unit: identify the output of the sinks' writers.
+      counts: counts elements.
+      metrics: receives user code's metrics.
+      send: sends the blocks that leave the segment; None for a whole plan, which no block leaves.
+      groups: the number of key groups.
+      sinks: by label, the receivers of the elements of sinks that aren't written to here.
 
     Attributes:
       outputs: its sinks at work.
@@ -137,14 +138,14 @@ class SegmentTask:
             for pcollection in segment.side_outputs:
                 self._send_all("side", plan.graph.pcollections[pcollection])
         for root in groupings:
-            # Blocks are counted as they are received, and results here.
+            # The input is counted block by block, and the results here.
             written = partial(_count_written, counts.of(root.transform.label))
             self._dataflow.attach(root.transform.outputs[None], written)
         for stage in self._dataflow.stages.values():
             stage.unblock()
 
     def _open_writers(self, plan: Plan, segments: Iterable[Segment], send: Send, groups: int) -> None:
-        """Open the side that writes of each shuffle that the segments send to."""
+        """Open a writer for each shuffle that the segments send to."""
         transforms = {t.label: t for t in plan.graph.transforms}
         for label in dict.fromkeys(label for segment in segments for label in segment.groupings):
             primitive = transforms[label].primitive
@@ -155,7 +156,7 @@ class SegmentTask:
                 self._element_writers[label] = ElementWriter(label, to_grouping, groups)
 
     def _send_all(self, kind: str, node: graph.PCollectionNode) -> None:
-        """Send on all elements of a PCollection, in blocks that are numbered."""
+        """Send all elements of a PCollection, in numbered blocks."""
         assert self._send is not None
         send = partial(self._send, (kind, node.id))
         sent = 0
@@ -171,7 +172,7 @@ class SegmentTask:
     # The roots
 
     def run(self, segment: Segment, partition: Iterable[Any] = RECEIVED) -> Iterator[None]:
-        """Push a partition of a segment's input through, pausing now and then.
+        """Process a partition of a segment's input, pausing regularly.
 
         Args:
           partition: splits of a source, or `KeyGroups`.
@@ -180,7 +181,7 @@ class SegmentTask:
         if isinstance(root, Source):
             yield from self._read(root, partition)
         elif isinstance(root, Stored):
-            # Other steps that take this PCollection have been given it where it was stored.
+            # Other consumers of this PCollection ran in the segment that stored it.
             receive = self._dataflow.stages[root.stage.id].receive
             for _, blocks in partition:
                 for block in blocks:
@@ -245,7 +246,7 @@ class SegmentTask:
     # The end
 
     def finish(self) -> Iterator[None]:
-        """Send on what is held, pausing now and then, and tear down user code."""
+        """Flush what is buffered, pausing regularly, and tear down user code."""
         for writer in self._writers.values():
             writer.flush()
             yield
@@ -263,14 +264,14 @@ class SegmentTask:
             yield
 
     def stage(self) -> Iterator[tuple[str, Any]]:
-        """Make durable what was written to sinks; yield each sink's label and token."""
+        """Stage the output of sinks; yield each sink's label and token."""
         for output in self.outputs:
             output.stage()
             for token in output.staged:
                 yield output.label, token
 
     def discard(self) -> None:
-        """Remove what was written to sinks: the task has failed."""
+        """Remove the output of sinks: the task has failed."""
         for output in self.outputs:
             output.discard()
         with suppress(Exception):
@@ -286,18 +287,57 @@ def _count_written(count: StepCount, bundle: Bundle) -> None:
     count.written += len(bundle)
 
 
+class BoundedGrouping:
+    """The window operator of a bounded grouping whose windows have one result each, for one range of keys after the
+    other.
+
+    Attributes:
+      fold, cells: the cells that stages of the same task fold into.
+      output: the PCollection of its results.
+    """
+
+    def __init__(self, step: Grouping) -> None:
+        self.fold = Fold(step.transform)
+        self.fold.setup()
+        (self.output,) = step.transform.outputs.values()
+        self._operator = WindowOperator(self.fold)
+        self._spill = GroupSpill(self._operator)
+
+    @property
+    def cells(self) -> Cells:
+        return self._operator.cells
+
+    def folded(self) -> None:
+        """Do nothing: results are emitted when the input is complete."""
+
+    def receive_block(self, block: bytes) -> int:
+        """Merge a block of a shuffle; return the number of its values or accumulators."""
+        try:
+            received = receive_block(self._operator, block)
+            if self.fold.combine_fn is None:
+                self._spill.received(received, len(block))
+        except BaseException as error:
+            reraise(attributed(error, Attribution(self.fold.label, None)))
+        return received
+
+    def finish(self) -> Iterator[Bundle]:
+        """Yield the results; then reset, for the next range of keys."""
+        yield from self._operator.flush()
+        self._spill.flushed()
+
+
 class _Waiting:
-    """The steps of a whole plan that wait for side inputs, and what each of them waits for."""
+    """The steps of a whole plan that wait for side inputs, and the side inputs that each of them waits for."""
 
     def __init__(self, segments: Iterable[Segment], steps: Iterable[Step]) -> None:
-        # By side input, how many segments are yet to add to it, and the steps that wait for it.
+        # By side input, the number of segments that have yet to add to it, and the steps that wait for it.
         self._missing = Counter(pcollection for segment in segments for pcollection in segment.side_outputs)
         self._by_side_input: dict[int, list[Step]] = {}
         self._needs: dict[str, int] = {}
         self._ready: list[Step] = []
         for step in steps:
             if isinstance(step, (Stage, Keyed)) and step.side_inputs:
-                # A Flatten of nothing is made by no segment.
+                # No segment produces a Flatten of nothing.
                 needed = {s.pcollection for s in step.side_inputs if s.pcollection in self._missing}
                 self._needs[step.id] = len(needed)
                 for pcollection in needed:
@@ -306,11 +346,11 @@ class _Waiting:
                     self._ready.append(step)
 
     def ready(self) -> list[Step]:
-        """Return the steps whose side inputs are complete before anything runs."""
+        """Return the steps whose side inputs are complete from the start."""
         return self._ready
 
     def ready_after(self, segment: Segment) -> Iterator[Step]:
-        """Yield the steps whose side inputs are complete now that a segment is."""
+        """Yield the steps whose side inputs this segment has completed."""
         for pcollection in segment.side_outputs:
             self._missing[pcollection] -= 1
             if not self._missing[pcollection]:

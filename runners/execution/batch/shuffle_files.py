@@ -1,4 +1,4 @@
-"""Shuffles through files: what a task makes, and a partition of what several tasks have made."""
+"""Shuffles through files: writes the blocks of a task, and reads a partition from the files of several tasks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .segment_task import Destination, KeyGroups
 # Offset and length of a block in its file.
 Place = tuple[int, int]
 
-# Of one file, the places of a partition's blocks, by key group.
+# A partition's part of one file: the places of its blocks, by key group.
 FilePart = tuple[str, dict[int, list[Place]]]
 
-# How many files are open at a time, at most.
+# The number of open files, at most.
 _OPEN_FILES = 64
 
 
 @attrs.frozen
 class BlockFile:
-    """The blocks that a task has made.
+    """The blocks that a task has written.
 
     Attributes:
       places: by destination and partition, the places of the blocks by key group.
@@ -32,18 +32,18 @@ class BlockFile:
     places: dict[Destination, dict[int, dict[int, list[Place]]]]
 
     def part(self, destination: Destination, partition: int) -> FilePart | None:
-        """Return a partition of what was made for a destination; None if there is nothing."""
+        """Return a partition of the blocks for a destination; None if it has none."""
         found = self.places.get(destination, {}).get(partition)
         return None if found is None else (self.path, found)
 
 
 class BlockFileWriter:
-    """Writes a task's blocks to a file, which is made with the first of them.
+    """Writes a task's blocks to a file, which is created with the first of them.
 
     A key group belongs to the partition of its number, modulo the number of partitions.
 
     Args:
-      partitions: how many there are of each destination.
+      partitions: the number of partitions of each destination.
     """
 
     def __init__(self, path: str, partitions: int) -> None:

@@ -1,1 +1,1 @@
-"""Operators of a plan, wired together: each takes in bundles and moves watermarks and timers on."""
+"""Operators of a plan, wired together: they process bundles and advance watermarks and timers."""

@@ -1,8 +1,7 @@
-"""Steps of a plan wired together: a bundle is pushed from one to the next.
+"""Steps of a plan wired together: each bundle is pushed from one step to the next.
 
-A runner wires the steps that run in one place: all of them, or what lies between two
-shuffles.  It says what a grouping's input and a sink are there; stages and unions are the
-same everywhere.
+A runner wires the steps that run in one place: all of them, or those between two shuffles.  It passes in the inputs of
+groupings and the sinks; stages and unions are the same in every runner.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from .left_work import LeavingStep
 
 Receiver = Callable[[Bundle], None]
 
-# How many steps are called from within each other; of each there are up to ten calls on Python's stack.
+# The depth of nested calls from step to step; each step takes up to ten frames of Python's stack.
 NESTED_STEPS = 40
 
-# A step's input that comes from elsewhere: the id of the step, and the PCollection.
+# A step's input that another task sends: the id of the step, and the PCollection.
 Arrival = tuple[str, int]
 
-# What gives a bundle in parts, each of which is processed before the next is asked for.
+# Cuts a bundle into parts, each of which is processed before the next is asked for.
 Cut = Callable[[Bundle], Iterable[Bundle]]
 
 
 class GroupingInput(Protocol):
-    """Where elements for a grouping are folded: a window operator's cells, or cells that will be shuffled."""
+    """The cells that elements for a grouping are folded into: a window operator's, or those of a shuffle."""
 
     @property
     def fold(self) -> Fold: ...
@@ -47,7 +46,7 @@ class GroupingInput(Protocol):
     def cells(self) -> Cells: ...
 
     def folded(self) -> None:
-        """Called when a bundle has been folded into the cells."""
+        """Called after each bundle that has been folded into the cells."""
 
 
 class Dataflow:
@@ -55,20 +54,20 @@ class Dataflow:
 
     Args:
       plan: the whole plan.
-      steps: those of its steps that run here.
-      views: side inputs; a stage that has any gets its bundles kept until `unblock`.
-      groupings: by label, where elements for a grouping are folded.
-      outputs: by label, what takes the elements for a sink.
-      counts: what to count in.
-      bundles: by label, what takes the elements for a grouping as they are, where they aren't
-        folded; and for a ParDo with state, where it doesn't run here.
+      steps: the steps to run here.
+      views: side inputs; the bundles of a stage that has any are kept until `unblock`.
+      groupings: by label, the cells that elements for a grouping are folded into.
+      outputs: by label, the receivers of the elements for a sink.
+      counts: counts elements.
+      bundles: by label, the receivers of elements that are not folded for a grouping; and of those for a ParDo with
+        state that doesn't run here.
       portions: by label of a grouping, how to cut the bundles of the stage that folds for it.
-      arrivals: the inputs, as the id of a step and a PCollection, that come from elsewhere: they
-        aren't wired to what makes the PCollection, should that run here too.
-      tracking: whether snapshots will be taken of the ParDos with state.
+      arrivals: the inputs that other tasks send, as the id of a step and a PCollection.  They are not wired to the
+        producer of the PCollection, should that run here too.
+      tracking: True if snapshots will be taken of the ParDos with state.
 
     Attributes:
-      entries: by the id of a step and a PCollection, what takes the input of that step from elsewhere.
+      entries: by the id of a step and a PCollection, the receiver of that input.
       stages: stages, and ParDos with state that run here, by the id of their step.
     """
 
@@ -147,7 +146,7 @@ class Dataflow:
         self._receivers[pcollection].append(receive)
 
     def send_to(self, pcollection: int) -> Receiver:
-        """A function that takes a bundle of this PCollection to whoever wants it."""
+        """Return a function that sends a bundle of this PCollection to its consumers."""
         return partial(self._hops.hand_on, self._receivers[pcollection])
 
     def teardown(self) -> None:
@@ -156,7 +155,7 @@ class Dataflow:
             run.executor.teardown()
 
     def emit_of(self, stage: Stage, counts: Counts) -> Emit:
-        """A function that takes a stage's output to whoever wants it."""
+        """Return a function that sends a stage's output to its consumers."""
         receivers = {tag: self._receivers[i] for tag, i in stage.outputs.items()}
         count = counts.of(stage.label)
         hand_on = self._hops.hand_on
@@ -169,11 +168,11 @@ class Dataflow:
 
 
 class _Hops:
-    """How bundles get from step to step: by a call, from within the step that makes the bundle.
+    """The way of bundles from step to step: by a call, from within the step that outputs the bundle.
 
-    So a bundle has gone through everything that follows before the next one is made, and little is in memory.  In a
-    long pipeline calls would be nested deeper than Python allows: behind so many steps bundles wait, in
-    order, until the first step's call is through with the steps before them.
+    So a bundle has passed all following steps before the next one is made, and few are in memory.  In a long pipeline
+    calls would nest deeper than Python allows: behind `NESTED_STEPS` steps bundles are queued, in order, until the call
+    of the first step has passed the steps before them.
     """
 
     def __init__(self) -> None:
@@ -181,7 +180,7 @@ class _Hops:
         self._waiting: deque[tuple[Receiver, Bundle]] = deque()
 
     def hand_on(self, receivers: Iterable[Receiver], bundle: Bundle) -> None:
-        """Have each of these receive a bundle, before this returns or before the outermost such call does."""
+        """Send a bundle to each of these, before this call or the outermost one returns."""
         if self._depth >= NESTED_STEPS:
             self._waiting.extend((receive, bundle) for receive in receivers)
             return
@@ -201,11 +200,11 @@ class _Hops:
 
 
 class StageRun(LeavingStep):
-    """A stage, and what has come for it before its side inputs are ready, or while it was behind.
+    """A stage at work, with the bundles that wait for its side inputs or for its next slice of time.
 
     Attributes:
-      is_ready: whether the side inputs are ready for elements of a window.
-      tick: what is to be done before a bundle is processed, such as moving a clock on.
+      is_ready: returns True if the side inputs are ready for elements of a window.
+      tick: called before a bundle is processed, to advance a clock.
     """
 
     def __init__(
@@ -225,7 +224,7 @@ class StageRun(LeavingStep):
         self._kept: list[Bundle] | None = [] if executor.stage.side_inputs else None
 
     def receive(self, bundle: Bundle) -> None:
-        """Process a bundle, or keep what of it the side inputs aren't ready for."""
+        """Process the elements of a bundle whose side inputs are ready, and keep the others."""
         if self.tick is not None:
             self.tick()
         if self._kept is not None:
@@ -250,13 +249,13 @@ class StageRun(LeavingStep):
         if executor.left:
             left, executor.left = executor.left, []
             self._count.read -= sum(len(bundle) for place, bundle in left if not place)
-            # What is further on came earlier.
+            # Elements at later operations arrived earlier.
             self.leave(sorted(left, key=lambda entry: -entry[0]))
         if executor.is_behind:
             self.look_at_due()
 
     def look_at_due(self) -> None:
-        """Note whether work that is due has been left."""
+        """Update `is_behind` with the executor's due work."""
         self.note(self.executor.is_behind)
 
     def resume(self) -> None:
@@ -283,17 +282,17 @@ class StageRun(LeavingStep):
         return _of_rows(now), _of_rows(later)
 
     def hold(self) -> int | None:
-        """The earliest timestamp among what is kept; None if nothing is."""
+        """Return the earliest timestamp of the elements that wait for side inputs; None if there are none."""
         if not self._kept:
             return None
         return min(min(b.timestamps) if isinstance(b.timestamps, list) else b.timestamps for b in self._kept)
 
     def kept(self) -> list[Bundle]:
-        """What waits for the side inputs."""
+        """Return the bundles that wait for the side inputs."""
         return list(self._kept or ())
 
     def keep(self, bundles: Iterable[Bundle]) -> None:
-        """Have these wait too, as they did when a snapshot was taken."""
+        """Add bundles of a snapshot that waited for the side inputs."""
         if self._kept is not None:
             self._kept.extend(bundles)
             return
@@ -304,14 +303,14 @@ class StageRun(LeavingStep):
                 self.put_off(bundle)
 
     def look(self) -> None:
-        """More of the side inputs has come, or their watermarks have moved."""
+        """Process the kept bundles whose side inputs are ready now."""
         if self._kept:
             kept, self._kept = self._kept, []
             for bundle in kept:
                 self.receive(bundle)
 
     def unblock(self) -> None:
-        """The side inputs are complete."""
+        """Process all kept bundles: the side inputs are complete."""
         kept, self._kept = self._kept, None
         for bundle in kept or ():
             self.receive(bundle)

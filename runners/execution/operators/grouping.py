@@ -1,4 +1,4 @@
-"""A grouping by key and window at work: its triggered windows, fed and advanced."""
+"""A GroupByKeyAndWindow with triggers, as a step: its windows, its late data and its clocks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..windows.triggered_operator import TriggeredWindows
 from .dataflow import Dataflow, Receiver
 from .left_work import LeavingStep
 
-# The metric that counts what came too late.
+# The metric that counts late elements.
 DROPPED_LATE = MetricName("penstock", "dropped_late")
 
 
 class GroupingRun(LeavingStep):
-    """A grouping whose triggers decide when a window has a result, and how many."""
+    """A grouping whose triggers decide when a window emits results, and how many."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class GroupingRun(LeavingStep):
         self._outputs = step.transform.outputs
         self._clock = clock
         self._counters = metrics.step(self.label).counters
-        # Those of a checkpoint, until the first elements have come behind it.
+        # Key types of a checkpoint, until the first elements after the restart have been compared with them.
         self.key_types: KeyTypes | None = None
         self._late = next((output for tag, output in self._outputs.items() if tag is not None), None)
         self.windows = self._new_windows()
@@ -52,7 +52,7 @@ class GroupingRun(LeavingStep):
         return TriggeredWindows(self.fold, self._retracted, self._late is not None, self.over)
 
     def wire(self, dataflow: Dataflow) -> None:
-        """Have results sent on."""
+        """Connect the outputs."""
         self._send: Receiver = dataflow.send_to(self._outputs[None])
         self._send_late: Receiver | None = None
         if self._late is not None:
@@ -61,7 +61,7 @@ class GroupingRun(LeavingStep):
     # Elements
 
     def receive(self, bundle: Bundle) -> None:
-        """Take in a bundle, and send on what it makes fire."""
+        """Process a bundle, and send the panes that fire."""
         self._tick()
         if self.key_types is not None and len(bundle):
             guarded(self.label, partial(self.key_types.check_elements, bundle.values))
@@ -82,7 +82,7 @@ class GroupingRun(LeavingStep):
             self.leave([(0, bundle.part(len(bundle) - left, len(bundle)))])
 
     def look_at_restored(self) -> None:
-        """Note whether something of a snapshot is due."""
+        """Note whether work of the snapshot is due."""
         if self.over is not None:
             self.windows.look_at_restored()
             self.note(self.windows.is_behind)
@@ -100,9 +100,9 @@ class GroupingRun(LeavingStep):
     # Clocks
 
     def advance(self, watermark: int) -> int:
-        """Move the input watermark and the clock on; the output watermark."""
+        """Advance the input watermark and the clock; return the output watermark."""
         self._tick()
-        # Called after every message, and most of them move nothing.
+        # This is called after every message, and most messages advance no watermark.
         if watermark > self.windows.watermark:
             guarded(self.label, partial(self.windows.advance_watermark, watermark))
             self._flush()
@@ -110,20 +110,20 @@ class GroupingRun(LeavingStep):
         return self.windows.output_watermark()
 
     def finish(self) -> None:
-        """Move the watermark to infinity; then begin anew, for the next range of keys of a bounded input."""
+        """Advance the watermark to infinity; then reset, for the next range of keys of a bounded input."""
         self.advance(MAX_MICROS)
         self.windows = self._new_windows()
 
     def next_processing_time(self) -> int | None:
-        """The processing time, in microseconds, at which something may be due."""
+        """Return the processing time, in microseconds, at which the next timer may fire."""
         return self.windows.next_processing_time()
 
     def next_event_time(self) -> int | None:
-        """The watermark, in microseconds, at which something may be due."""
+        """Return the watermark, in microseconds, at which the next window or timer may fire."""
         return self.windows.next_event_time()
 
     def pass_time(self) -> None:
-        """Move the clock on alone."""
+        """Advance the clock only."""
         self._tick()
 
     def _tick(self) -> None:
@@ -133,7 +133,7 @@ class GroupingRun(LeavingStep):
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """What is due is put out portion by portion, where it has no room in memory together."""
+        """Emit due results, in portions where they don't fit in memory together."""
         while self.windows.is_behind and not self.over:
             if self.windows.table.spilled is not None:
                 self.windows.table.spilled.spill_excess()
@@ -143,12 +143,12 @@ class GroupingRun(LeavingStep):
             self.note(self.windows.is_behind)
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
-        """Move a percentile watermark on."""
+        """Advance a percentile watermark."""
         guarded(self.label, partial(self.windows.advance_percentile, percentile, watermark))
         self._flush()
 
     def signal(self, name: str) -> None:
-        """A signal has come."""
+        """Deliver a signal to the triggers."""
         guarded(self.label, partial(self.windows.signal, name))
         self._flush()
 
@@ -165,5 +165,5 @@ class GroupingRun(LeavingStep):
             self._send(bundle)
 
     def teardown(self) -> None:
-        """The run is over."""
+        """Tear down the combiner."""
         self.fold.teardown()

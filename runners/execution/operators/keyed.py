@@ -1,4 +1,4 @@
-"""A stateful ParDo in this process: fed and advanced."""
+"""A stateful ParDo as a step: its elements, its watermark and its clock."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from .grouping import DROPPED_LATE
 class KeyedRun:
     """A stateful ParDo.
 
-    When the input is over, no time will come any more: what is still set then to a processing time fires at
-    the end, so that a stream that is drained has the results of a batch.  Where a script says what time it is, it
-    says so to the end, and what it doesn't come to doesn't happen.
+    When the input ends, no time passes any more: processing-time timers that are still set fire at the end, so that a
+    drained stream has the results of a batch.  Where a script sets the clock, timers beyond its last time do not fire.
     """
 
     def __init__(
@@ -32,24 +31,24 @@ class KeyedRun:
         self._has_script = has_script
         self._counters = metrics.step(run.executor.label).counters
         self._is_done = False
-        # A clock that moves makes groupings before this one fire: what they put out comes at the new time.
+        # Advancing the clock makes upstream groupings fire, and their results arrive at the new time.
         run.tick = self._tick
 
     @property
     def executor(self) -> StatefulExecutor:
-        """The ParDo at work."""
+        """Return the executor."""
         return self._executor
 
     def next_processing_time(self) -> int | None:
-        """The processing time, in microseconds, at which a timer will fire."""
+        """Return the processing time, in microseconds, at which the next timer fires."""
         return self._executor.next_processing_time()
 
     def next_event_time(self) -> int | None:
-        """The watermark, in microseconds, at which a timer will fire or a window expire."""
+        """Return the watermark, in microseconds, at which the next timer fires or window expires."""
         return self._executor.next_event_time()
 
     def advance(self, watermark: int) -> int:
-        """Move the input watermark and the clock on; the output watermark."""
+        """Advance the input watermark and the clock; return the output watermark."""
         kept = self._run.hold()
         if kept is not None:
             watermark = min(watermark, kept)
@@ -68,22 +67,22 @@ class KeyedRun:
         return watermark if held is None else min(watermark, held)
 
     def finish(self) -> None:
-        """Move the watermark to infinity; then begin anew, for the next range of keys of a bounded input."""
+        """Advance the watermark to infinity; then reset, for the next range of keys of a bounded input."""
         self.advance(MAX_MICROS)
         self._is_done = False
 
     def receive_blocks(self, blocks: Iterable[bytes]) -> Iterator[None]:
-        """Process a key group of a bounded input in the order of event times, whatever order it comes in."""
+        """Process a key group of a bounded input in the order of event times."""
         for bundle in in_order_of_time(blocks):
             self._run.receive(bundle)
             yield
 
     def look_at_restored(self) -> None:
-        """Note whether something of a snapshot is due."""
+        """Note whether work of the snapshot is due."""
         self._run.look_at_due()
 
     def pass_time(self) -> None:
-        """Move the clock on alone."""
+        """Advance the clock only."""
         self._tick()
 
     def _tick(self) -> None:

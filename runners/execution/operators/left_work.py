@@ -1,4 +1,8 @@
-"""Work that a step has left because its slice of time was over: done before anything else comes to the task."""
+"""Left work: elements and due timers that a step leaves when its slice of time is over.
+
+A step may process a large bundle in several slices, so that the task can answer heartbeats and barriers in between.
+Left work is done before the task processes any other input.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,20 @@ from typing import TypeAlias
 from ....sdk.bundle import Bundle
 from ..time_slice import TimeSlice
 
-# Elements, with the place of the operation that is next for them, in a step of several.
+# Elements, with the place of the next operation for them in a fused stage.
 Left: TypeAlias = tuple[int, Bundle]
 
 
 class LeavingStep:
-    """A step that may leave its loops.
+    """A step that may leave work.
 
     Args:
-      time_slice: of the worker; None if the step does everything at once.
-      behind: the steps of the task that have left something.
+      time_slice: the worker's; None if the step processes everything at once.
+      behind: the steps of the task that have left work.
 
     Attributes:
-      left: the elements that it has not come to, in their order.
-      is_behind: whether it has left anything.
+      left: the elements that it has left, in their order.
+      is_behind: True if it has left any work.
     """
 
     def __init__(self, time_slice: TimeSlice | None, behind: set[LeavingStep] | None) -> None:
@@ -33,24 +37,24 @@ class LeavingStep:
 
     @property
     def waits(self) -> bool:
-        """Whether elements that come now have to wait."""
+        """Return True if new elements have to wait."""
         return self.is_behind or bool(self.over)
 
     def put_off(self, bundle: Bundle, place: int = 0) -> None:
-        """Have elements wait behind those that wait already."""
+        """Queue elements behind those that wait already."""
         self.left.append((place, bundle))
         self.note()
 
     def leave(self, entries: Iterable[Left]) -> None:
-        """Have elements wait before those that wait already."""
+        """Queue elements before those that wait already."""
         self.left.extendleft(reversed(list(entries)))
         self.note()
 
     def note(self, is_due: bool = False) -> None:
-        """Note whether anything is left: elements, or work that is due."""
+        """Update `is_behind`: True if elements are left, or `is_due`."""
         self.is_behind = is_due or bool(self.left)
         (self._behind.add if self.is_behind else self._behind.discard)(self)
 
     def resume(self) -> None:
-        """Go on with what was left, until that is all or the slice is over."""
+        """Continue with the left work, until none remains or the slice is over."""
         raise NotImplementedError

@@ -1,5 +1,5 @@
-"""The plan of a pipeline: which transforms run together, and where shuffles cut them apart.
+"""The plan of a pipeline: its fused stages, and its cuts at shuffles.
 
-`fusion` makes stages of the graph.  `execution_graph` cuts the plan into tasks of a stream, and `segments` into those
-of a batch.
+`fusion` turns the graph into steps.  `execution_graph` cuts the plan into the tasks of a stream, and `segments` into
+those of a batch.
 """

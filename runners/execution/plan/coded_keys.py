@@ -1,8 +1,8 @@
-"""Keys with a registered coder: put in coded form before they are grouped, and given to user code as they came.
+"""Keys with a registered coder: encoded before a grouping, and decoded for user code.
 
-The graph gets a step before each grouping and each ParDo with state, and one behind each grouping.  In between,
-shuffles, window operators, keyed state and snapshots have keys that are equal when their bytes are.  A graph is
-changed only where a coder is registered, and the key isn't known to be a simple value.
+The graph gets a step before each grouping and each ParDo with state, and one behind each grouping.  Between them
+shuffles, window operators, keyed state and snapshots have keys that are equal if their bytes are.  A graph is changed
+only where a coder is registered and the key isn't known to be a simple value.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ....sdk.graph import Graph, GroupByKeyAndWindow, ParDo, PCollectionNode, Tr
 from ....sdk.serialization import Serialized
 from ..windows.keys import not_a_pair, pair_type
 
-# Names of the steps, behind the label of the step that groups.
+# Suffixes of the steps' labels, behind the label of the step that groups.
 ENCODE, DECODE = "EncodeKeys", "DecodeKeys"
 
-# Most keys are simple ones, and stay as they are without a call.
+# Most keys are simple values, and pass without a call.
 _ENCODED = "v if type(v) is tuple and len(v) == 2 and type(v[0]) in SIMPLE_KEYS else with_coded_key(v)"
 _DECODED = "(v[0].key, v[1]) if type(v[0]) is CodedKey else v"
 
@@ -33,7 +33,7 @@ _SIMPLE = frozenset({type(None), bool, int, float, str, bytes})
 
 
 def with_coded_keys(graph: Graph) -> Graph:
-    """Return the graph with keys in coded form wherever elements are grouped by them."""
+    """Return the graph with encoded keys wherever elements are grouped by them."""
     if not registry.deterministic_types():
         return graph
     coding = _Coding(graph.pcollections)
@@ -66,10 +66,10 @@ _decode = ExpressionDoFn(_DECODED, DECODE, plain=True, names={"CodedKey": CodedK
 
 
 class _Coding:
-    """Steps that group, with steps around them.
+    """Adds the steps that encode and decode keys.
 
     Attributes:
-      pcollections: those of the graph, and of the steps that were added.
+      pcollections: the graph's, with those of the added steps.
     """
 
     def __init__(self, pcollections: Mapping[int, PCollectionNode]) -> None:
@@ -79,7 +79,7 @@ class _Coding:
         self._encode = ExpressionDoFn(_ENCODED, ENCODE, plain=True, names=names)
 
     def around(self, transform: Transform) -> Iterator[Transform]:
-        """Give a step that groups, with its keys in coded form, and what has to be before and behind it."""
+        """Yield a step that groups, with encoded keys, between the steps that encode and decode them."""
         (elements,) = transform.inputs
         with_coded = self._new(elements)
         yield _step(transform, ENCODE, self._encode, elements, with_coded)

@@ -1,10 +1,9 @@
 """The execution graph: the plan cut at its shuffles into tasks, and the edges between them (ABS, section 3.2).
 
-A task is what one worker does between two shuffles, as several *subtasks* side by side, each
-with a part of the keys or of the sources' partitions.  Every step has a level: how many
-shuffles, or side inputs that have to travel, lie before it on the longest way.  Steps of one
-level that hand elements to each other are one task; from level to level there are edges, so
-that tasks and edges have no cycle but by back-edges, from a loop's end to its head.
+A task is the work between two shuffles.  It runs as several *subtasks* side by side, each with a part of the keys or of
+the sources' partitions.  Every step has a level: the number of shuffles, or side inputs that have to travel, before it
+on the longest path.  Steps of one level that pass elements to each other are one task; edges lead from level to level.
+So tasks and edges have no cycle except by back-edges, from a loop's end to its head.
 
 >>> import penstock as beam
 >>> from penstock.runners.execution.plan.fusion import fuse
@@ -27,25 +26,25 @@ from .fusion import Back, Grouping, Head, Keyed, Plan, Source, Stage, Step
 
 
 class EdgeKind(Enum):
-    """Which subtasks of the next task an element goes to."""
+    """The subtasks of the next task that receive an element."""
 
-    # The one that has its key.
+    # The subtask that owns the element's key.
     SHUFFLE = "shuffle"
-    # The one with the same number.
+    # The subtask with the same number.
     FORWARD = "forward"
-    # All of them: it is a side input.
+    # All subtasks: the element belongs to a side input.
     BROADCAST = "broadcast"
-    # The one with the same number, of a task that comes before: it is a loop.
+    # The subtask with the same number of a task upstream: the edge closes a loop.
     BACK = "back"
 
 
 @attrs.frozen(eq=False)
 class Edge:
-    """A PCollection on its way from one task to a step of another.
+    """A PCollection that one task sends to a step of another.
 
     Attributes:
       id: its number.
-      step: the step that takes it; None where it is a side input.
+      step: the step that receives it; None where it is a side input.
       producer, consumer: numbers of the tasks.
     """
 
@@ -62,7 +61,7 @@ class Task:
     """Steps that run together.
 
     Attributes:
-      id: its number; inputs come from tasks with lower ones.
+      id: its number; inputs come from tasks with lower numbers.
       inputs, outputs: the edges that end and begin here.
     """
 
@@ -73,12 +72,12 @@ class Task:
 
     @cached_property
     def label(self) -> str:
-        """What to call it where people look."""
+        """Return its name in logs, metrics and errors."""
         return " → ".join(dict.fromkeys(label_of(step) for step in self.steps))
 
     @property
     def sources(self) -> list[Source]:
-        """Its steps that read."""
+        """Return its sources."""
         return [step for step in self.steps if isinstance(step, Source)]
 
 
@@ -95,7 +94,7 @@ class SubtaskId:
 
 @attrs.frozen(eq=False)
 class ExecutionGraph:
-    """Tasks, inputs first, of which each is run by so many subtasks."""
+    """Tasks, inputs first, each run by `parallelism` subtasks."""
 
     plan: Plan
     tasks: tuple[Task, ...]
@@ -103,18 +102,18 @@ class ExecutionGraph:
 
 
 def whole(plan: Plan) -> ExecutionGraph:
-    """One task of all steps: for one subtask, in one process."""
+    """Return one task of all steps, for one subtask in one process."""
     return ExecutionGraph(plan, (Task(0, plan.steps),))
 
 
 def cut(plan: Plan, parallelism: int = 1, by_level: bool = False) -> ExecutionGraph:
-    """The tasks of a plan, whose stages may not fold for a shuffle.
+    """Return the tasks of a plan, whose stages may not fold for a shuffle.
 
-    `by_level` makes one task of all steps that have one level, whether or not they hand elements to
-    each other: then an edge from one task leads to the next, or passes some by.
+    `by_level` makes one task of all steps of a level, whether or not they pass elements to each other.  Then an edge
+    may skip tasks.
     """
     levels = _levels(plan)
-    # One without steps, where there is nothing to do: somebody has to say that it is done.
+    # A plan without steps gets a task without steps, which reports that it has finished.
     members = (_by_level(plan, levels) if by_level else _members(plan, levels)) or [[]]
     task_of = {step.id: number for number, steps in enumerate(members) for step in steps}
     producers = {i: step for step in plan.steps for i in outputs_of(step)}
@@ -153,7 +152,7 @@ def _levels(plan: Plan) -> dict[str, int]:
     levels: dict[str, int] = {}
     of_pcollection: dict[int, int] = {}
     for step in plan.steps:
-        # A loop's head has a task of its own, that barriers come to.
+        # The head of a loop has a task of its own, where barriers align.
         shuffled = isinstance(step, (Grouping, Keyed, Head))
         before = [of_pcollection[i] + shuffled for i in inputs_of(step)]
         before += [of_pcollection[i] + 1 for i in side_inputs_of(step)]
@@ -163,12 +162,12 @@ def _levels(plan: Plan) -> dict[str, int]:
 
 
 def _members(plan: Plan, levels: dict[str, int]) -> list[list[Step]]:
-    """The steps of each task, in the order of their levels."""
+    """Return the steps of each task, in the order of their levels."""
     leaders = {step.id: step.id for step in plan.steps}
 
     def leader(step: str) -> str:
         while leaders[step] != step:
-            # The way is halved for the next time.
+            # Path halving makes the next search shorter.
             leaders[step] = leaders[leaders[step]]
             step = leaders[step]
         return step
@@ -186,7 +185,10 @@ def _members(plan: Plan, levels: dict[str, int]) -> list[list[Step]]:
 
 
 def _by_level(plan: Plan, levels: dict[str, int]) -> list[list[Step]]:
-    """The steps of each level.  No level is empty: what makes a step's is one below it."""
+    """Return the steps of each level.
+
+    No level is empty: the producer of a step's input is at most one level below it.
+    """
     members: dict[int, list[Step]] = {}
     for step in plan.steps:
         members.setdefault(levels[step.id], []).append(step)
@@ -194,20 +196,20 @@ def _by_level(plan: Plan, levels: dict[str, int]) -> list[list[Step]]:
 
 
 def inputs_of(step: Step) -> tuple[int, ...]:
-    """The PCollections that a step takes."""
+    """Return the main inputs of a step."""
     return (step.input,) if isinstance(step, Stage) else step.transform.inputs
 
 
 def outputs_of(step: Step) -> tuple[int, ...]:
-    """The PCollections that a step makes."""
+    """Return the outputs of a step."""
     return tuple(step.outputs.values() if isinstance(step, Stage) else step.transform.outputs.values())
 
 
 def side_inputs_of(step: Step) -> Iterable[int]:
-    """The PCollections that it reads besides."""
+    """Return the side inputs of a step."""
     return [s.pcollection for s in step.side_inputs] if isinstance(step, (Stage, Keyed)) else ()
 
 
 def label_of(step: Step) -> str:
-    """What a step is called."""
+    """Return the name of a step in logs, metrics and errors."""
     return step.label if isinstance(step, Stage) else step.transform.label

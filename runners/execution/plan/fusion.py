@@ -1,10 +1,9 @@
-"""Fusion: the graph's ParDos and AssignWindows as stages.
+"""Fusion: chains of ParDos and AssignWindows as stages.
 
-A stage is a maximal chain of them without a shuffle: each one's output goes to the next
-alone.  Where a PCollection has several consumers, or is a side input, or is one of several
-tagged outputs, the stage ends and bundles are handed on.  Where the last output goes to a
-combining grouping alone, the grouping's fold belongs to the stage.  A ParDo with state or
-timers needs all elements of a key in one place, so it is a step of its own.
+A stage is a maximal chain of them without a shuffle: the output of each is the input of the next alone.  The stage ends
+where a PCollection has several consumers, or is a side input, or is one of several tagged outputs.  Where the last
+output goes to a combining grouping alone, the grouping's fold belongs to the stage.  A ParDo with state or timers needs
+all elements of a key in one subtask, so it is a step of its own.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ class Stage:
 
     @property
     def label(self) -> str:
-        """What to call it where people look."""
+        """Return its name in logs, metrics and errors."""
         names = [t.label for t in self.operations] + ([self.fold.label] if self.fold else [])
         return " + ".join(names)
 
     @property
     def outputs(self) -> dict[graph.Tag, int]:
-        """The PCollections that it makes, by tag; none if it ends in a fold."""
+        """Return its output PCollections by tag; none if it ends in a fold."""
         return {} if self.fold is not None else dict(self.operations[-1].outputs)
 
     @property
     def side_inputs(self) -> tuple[graph.SideInput, ...]:
-        """What it reads besides."""
+        """Return its side inputs."""
         return tuple(s for t in self.operations for s in t.side_inputs)
 
 
@@ -80,12 +79,12 @@ class Source(_OneTransform):
 class Grouping(_OneTransform):
     """A GroupByKeyAndWindow: its shuffle and its window operator."""
 
-    # Whether the stage before it folds into its window operator's cells.
+    # True if the fold of its window operator runs in the stage before it.
     fused: bool
 
     @property
     def primitive(self) -> graph.GroupByKeyAndWindow:
-        """What it is in the graph."""
+        """Return the transform's primitive."""
         primitive = self.transform.primitive
         assert isinstance(primitive, graph.GroupByKeyAndWindow)
         return primitive
@@ -97,12 +96,12 @@ class Keyed(_OneTransform):
 
     @property
     def stage(self) -> Stage:
-        """The ParDo alone."""
+        """Return the ParDo as a stage of its own."""
         return Stage((self.transform,), self.transform.inputs[0])
 
     @property
     def side_inputs(self) -> tuple[graph.SideInput, ...]:
-        """What it reads besides."""
+        """Return its side inputs."""
         return self.transform.side_inputs
 
 
@@ -127,7 +126,7 @@ class Back(_OneTransform):
 
     @property
     def head(self) -> str:
-        """The label of the head."""
+        """Return the label of the loop's head."""
         primitive = self.transform.primitive
         assert isinstance(primitive, graph.Feedback)
         assert primitive.head is not None
@@ -139,10 +138,10 @@ Step: TypeAlias = Stage | Source | Grouping | Keyed | Union | Output | Head | Ba
 
 @attrs.frozen(slots=False)
 class Plan:
-    """The steps of a graph, in an order in which inputs come first.
+    """The steps of a graph, inputs first.
 
     Attributes:
-      compares_keys: whether keys that come after a restart are compared with those of the checkpoint, by their types.
+      compares_keys: True if the keys after a restart are compared with those of the checkpoint, by their types.
     """
 
     steps: tuple[Step, ...]
@@ -150,7 +149,7 @@ class Plan:
     compares_keys: bool = True
 
     def consumers(self, pcollection: int) -> list[Step]:
-        """The steps that take a PCollection as their main input, once for each time they do."""
+        """Return the steps that have a PCollection as their main input, once for each time they have it."""
         return self._consumers.get(pcollection, [])
 
     @cached_property
@@ -165,7 +164,7 @@ class Plan:
         return consumers
 
     def side_input_ids(self) -> set[int]:
-        """PCollections that are a side input of some stage."""
+        """Return the PCollections that are a side input of some stage."""
         return set(self._side_inputs)
 
     @cached_property
@@ -174,15 +173,15 @@ class Plan:
 
 
 def is_final(grouping: graph.GroupByKeyAndWindow) -> bool:
-    """Whether a bounded input gives each window one result, whatever order it comes in.
+    """Return True if each window of a bounded input has one result, in whatever order the input arrives.
 
-    It does unless the trigger counts elements, or inputs are taken back.
+    It has unless the trigger counts elements, or inputs are retracted.
     """
     return not (grouping.windowing.trigger.element_wise or grouping.retracted)
 
 
 def shrinks(grouping: graph.GroupByKeyAndWindow) -> bool:
-    """Whether folding a bounded input before a shuffle makes less of it."""
+    """Return True if folding a bounded input before the shuffle reduces its size."""
     window_fn = grouping.windowing.window_fn
     can_merge = window_fn.merges_by_overlap or not window_fn.is_merging
     return is_final(grouping) and grouping.combine is not None and can_merge
@@ -197,13 +196,13 @@ def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], 
     """Return the plan of a graph.
 
     Args:
-      may_fold: says of a grouping whether the stage before it may end in its fold.
+      may_fold: returns True for a grouping if the stage before it may end in its fold.
     """
     pipeline = with_coded_keys(pipeline)
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
     side_inputs = _side_input_ids(pipeline)
     chains: list[list[graph.Transform]] = []
-    # The chain that ends in a PCollection which one more operation may be fused to.
+    # By output, the chains to which one more operation may be fused.
     open_chains: dict[int, list[graph.Transform]] = {}
     folds: dict[str, graph.Transform] = {}
     order: list[list[graph.Transform] | Step] = []

@@ -1,15 +1,13 @@
-"""Segments: the plan cut at its shuffles, and where a side input has to be complete.
+"""Segments: the plan of a batch, cut at its shuffles and at side inputs.
 
-A segment is everything that a task can do with one partition of one input: a source's
-splits, a grouping's shuffled blocks, or a PCollection that had to be stored.  What follows a
-Flatten runs in the segment of each of its inputs.
+A segment is all the work that a task can do with one partition of one input: a source's splits, a grouping's shuffled
+blocks, or a stored PCollection.  The consumers of a Flatten run in the segment of each of its inputs.
 
-A segment waits until the side inputs of all of its stages are complete, unless it makes a
-side input that is needed earlier: then what comes before the stage that waits is stored, and
-the stage gets a segment of its own.  Every PCollection has a *rank*, the number of side inputs
-that have to be completed one after the other before it can be; and a *deadline*, the least
-rank of the side inputs that are made of it.  A stage whose side inputs have a rank beyond the
-deadline of the segment is the one that waits.
+A segment runs when the side inputs of all of its stages are complete, unless it produces a side input that is needed
+earlier.  Then the input of the stage that has to wait is stored, and that stage gets a segment of its own.  Every
+PCollection has a *rank*, the number of side inputs that have to be completed one after the other before it can be; and
+a *deadline*, the least rank of the side inputs that depend on it.  A stage has to wait if the rank of its side inputs
+is beyond the deadline of the segment.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from .fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, Union
 
 @attrs.frozen(eq=False)
 class Stored:
-    """A PCollection that was stored for the one stage that waits."""
+    """A PCollection that is stored for a stage that waits for its side inputs."""
 
     pcollection: int
     stage: Stage
@@ -39,18 +37,18 @@ Root: TypeAlias = Source | Grouping | Keyed | Stored
 
 @attrs.frozen(eq=False)
 class Segment:
-    """One input and all that is done with it before the next shuffle.
+    """One input and the steps that run on it before the next shuffle.
 
     Attributes:
-      root: where its elements come from.
+      root: the origin of its elements.
       steps: the steps that run in it.
       groupings: labels of the groupings, and of the ParDos with state, that it sends to.
-      stores: PCollections that it stores.
-      left: labels of the stages that it stores them for.  Where a PCollection is made by several
-        segments, a stage may run in one of them and be left to wait by another.
-      side_outputs: PCollections that it makes which are side inputs of others.
+      stores: the PCollections that it stores.
+      left: labels of the stages that it stores them for.  Where a PCollection is produced by several segments, a stage
+        may run in one of them and wait for another.
+      side_outputs: its PCollections that are side inputs of others.
       sinks: labels of the sinks that it writes to.
-      has_ends: whether it has steps whose output nobody takes: they run for their effects.
+      has_ends: True if it has steps without consumers, which run for their effects.
     """
 
     root: Root
@@ -64,26 +62,26 @@ class Segment:
 
     @property
     def label(self) -> str:
-        """What to call it where people look."""
+        """Return its name in logs, metrics and errors."""
         names = [] if isinstance(self.root, Stored) else [self.root.transform.label]
         names += [s.label if isinstance(s, Stage) else s.transform.label for s in self.steps]
         return " → ".join(dict.fromkeys(names))
 
     @property
     def side_inputs(self) -> set[int]:
-        """PCollections that have to be complete before it runs."""
+        """Return the PCollections that have to be complete before it runs."""
         running = [step for step in self.steps if isinstance(step, Stage)]
         found = {s.pcollection for step in running for s in step.side_inputs}
         return found | {s.pcollection for s in self.root.side_inputs} if isinstance(self.root, Keyed) else found
 
     @property
     def is_eager(self) -> bool:
-        """Whether something of it comes back to the driver, or it runs for its effects."""
+        """Return True if the driver needs its results, or it runs for its effects."""
         return bool(self.sinks or self.side_outputs or self.has_ends)
 
 
 def cut(plan: Plan) -> tuple[Segment, ...]:
-    """The segments of a plan, in an order in which inputs and side inputs come first."""
+    """Return the segments of a plan, inputs and side inputs first."""
     cutter = _Cutter(plan)
     for step in plan.steps:
         if isinstance(step, (Source, Grouping, Keyed)):
@@ -96,7 +94,7 @@ class _Cutter:
         self.plan = plan
         self.side_inputs = plan.side_input_ids()
         self.segments: list[Segment] = []
-        # The ids of stages that wait in some segment.
+        # The ids of stages that wait for side inputs in some segment.
         self._waiting: set[str] = set()
         self._ranks: dict[int, int] = {}
         for step in plan.steps:
@@ -113,7 +111,7 @@ class _Cutter:
         return min((self._deadlines[i] for i in _outputs(step)), default=inf)
 
     def add(self, root: Root) -> None:
-        """The segment of a root, and before it those of the stages that have to wait in it."""
+        """Add the segment of a root, and before it the segments of its stages that have to wait."""
         added: list[Segment] = []
         roots = [root]
         while roots:
@@ -123,7 +121,7 @@ class _Cutter:
         self.segments.extend(reversed(added))
 
     def _segment(self, root: Root) -> tuple[Segment, list[Stored]]:
-        """The segment of a root, and what the stages that have to wait in it begin with."""
+        """Return the segment of a root, and the roots of the stages in it that have to wait."""
         waiting: list[Stored] = []
         steps: list[Step] = []
         stores: list[int] = []
@@ -179,19 +177,19 @@ class _Cutter:
 
 def _outputs(step: Step) -> tuple[int, ...]:
     if isinstance(step, Stage):
-        # What is between the stage and the fold that it ends in has no other consumer.
+        # The PCollection between a stage and its fold has no other consumer.
         return tuple(step.operations[-1].outputs.values())
     return tuple(step.transform.outputs.values())
 
 
 def _needs(step: Step, ranks: dict[int, int]) -> int:
-    """How many side inputs have to be completed one after the other before a step can run."""
+    """Return the number of side inputs that have to be completed one after the other before a step can run."""
     side_inputs = step.side_inputs if isinstance(step, (Stage, Keyed)) else ()
     return max((ranks[s.pcollection] + 1 for s in side_inputs), default=0)
 
 
 def dependencies(segments: Sequence[Segment]) -> list[set[int]]:
-    """Return for each segment the numbers of those that make what it needs."""
+    """Return for each segment the numbers of the segments that produce its inputs."""
     sending: dict[str, set[int]] = {}
     leaving: dict[str, set[int]] = {}
     making: dict[int, set[int]] = {}
@@ -214,7 +212,7 @@ def dependencies(segments: Sequence[Segment]) -> list[set[int]]:
 
 
 def _ordered(segments: list[Segment]) -> tuple[Segment, ...]:
-    """Return the segments, those that make what another one needs before it; of those that are ready, the first."""
+    """Return the segments in an order of their dependencies; of those that are ready, the first one first."""
     sorter = TopologicalSorter(dict(enumerate(dependencies(segments))))
     sorter.prepare()
     ready: list[int] = []

@@ -1,4 +1,4 @@
-"""What sources were when a checkpoint was taken, and are now: so that no position is read that means something else.
+"""Identities of sources: detect that a source has changed since a checkpoint, so that no offset is misread.
 
 A checkpoint has the identity of each source by label (`UnboundedSource.identity`), as JSON.
 
@@ -25,13 +25,13 @@ from ....sdk.sources.unbounded import UnboundedSource
 from ..user_errors import guarded
 from .fusion import Plan, Source
 
-# By a source's label, the parameters that its positions depend on.
+# By a source's label, the parameters that the meaning of its offsets depends on.
 Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
 
-# In an identity, which kind of source it is.
+# The name, in an identity, of the source's class.
 CLASS = "class"
 
-# What to do about a source that has changed.
+# The advice in errors about a changed source.
 ADVICE = (
     "Restore the parameters of the sources; or give --allow_dropped_state to read them from their beginning; or, if "
     "the same input has another name or address now, --allow_changed_sources to resume from those positions"
@@ -39,7 +39,7 @@ ADVICE = (
 
 
 class PartitionPosition(NamedTuple):
-    """Where a partition stands; its watermark in microseconds."""
+    """The offset of a partition, and its watermark in microseconds."""
 
     partition: Any
     offset: Any
@@ -54,7 +54,7 @@ class SourceChange:
     Attributes:
       label: the source's.
       values: by name, the former value and the present one.
-      rescalable: of the names those whose values may change.
+      rescalable: the names whose values may change.
     """
 
     label: str
@@ -63,7 +63,7 @@ class SourceChange:
 
     @property
     def is_rescalable(self) -> bool:
-        """Whether the source can go on all the same."""
+        """Return True if the source can resume from its offsets all the same."""
         return self.values.keys() <= self.rescalable
 
     def __str__(self) -> str:
@@ -81,14 +81,14 @@ def sources_of(plan: Plan) -> dict[str, Any]:
 
 
 def identities_of(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return the identities of a pipeline's sources, as they are after a round trip through JSON."""
+    """Return the identities of a pipeline's sources, as JSON gives them back."""
     return {label: identity_of(label, source) for label, source in sources_of(plan).items()}
 
 
 def identity_of(label: str, source: BoundedSource[Any] | UnboundedSource[Any] | Script) -> dict[str, Any]:
-    """Return one source's."""
+    """Return the identity of one source."""
     identity = {CLASS: type(source).__qualname__, **guarded(label, source.identity)}
-    # A value of another type is known by its text.
+    # Values that JSON doesn't have are compared as text.
     as_data: dict[str, Any] = json.loads(json.dumps(identity, default=str))
     return {name: _without_secrets(value) for name, value in as_data.items()}
 
@@ -96,14 +96,14 @@ def identity_of(label: str, source: BoundedSource[Any] | UnboundedSource[Any] | 
 def changes_of_sources(
     before: Identities, now: Identities, sources: Mapping[str, Any] | None = None
 ) -> list[SourceChange]:
-    """Return the changes of those sources that were there before and still are, by label."""
+    """Return the changes of the sources that exist before and now, by label."""
     changes = []
     for label, was in before.items():
         if label not in now or was == now[label]:
             continue
         is_now = now[label]
         names = [name for name in (*was, *(is_now.keys() - was.keys())) if was.get(name) != is_now.get(name)]
-        # Of another kind of source the other names mean nothing.
+        # The other parameters of another class of source mean nothing.
         names = [CLASS] if CLASS in names else names
         values = {name: (was.get(name), is_now.get(name)) for name in names}
         source = None if sources is None else sources[label]
@@ -117,7 +117,7 @@ def changes_of_sources(
 def rescaled(
     label: str, source: UnboundedSource[Any], before: Mapping[str, Any], positions: Sequence[PartitionPosition]
 ) -> list[PartitionPosition]:
-    """Return the positions that a source goes on from, which had the identity `before` when these were taken."""
+    """Return the positions that a source resumes from, if its identity was `before` at the checkpoint."""
     changes = changes_of_sources({label: before}, {label: identity_of(label, source)}, {label: source})
     if not any(change.rescalable for change in changes) or all(position.is_finished for position in positions):
         return list(positions)
@@ -125,7 +125,7 @@ def rescaled(
     found = guarded(label, lambda: source.rescale(before, offsets))
     if found is offsets:
         return list(positions)
-    # Any partition may now have what is left of any other.
+    # Each partition may now have a part of any former one.
     watermark = min(position.watermark for position in positions if not position.is_finished)
     return [PartitionPosition(partition, offset, watermark, False) for partition, offset in found.items()]
 

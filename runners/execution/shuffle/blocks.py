@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import attrs
 import msgspec
 
-from ....sdk.bundle import Bundle
+from ....sdk.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ..serialization.column_codec import decode_column, encode_column
 from ..user_errors import Attribution, attributed, reraise
@@ -304,3 +304,36 @@ def receive_block(operator: WindowOperator, data: bytes | memoryview) -> int:
             pending.setdefault(key, []).append((window, window, micros, value))
         return len(rows.keys)
     return sum(map(len, rows.accumulators)) if fold.combine_fn is None else len(rows.keys)
+
+
+class Portions:
+    """The bundles of one stage, as it is to be given them.
+
+    Args:
+      writer: where the stage's fold goes.
+    """
+
+    def __init__(self, writer: ShuffleWriter) -> None:
+        self._writer = writer
+        self._portion = 1
+        # Elements that have been processed since entries were counted.
+        self._elements = 0
+        self._entries = 0
+
+    def __call__(self, bundle: Bundle) -> Iterator[Bundle]:
+        """The bundle, cut if need be; each part has to be processed before the next is asked for."""
+        start, n = 0, len(bundle)
+        while start < n:
+            stop = min(n, start + self._portion)
+            yield bundle if stop - start == n else bundle.part(start, stop)
+            self._elements += stop - start
+            if self._elements >= self._portion:
+                self._look()
+            start = stop
+
+    def _look(self) -> None:
+        entries = self._writer.entries()
+        self._writer.folded()
+        fits = self._writer.limit * self._elements // (4 * max(1, entries - self._entries))
+        self._portion = max(1, min(fits, 4 * self._elements, 2 * BUNDLE_SIZE))
+        self._entries, self._elements = entries, 0
