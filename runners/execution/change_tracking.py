@@ -1,11 +1,11 @@
-"""What has come and what has gone since the last snapshot: what the next delta of it has to say.
+"""Entries added and removed since the last snapshot, which the next snapshot of changes contains.
 
-Of what has come and gone in between it has nothing to say.
+An entry that was added and removed in between leaves no trace.
 
->>> since = FreshAndGone()
->>> since.come("b"), since.come("c"), since.go("b"), since.go("a")
+>>> since = ChangeTracker()
+>>> since.add("b"), since.add("c"), since.remove("b"), since.remove("a")
 (None, None, None, None)
->>> list(since.fresh), list(since.gone), len(since)
+>>> list(since.added), list(since.removed), len(since)
 (['c'], ['a'], 2)
 """
 
@@ -17,31 +17,31 @@ from typing import Generic, TypeVar
 E = TypeVar("E", bound=Hashable)
 
 
-class FreshAndGone(Generic[E]):
-    """Entries of something that a snapshot was taken of, each of which comes once and goes once.
+class ChangeTracker(Generic[E]):
+    """Tracks entries, each of which is added once and removed once.
 
     Attributes:
-      fresh: those that have come since and are still there, in that order.
-      gone: those that the snapshot has, and that aren't there any more.
+      added: the entries added since the snapshot that still exist, in that order.
+      removed: the entries of the snapshot that no longer exist.
     """
 
-    __slots__ = ("fresh", "gone")
+    __slots__ = ("added", "removed")
 
     def __init__(self) -> None:
-        self.fresh: dict[E, None] = {}
-        self.gone: dict[E, None] = {}
+        self.added: dict[E, None] = {}
+        self.removed: dict[E, None] = {}
 
-    def come(self, entry: E) -> None:
-        """There is another one."""
-        self.fresh[entry] = None
+    def add(self, entry: E) -> None:
+        """Note that an entry was added."""
+        self.added[entry] = None
 
-    def go(self, entry: E) -> None:
-        """One is there no more."""
-        if entry in self.fresh:
-            del self.fresh[entry]
+    def remove(self, entry: E) -> None:
+        """Note that an entry was removed."""
+        if entry in self.added:
+            del self.added[entry]
         else:
-            self.gone[entry] = None
+            self.removed[entry] = None
 
     def __len__(self) -> int:
-        """How many entries the next delta tells of."""
-        return len(self.fresh) + len(self.gone)
+        """Return the number of changes."""
+        return len(self.added) + len(self.removed)

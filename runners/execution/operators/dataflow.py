@@ -302,7 +302,7 @@ class StageRun(LeavingStep):
             else:
                 self.put_off(bundle)
 
-    def look(self) -> None:
+    def process_ready(self) -> None:
         """Process the kept bundles whose side inputs are ready now."""
         if self._kept:
             kept, self._kept = self._kept, []

@@ -1,1 +1,1 @@
-"""Shuffles: the partition of each key, elements and accumulators as blocks, and folding before the blocks are sent."""
+"""Shuffles: the partition of each key, elements and accumulators as blocks, and folding before a shuffle."""

@@ -1,15 +1,15 @@
-"""Blocks: what travels through a shuffle.
+"""Blocks: the units that a shuffle sends.
 
-A block holds rows of one key group, as columns: keys, windows, accumulators (or values), and
-what the timestamp combiner keeps.  One side of a shuffle writes the cells of a grouping as
-blocks; the other side merges them into a window operator.
+A block has rows of one key group, as columns: keys, windows, accumulators (or values), and the timestamps that the
+timestamp combiner keeps.  The writer of a shuffle sends the cells of a grouping as blocks; the reader merges them into
+a window operator.
 
 Three kinds of grouping fill the columns differently:
 
 - Where windows don't merge, a row is a cell: a key's accumulator in a window.
-- Where windows merge by overlap, they are merged before the shuffle as far as they can be, and
-  once more behind it.  A row is a merged window.
-- Where a user's function merges windows, it has to see all windows of a key.  A row is an element.
+- Where windows merge by overlap, they are merged before the shuffle as far as possible, and once more behind it.  A row
+  is a merged window.
+- Where a user's function merges windows, it needs all windows of a key.  A row is an element.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
 from ..windows.combining import Fold, FoldedBundle
 
-# A block is cut in two while it is larger, unless it is a single value.
+# The size beyond which a block is cut in two, unless it is a single value.
 BLOCK_BYTES = 4 << 20
 
-# What a writer holds before it sends it on: so many entries, or what makes so many bytes of blocks.
-# Where windows don't merge and a combiner folds, an entry is a key in a window, else an element.
+# The limits of a writer's buffer, in entries and in bytes of blocks.  Where windows don't merge and a combiner folds,
+# an entry is a key in a window, else an element.
 BUFFERED_ENTRIES = 200_000
 BUFFERED_BYTES = 16 << 20
 
-# Windows are sent once each if there are so many times as many elements.
+# Each distinct window is sent once if there are this many times as many elements.
 _FEW_WINDOWS = 4
 
 _encode = msgspec.msgpack.encode
@@ -44,7 +44,7 @@ _decode = msgspec.msgpack.decode
 
 
 class Send(Protocol):
-    """What takes blocks to their key group."""
+    """Sends blocks to their key group."""
 
     def __call__(self, group: int, block: bytes, /) -> None: ...
 
@@ -55,9 +55,9 @@ class Rows:
 
     Attributes:
       keys: one for each row.
-      windows, counts: the windows, and how many rows in succession are of each.
+      windows, counts: the windows, and the number of successive rows of each.
       accumulators: one for each row; of a plain grouping a list of values.
-      stamps: what the timestamp combiner keeps, one for each row; empty at the end of the window.
+      stamps: the timestamp combiner's timestamps, one for each row; empty at the end of the window.
     """
 
     keys: list[Any] = attrs.field(factory=list)
@@ -67,20 +67,21 @@ class Rows:
     stamps: list[Any] = attrs.field(factory=list)
 
     def part(self, start: int, stop: int) -> Rows:
-        """Some of the rows."""
+        """Return some of the rows."""
         runs = [(window, len(list(same))) for window, same in groupby(list(self.row_windows())[start:stop])]
         columns = (self.keys[start:stop], self.accumulators[start:stop], self.stamps[start:stop])
         return Rows(columns[0], [window for window, _ in runs], [count for _, count in runs], *columns[1:])
 
     def row_windows(self) -> Iterator[Any]:
-        """The window of each row."""
+        """Return the window of each row."""
         return chain.from_iterable(map(repeat, self.windows, self.counts))
 
 
 def encode_rows(rows: Rows, plain: bool = False) -> Iterator[bytes]:
-    """Rows as one block, or as several if it were too large.
+    """Yield rows as one block, or as several if it would be too large.
 
-    `plain` says that accumulators are lists of values.
+    Args:
+      plain: True if accumulators are lists of values.
     """
     lengths = list(map(len, rows.accumulators)) if plain else []
     values = list(chain.from_iterable(rows.accumulators)) if plain else rows.accumulators
@@ -101,7 +102,7 @@ def encode_rows(rows: Rows, plain: bool = False) -> Iterator[bytes]:
 
 
 def decode_rows(data: bytes | memoryview) -> Rows:
-    """The rows of a block."""
+    """Return the rows of a block."""
     keys, windows, counts, stamps, lengths, values = map(decode_column, _decode(data, type=list[bytes]))
     if lengths:
         ends = list(accumulate(lengths))
@@ -110,13 +111,13 @@ def decode_rows(data: bytes | memoryview) -> Rows:
 
 
 def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
-    """A bundle as blocks: the columns that vary, and the entries that all elements share."""
+    """Yield a bundle as blocks: the columns that vary, and the values that all elements share."""
     n = len(bundle)
     columns: list[Any] = [bundle.timestamps, bundle.windows, bundle.panes, bundle.signs]
     varying = [column for column in columns if type(column) is list]
     shared = [None if type(column) is list else column for column in columns]
     if type(bundle.windows) is list and (found := _distinct(bundle.windows)) is not None:
-        # Each window is sent once, and comes out as one object, which windows are told apart by most quickly.
+        # Each window is decoded to one object, because windows are compared by identity first.
         shared[1], places = found
         varying = [places if column is bundle.windows else column for column in varying]
     if type(bundle) is FoldedBundle:
@@ -132,7 +133,7 @@ def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
 
 
 def decode_bundle(data: bytes | memoryview) -> Bundle:
-    """The bundle that `encode_bundle` made this block of."""
+    """Return the bundle that `encode_bundle` made this block of."""
     (shared,), values, *varying = map(decode_column, _decode(data, type=list[bytes]))
     columns = iter(varying)
     timestamps, windows, panes, signs, *is_folded = (
@@ -148,7 +149,7 @@ def decode_bundle(data: bytes | memoryview) -> Bundle:
 
 
 def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:
-    """A column's different objects, and for each element which it is; None if there are too many."""
+    """Return a column's distinct objects, and the place of each element's; None if there are too many."""
     ids = list(map(id, windows))
     found = dict(zip(ids, windows, strict=True))
     if len(found) * _FEW_WINDOWS > len(ids):
@@ -158,13 +159,13 @@ def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:
 
 
 class ShuffleWriter:
-    """The side of a shuffle that writes: cells of its own, sent on as blocks by key group.
+    """The writer of a shuffle: buffers cells and sends them as blocks by key group.
 
     Args:
-      groups: how many key groups there are.
+      groups: the number of key groups.
 
     Attributes:
-      fold, cells: what stages fold into.
+      fold, cells: the cells that stages fold into.
     """
 
     # It folds whatever comes.
@@ -175,7 +176,7 @@ class ShuffleWriter:
         self._operator = WindowOperator(fold)
         self._send = send
         self._groups = groups
-        # The first time it sends early: only then it is known how large entries are.
+        # The first flush is early: it shows how large entries are.
         self._limit = BUFFERED_ENTRIES // 10
         self._sent = 0
         fold.setup()
@@ -189,24 +190,24 @@ class ShuffleWriter:
 
     @property
     def limit(self) -> int:
-        """How many entries it holds at most."""
+        """Return the number of entries that it buffers at most."""
         return self._limit
 
     def entries(self) -> int:
-        """How many entries there have been, sent or held."""
+        """Return the number of entries so far, sent or buffered."""
         if self.fold.operation.merging:
-            # Those of a fused stage aren't counted as they come.
+            # The entries of a fused stage aren't counted as they arrive.
             width = 1 if self._by_element else self.fold.operation.pending_width
             self.cells.size = sum(map(len, self.cells.pending.values())) // width
         return self._sent + self.cells.size
 
     def folded(self) -> None:
-        """Send on what is held, if it is much."""
+        """Flush if the buffer is full."""
         if self.cells.size >= self._limit:
             self.flush()
 
     def flush(self) -> None:
-        """Send on everything that is held."""
+        """Send everything that is buffered."""
         entries = self.entries() - self._sent
         self._sent += entries
         self.cells.size = 0
@@ -217,7 +218,7 @@ class ShuffleWriter:
         self._limit = max(1, min(BUFFERED_ENTRIES, BUFFERED_BYTES * entries // max(1, sent)))
 
     def _send_rows(self) -> int:
-        """Send what is held; how many bytes it made."""
+        """Send everything that is buffered; return the size in bytes."""
         by_group = [Rows() for _ in range(self._groups)]
         if self._by_element:
             self._distribute_elements(by_group)
@@ -239,8 +240,8 @@ class ShuffleWriter:
         window_fn = self.fold.windowing.window_fn
         return window_fn.is_merging and not window_fn.merges_by_overlap
 
-    # One pass over what is held, and columns to append to: half the time of tuples that are
-    # sorted into groups and transposed.
+    # One pass over the cells, appending to columns, takes half the time of sorting tuples into groups and transposing
+    # them.
     def _distribute_cells(self, by_group: list[Rows]) -> None:
         add_key = [rows.keys.append for rows in by_group]
         add_accumulator = [rows.accumulators.append for rows in by_group]
@@ -252,7 +253,7 @@ class ShuffleWriter:
             for group, key, accumulator in zip(groups, cells.accumulators, accumulators, strict=True):
                 add_key[group](key)
                 add_accumulator[group](accumulator)
-            # Both dictionaries have their keys in the order in which they came.
+            # Both dictionaries have the same order of keys.
             for group, stamp in zip(groups, cells.stamps.values(), strict=False):
                 add_stamp[group](stamp)
             for group in set(groups):
@@ -285,7 +286,7 @@ class ShuffleWriter:
 
 
 def receive_block(operator: WindowOperator, data: bytes | memoryview) -> int:
-    """Merge a block into an operator's windows; how many values or accumulators it had."""
+    """Merge a block into an operator's windows; return the number of its values or accumulators."""
     rows = decode_rows(data)
     fold = operator.fold
     if not fold.operation.merging:
@@ -307,10 +308,14 @@ def receive_block(operator: WindowOperator, data: bytes | memoryview) -> int:
 
 
 class Portions:
-    """The bundles of one stage, as it is to be given them.
+    """Cuts the bundles of a stage that folds for a shuffle, so that the writer's buffer stays bounded.
+
+    One element may become a million in a FlatMap, and the fold is part of the stage's loop: the number of entries is
+    known only when the loop ends.  So the stage first gets one element, then a few, and the entries that resulted tell
+    how many elements fill a quarter of the buffer.
 
     Args:
-      writer: where the stage's fold goes.
+      writer: the writer that the stage folds for.
     """
 
     def __init__(self, writer: ShuffleWriter) -> None:
@@ -321,7 +326,7 @@ class Portions:
         self._entries = 0
 
     def __call__(self, bundle: Bundle) -> Iterator[Bundle]:
-        """The bundle, cut if need be; each part has to be processed before the next is asked for."""
+        """Yield the bundle, cut if needed; each part has to be processed before the next is asked for."""
         start, n = 0, len(bundle)
         while start < n:
             stop = min(n, start + self._portion)

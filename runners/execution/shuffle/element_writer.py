@@ -1,6 +1,6 @@
-"""The shuffle of elements as they are, by the key group of their keys.
+"""The shuffle of elements, by the key group of their keys.
 
-For a ParDo with state, and for a grouping whose trigger has to see each element.
+It serves ParDos with state, and groupings whose trigger needs each element.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Row = tuple[Any, int, Any, Any, int]
 
 
 class ElementWriter:
-    """The side of the shuffle that writes.
+    """The writer of the shuffle: buffers elements and sends them as blocks by key group.
 
     >>> sent = []
     >>> writer = ElementWriter("Count", lambda group, block: sent.append((group, block)))
@@ -37,7 +37,7 @@ class ElementWriter:
         self._held = 0
 
     def receive(self, bundle: Bundle) -> None:
-        """Take in a bundle."""
+        """Add a bundle."""
         kind: type | None = None
         by_group = self._by_group
         try:
@@ -55,7 +55,7 @@ class ElementWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Send on everything that is held."""
+        """Send everything that is buffered."""
         taken, self._by_group, self._held = self._by_group, {}, 0
         try:
             for group, rows in taken.items():
@@ -66,7 +66,7 @@ class ElementWriter:
 
 
 def in_order_of_time(blocks: Iterable[bytes]) -> Iterator[Bundle]:
-    """A key group's elements in the order of their event times, whatever order they came in."""
+    """Yield a key group's elements in the order of their event times."""
     rows = [row for block in blocks for row in decode_bundle(block).rows()]
     rows.sort(key=_micros)
     for start in range(0, len(rows), BUNDLE_SIZE):

@@ -1,7 +1,8 @@
-"""Which worker has a key, and a bundle cut by that: the elements of a key group always go to the same one.
+"""Partitioning: cuts a bundle by the owners of its keys, so that the elements of a key group always go to the same
+subtask.
 
-A bundle is cut as a whole.  Hashing is most of the work, so the workers of keys that come again are remembered,
-as long as many do.  (A hundred nanoseconds an element instead of two hundred; see docs/streaming_performance.md.)
+A bundle is cut as a whole.  Hashing is most of the work, so the owners of keys are cached as long as keys repeat: a
+hundred nanoseconds an element instead of two hundred (docs/streaming_performance.md).
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.keys import not_a_pair, pair_type, unhashable
 
-# Of how many keys it is remembered where they go.
+# The number of keys whose owner is cached.
 _REMEMBERED = 65_536
-# When most keys of this many elements are new, so many times as many go by before anything is remembered again.
+# If most keys of `_MANY` elements are new, the cache is bypassed for `_RESTS` times as many elements.
 _MANY, _RESTS = 1_000, 15
-# To so few workers a bundle is cut by masks, one pass for each; to more in a single pass of its own.
+# Up to this parallelism a bundle is cut by masks, one pass for each part; beyond, in a single pass.
 _FEW = 8
 
 
 def owner(group: int, parallelism: int) -> int:
-    """Which of so many workers has a key group.
+    """Return the subtask that owns a key group.
 
     >>> [owner(group, 3) for group in (0, 42, 43, 127)]
     [0, 0, 1, 2]
@@ -35,8 +36,8 @@ class Partitioner:
     """Cuts bundles of pairs.
 
     Args:
-      parallelism: into how many parts.
-      label: the step that the elements go to, for errors.
+      parallelism: the number of parts.
+      label: the step that receives the elements, for errors.
 
     >>> parts = Partitioner(128, "Group").parts(Bundle([("a", 1), ("b", 2), ("a", 3)]))
     >>> sorted(part.values for part in parts if len(part))
@@ -47,14 +48,14 @@ class Partitioner:
         self._label = label
         self._parallelism = parallelism
         self._owners = [owner(group, parallelism) for group in range(KEY_GROUPS)]
-        # By key, which worker has it; how many elements go by before any are again.
+        # The cached owners by key, and the number of elements for which the cache is still bypassed.
         self._known: dict[Any, int] = {}
         self._resting = 0
-        # What makes a mask of the numbers of workers: 1 where it is this one, else 0.
+        # Tables that translate the number of a subtask to 1 for this one, else 0.
         self._masks = [bytes(number == own for number in range(256)) for own in range(parallelism)]
 
     def parts(self, bundle: Bundle) -> list[Bundle]:
-        """What each worker gets, in order; of the class of the bundle.
+        """Return the part of each subtask, in order, of the class of the bundle.
 
         Raises `NotAPairError` or `InvalidKeyError` at the first element that has no key.
         """
@@ -76,7 +77,7 @@ class Partitioner:
         ]
 
     def _targets(self, elements: list[Any]) -> Any:
-        """The number of each element's worker; packed, if there are few."""
+        """Return the owner of each element's key; as bytes, if the parallelism is small."""
         packed = bytes if self._parallelism <= _FEW else list
         try:
             keys = [key for key, _ in elements]
@@ -97,7 +98,7 @@ class Partitioner:
         return [owners[group] for group in key_groups(keys)]
 
     def _remember(self, keys: list[Any]) -> None:
-        """Remember where these keys go, unless hardly any of them comes again."""
+        """Cache the owners of these keys, unless hardly any of them repeats."""
         known = self._known
         new = [key for key in dict.fromkeys(keys) if key not in known]
         if known and 4 * len(new) > 3 * len(keys) and len(keys) >= _MANY:
@@ -111,7 +112,7 @@ class Partitioner:
 
 
 def _explained(elements: list[Any]) -> Exception | None:
-    """What is wrong with the first element that has no key."""
+    """Return the error of the first element that has no key."""
     for element in elements:
         try:
             pair_type(element)

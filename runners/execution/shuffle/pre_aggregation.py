@@ -1,23 +1,23 @@
-"""Pre-aggregation: elements are folded where they are sent, so that accumulators travel in their place.
+"""Pre-aggregation: elements are folded by their sender, so that accumulators are sent instead of them.
 
 A shuffle costs as much for each element as its fold; of a few keys there is little left to be sent.  Of keys that
-hardly come again nothing is saved, and the fold is done twice: so it rests when it stops shrinking the data, and is
-tried again now and then.
+hardly repeat nothing is saved, and the fold is done twice.  So it pauses when it stops shrinking the data, and is tried
+again later.
 
 It is done where it changes no result:
 
-- for a combining grouping whose inputs are never retracted, since it is for whoever takes them back to decide of
-  each whether the combiner can;
-- whose trigger doesn't look at single elements (`Trigger.element_wise`): one that counts them, weighs them or
-  looks into them has to see each.  Any other is asked once for each bundle and window that it touches, and is so yet;
-- whose windows don't merge: of windows that do, what an element joins decides whether it is late;
-- whose results don't have the earliest timestamps, since an element behind the output watermark doesn't count
-  there; of the latest those behind it are never the latest;
-- that puts out no late elements, of which nothing would be left.  Late ones are counted: each accumulator knows
-  how many elements it stands for.
+- for a combining grouping whose inputs are never retracted, since the receiver of a retraction has to decide for each
+  element whether the combiner can retract it;
+- whose trigger doesn't look at single elements (`Trigger.element_wise`).  One that counts, weighs or inspects them
+  needs each.  Any other is asked once for each bundle and window;
+- whose windows don't merge: of merging windows, the window that an element joins decides whether it is late;
+- whose results don't have the earliest timestamps, because an element behind the output watermark doesn't count there.
+  With the latest timestamps an element behind it is never the latest;
+- without an output for late elements, which would be lost.  Late elements are counted: each accumulator has the number
+  of its elements.
 
-What is in a bundle is folded, and sent at once: nothing is left here that a snapshot would have to hold.  The fold has
-a slice of time of its own.  When that is over, the elements that it has not come to are sent as they are.
+The accumulators of a bundle are sent at once, so nothing remains for a snapshot.  The fold has a slice of time of its
+own.  When that is over, the remaining elements are sent as they are.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from ..user_errors import guarded
 from ..windows.bounded_operator import Cells
 from ..windows.combining import Fold, FoldedBundle
 
-# Smaller bundles go as they are.
+# Smaller bundles are not folded.
 SMALLEST = 64
-# Of five elements at most two accumulators have to come, which is where folding begins to save time
-# (docs/streaming_performance.md); or so many times as many elements go by unfolded.
+# Folding saves time if five elements become at most two accumulators (docs/streaming_performance.md).  Otherwise
+# `_RESTS` times as many elements are sent without.
 _WORTH, _RESTS = 2 / 5, 30
 _FOLDING_STAMPS = (TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST)
 
 
 def is_exact(transform: graph.Transform) -> bool:
-    """Whether a grouping's results stay what they are when accumulators come to it instead of elements."""
+    """Return True if a grouping has the same results when it receives accumulators instead of elements."""
     primitive = transform.primitive
     assert isinstance(primitive, graph.GroupByKeyAndWindow)
     is_merging = primitive.windowing.window_fn.is_merging
@@ -59,7 +59,7 @@ def is_exact(transform: graph.Transform) -> bool:
 
 
 class _CountingFold(Fold):
-    """A grouping's fold, of pairs of an accumulator and the number of elements in it."""
+    """A grouping's fold, of pairs of an accumulator and the number of its elements."""
 
     def __init__(self, transform: graph.Transform) -> None:
         super().__init__(transform)
@@ -71,14 +71,14 @@ class _CountingFold(Fold):
 
 
 class PreAggregation:
-    """One sender's folding for one grouping.
+    """The pre-aggregation of one sender for one grouping.
 
     Args:
       time_slice: the worker's; None if each bundle is folded to its end.
 
     Attributes:
       label: the grouping's full label.
-      left: the elements of the last bundle that the fold has not come to; None if it has come to all.
+      left: the remaining elements of the last bundle, which the fold has not reached; None if there are none.
 
     >>> import penstock as beam
     >>> from penstock.runners.execution.plan.fusion import fuse
@@ -105,15 +105,16 @@ class PreAggregation:
 
     @staticmethod
     def of(step: Step | None, time_slice: TimeSlice | None = None) -> PreAggregation | None:
-        """One for the step that elements are sent to; None if that has to see them itself."""
+        """Return the pre-aggregation for a receiving step; None if that needs the elements."""
         if not isinstance(step, Grouping) or not is_exact(step.transform):
             return None
         return PreAggregation(step.transform, time_slice)
 
     def folded(self, bundle: Bundle) -> Bundle:
-        """Return a bundle's accumulators, but for what is `left`; or the bundle itself, where that is less work.
+        """Return a bundle's accumulators, except for elements that are `left`; or the bundle itself, where that is less
+        work.
 
-        Raises what the combiner raises, as errors of its step.
+        Errors of the combiner are raised as errors of its step.
         """
         self.left = None
         n = len(bundle)
@@ -138,7 +139,7 @@ class PreAggregation:
             self._executor.left = []
             done -= len(self.left)
         if len(folded) > _WORTH * done or done < n // 2:
-            # What has been folded is sent so: user code has seen it.
+            # Folded elements are sent as accumulators in any case, because user code has processed them.
             self._resting = _RESTS * n
         return folded
 
@@ -153,7 +154,7 @@ class PreAggregation:
             own: Windows = (cells.window,)
             count = len(cells.accumulators)
             values += zip(cells.accumulators, self._compacted(cells.accumulators.values()), strict=True)
-            # Both dictionaries have their keys in the order in which they came.
+            # Both dictionaries have the same order of keys.
             timestamps += cells.stamps.values() if cells.stamps else [cells.window.max_micros] * count
             windows += [own] * count
         if len(self._cells.by_window) == 1:
@@ -167,12 +168,12 @@ class PreAggregation:
         return guarded(self.label, partial(self._compacted_in_time, fn.compact, folded))
 
     def _compacted_in_time(self, compact: Callable[[Any], Any], folded: Iterable[Any]) -> list[Any]:
-        """Compact accumulators while the slice lasts; others are sent as they are."""
+        """Compact accumulators until the slice is over; the others are sent as they are."""
         over = self._over
         return [(accumulator if over else compact(accumulator), count) for accumulator, count in folded]
 
     def teardown(self) -> None:
-        """Nothing more will come."""
+        """Tear down the combiner."""
         if self._is_set_up:
             self._is_set_up = False
             self._fold.teardown()

@@ -1,7 +1,7 @@
-"""The Python source of a fused stage.
+"""Generates the Python source of a fused stage.
 
-One function is generated for each stage and each *shape* of bundle (which columns vary
-from element to element).  A stage of a Map, a Filter and a FlatMap becomes
+One function is generated for each stage and each *shape* of bundle (which columns vary from element to element).  A
+stage of a Map, a Filter and a FlatMap becomes
 
     def run(values, t, w, p, s):
         ...
@@ -11,14 +11,13 @@ from element to element).  A stage of a Map, a Filter and a FlatMap becomes
             for v3 in f2(v1):
                 put(v3)
 
-which costs what a hand-written loop calling the same functions does.  Two things come on
-top.  What a function returns might be a `TimestampedValue`, a `WindowedValue` or a
-`TaggedOutput`: one look at its type per result, unless the bytecode shows that it can't be;
-those that are go to a list and through the rest of the stage separately.  (Of a function
-that has given mostly `TimestampedValue`s, these are unwrapped in the loop.)  And where the
-stage ends in a grouping, the fold into the grouping's cells is part of the loop.
+which costs as much as a hand-written loop that calls the same functions.  Two things are added.  A function might
+return a `TimestampedValue`, a `WindowedValue` or a `TaggedOutput`: the type of each result is checked, unless the
+bytecode shows that it can't be one.  Such results are collected in a list and go through the rest of the stage
+separately.  (If a function returns mostly `TimestampedValue`s, these are unwrapped in the loop.)  And where the stage
+ends in a grouping, the fold into the grouping's cells is part of the loop.
 
-A loop that may be left looks at `over` before each element, and returns how many it has not come to.
+A loop that may be left checks `over` before each element, and returns the number of elements that it has not reached.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from .window_codegen import assign_windows, explode, fold_pair
 
 @attrs.frozen
 class Shape:
-    """Which columns of a bundle vary from element to element.
+    """The columns of a bundle that vary from element to element.
 
     `one_window` says that the windows don't vary and are a single one.
     """
@@ -66,11 +65,11 @@ ANY_SHAPE = Shape(True, True, True, True, False)
 
 @attrs.frozen
 class Generated:
-    """The source, and what each of its lines is about.
+    """The source, with the operation of each line.
 
     Attributes:
-      lines: for each line of the source, the index of its operation (the fold's is the
-        number of operations; -1 for none) and the variable that holds the operation's input.
+      lines: for each line of the source, the index of its operation (the fold's is the number of operations; -1 for
+        none) and the variable of the operation's input.
     """
 
     source: str
@@ -86,14 +85,16 @@ def generate(
     timestamped: Container[int] = (),
     leaves: bool = False,
 ) -> Generated:
-    """The source of a function `run(values, t, w, p, s)` for the operations from `first` on.
+    """Return the source of a function `run(values, t, w, p, s)` for the operations from `first` on.
 
-    The operations in `timestamped` are those whose `TimestampedValue`s stay in the loop.  With `leaves` the loop is
-    left when `over` is true, and the function returns the number of elements that are left.
-    It hands on bundles of about `limit` elements where they grow larger than that.  It
-    expects in its globals: `f<i>`, each operation's function; `a<i>_<j>`, its constant
-    arguments; `B`, a dict of what changes from bundle to bundle; and what else
-    `operations.py` and `executor.py` put there.
+    The function emits bundles of about `limit` elements.  Its globals are: `f<i>`, each operation's function;
+    `a<i>_<j>`, its constant arguments; `B`, a dict of the arguments that change from bundle to bundle; and those that
+    `operations.py` and `executor.py` add.
+
+    Args:
+      timestamped: the operations whose `TimestampedValue`s stay in the loop.
+      leaves: True if the loop is left when `over` is true; then the function returns the number of elements that it has
+        not reached.
     """
     lines = Lines()
     with lines.block("def run(values, t, w, p, s):"):
@@ -288,7 +289,7 @@ class _Generator:
         for j, argument in enumerate(operation.arguments):
             name = f"a{i}_{j}"
             if argument.marker is not None and argument.marker.name in by_marker:
-                # Items are unpacked only in their place in front.
+                # Elements are unpacked only as the first argument.
                 named_element = argument.keyword and argument.marker.name == "ElementParam"
                 code = value if named_element else by_marker[argument.marker.name]
             elif argument.marker is not None:
@@ -325,7 +326,7 @@ class _Generator:
         return f"emit(o, {', '.join(parts)})"
 
     def _unpack(self, value: str) -> None:
-        """Have the key in `k` and the value in `x`."""
+        """Assign the key to `k` and the value to `x`."""
         out = self.out
         if self.pair is not None:
             out.line(f"k = {self.pair[0]}; x = {self.pair[1]}")

@@ -1,6 +1,6 @@
-"""A fused stage at work: bundles in, bundles out.
+"""Execution of a fused stage, bundle by bundle.
 
-A chain: the operations of a stage from one of them on, compiled for each shape of bundle, and run.
+A chain has the operations of a stage from one of them on, compiled for each shape of bundle.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..windows.combining import Fold
 from ..windows.keys import not_a_pair, unhashable
 from .codegen import Generated, Shape, generate
 from .operations import NAMES, Operation, ParDoOperation, names_of, names_of_fold, operation_of
+from .output_buffer import narrowed
 from .recorded_outputs import OutputMemory
 from .side_input_views import SideInputViews
 
@@ -38,16 +39,17 @@ class StageExecutor:
     """One worker's copy of a stage.
 
     Args:
-      stage: what it is to do.
-      emit: called with the tag and the elements of each bundle that comes out.
+      stage: the stage.
+      emit: called with the tag and the elements of each output bundle.
       views: the side inputs' contents.
-      fold: what it ends in, if a grouping follows; cells: what that goes to.
-      folded: called when a bundle has been folded.
+      fold: the fold that it ends in, if a grouping follows.
+      cells: the cells that are folded into.
+      folded: called after each bundle that has been folded.
       over: true when loops are to be left (`TimeSlice.over`); None for loops that run to their end.
 
     Attributes:
-      left: the elements that `process` has not come to, in their order: each bundle with the place of the operation
-        that is next for it.  The caller takes them.
+      left: the elements that `process` has not reached, in their order: each bundle with the place of the next
+        operation for it.  The caller takes them.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class StageExecutor:
     # Lifecycle
 
     def setup(self) -> None:
-        """Set up the DoFns; done by the first bundle if nobody does before."""
+        """Set up the DoFns; the first bundle does it if the caller hasn't."""
         self._is_set_up = True
         for operation in self._pardos():
             if self.over is not None and isinstance(operation.fn, WorkToTheEnd) and not operation.remembers:
@@ -102,10 +104,10 @@ class StageExecutor:
             guarded(operation.label, operation.fn.teardown)
 
     def process(self, bundle: Bundle, place: int = 0) -> None:
-        """Run one bundle through, from start_bundle to finish_bundle.
+        """Process a bundle, from start_bundle to finish_bundle.
 
         Args:
-          place: that of the first operation.
+          place: the place of the first operation.
         """
         if not self._is_set_up:
             self.setup()
@@ -174,28 +176,28 @@ class StageExecutor:
         return chain
 
     def leave(self, place: int, bundle: Bundle) -> None:
-        """Keep elements that the operation at this place has not come to."""
+        """Keep elements that the operation at this place has not reached."""
         self.left.append((place, bundle))
 
     @property
     def is_behind(self) -> bool:
-        """Whether work that is due was left, other than elements."""
+        """Return True if due work was left, other than elements."""
         return False
 
     def catch_up(self) -> None:
-        """Go on with work that is due."""
+        """Continue with due work."""
 
     def memory(self, index: int) -> OutputMemory:
-        """What an operation that isn't deterministic has emitted."""
+        """Return the recorded outputs of a non-deterministic operation."""
         return self._memories.setdefault(index, OutputMemory())
 
     @property
     def memories(self) -> dict[int, OutputMemory]:
-        """What each operation that isn't deterministic has emitted, by its place in the stage."""
+        """Return the recorded outputs of each non-deterministic operation, by its place in the stage."""
         return self._memories
 
     def bundle_arguments(self) -> dict[str, Any]:
-        """The arguments that may change from bundle to bundle, by name."""
+        """Return the arguments that may change from bundle to bundle, by name."""
         arguments: dict[str, Any] = {}
         for i, operation in enumerate(self._operations):
             if not isinstance(operation, ParDoOperation):
@@ -224,7 +226,7 @@ def _overriding(operations: tuple[Operation, ...], method: str) -> list[tuple[in
     ]
 
 
-# What a function asks for that the loop has at hand for each element.
+# Parameters whose values the loop has for each element.
 _ELEMENT_WISE = {
     DoFn.ElementParam,
     DoFn.TimestampParam,
@@ -239,8 +241,8 @@ _ELEMENT_WISE = {
 class Chain:
     """The operations of a stage from one of them on, compiled for each shape of bundle.
 
-    A stage has one from its first operation; the elements that come out of an operation
-    with a timestamp or windows of their own go through one from the next operation.
+    A stage has a chain from its first operation.  Outputs with a timestamp or windows of their own go through a chain
+    from the next operation.
     """
 
     def __init__(
@@ -251,7 +253,7 @@ class Chain:
         self._operations = operations
         self._tags = tags
         self._compiled: dict[Shape, tuple[Callable[..., int | None], Generated]] = {}
-        # Operations of which most outputs are TimestampedValues.
+        # Operations whose outputs are mostly TimestampedValues.
         self._timestamped: set[int] = set()
         self._bundle_size = 0
         self._has_bundle_arguments = any(
@@ -265,7 +267,7 @@ class Chain:
         self._bundle_arguments: dict[str, Any] = {}
 
     def run(self, bundle: Bundle) -> None:
-        """Run a bundle through."""
+        """Process a bundle."""
         windows = bundle.windows
         shape = Shape(
             type(bundle.timestamps) is list,
@@ -321,8 +323,8 @@ class Chain:
         self._executor.emit(None, Bundle(values, timestamps, windows, panes, signs))
 
     def specials(self, index: int, elements: list[tuple[Any, int, Any, Any, int]]) -> None:
-        """Go on after operation `index` with outputs that have columns of their own."""
-        # Apart from the others an element costs three times as much (docs/decisions, timestamped values).
+        """Process the outputs of operation `index` that have timestamps, windows or tags of their own."""
+        # Outside the loop an element costs three times as much (docs/decisions, timestamped values).
         if 2 * len(elements) > self._bundle_size and all(type(e[0]) is TimestampedValue for e in elements):
             self._timestamped.add(index)
             self._compiled.clear()
@@ -355,7 +357,7 @@ class Chain:
             columns[4].append(sign)
         elements.clear()
         for tag, (values, timestamps, all_windows, panes, signs) in by_tag.items():
-            bundle = Bundle(values, *map(_shared, (timestamps, all_windows, panes, signs)))
+            bundle = Bundle(values, *map(narrowed, (timestamps, all_windows, panes, signs)))
             if tag is not None or (is_last and self._executor.fold is None):
                 self._executor.emit(tag, bundle)
             else:
@@ -403,18 +405,12 @@ class Chain:
             elif isinstance(error, TypeError) and "unhashable" in str(error):
                 error = unhashable(frame.get("k"))
         if isinstance(error, (NotAPairError, InvalidKeyError)):
-            # A step that was put before one that groups speaks for that.
+            # An encoding step reports its errors as those of the grouping behind it.
             return attributed(error, Attribution(label.removesuffix(f"/{ENCODE}"), None))
         return attributed(error, Attribution(label, shortened(element)))
 
 
-# Long pipelines have many stages of one form.
+# Long pipelines have many stages with the same source.
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> CodeType:
     return compile(source, "<penstock stage>", "exec")
-
-
-def _shared(column: list[Any]) -> Any:
-    """The entry that all of a column's are, if they are one; else the column."""
-    first = column[0]
-    return first if column.count(first) == len(column) else column

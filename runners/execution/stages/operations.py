@@ -1,7 +1,4 @@
-"""What the operations of a fused stage are, once they are ready to be called.
-
-What a stage's function finds in its globals: what the generated code calls, and what of the user's it is to call.
-"""
+"""The operations of a fused stage, ready to be called, and the globals of the generated function."""
 
 from __future__ import annotations
 
@@ -29,9 +26,9 @@ class ParDoOperation:
     Attributes:
       label: its full label.
       fn: the worker's own copy of the DoFn.
-      arguments: what its function is called with.
+      arguments: the arguments of its function.
       windowed_views: indices of the side inputs whose view depends on the element's window.
-      remembers: whether its outputs are kept, to be retracted as they were.
+      remembers: True if its outputs are recorded, to be retracted unchanged.
     """
 
     label: str
@@ -42,12 +39,12 @@ class ParDoOperation:
 
     @property
     def decides_signs(self) -> bool:
-        """Whether it sees the sign, and its outputs are no retractions unless it says so."""
+        """Return True if it receives the sign; then its outputs are retractions only if it says so."""
         return any(argument.marker is DoFn.SignParam for argument in self.arguments)
 
     @property
     def observes_window(self) -> bool:
-        """Whether an element in several windows has to be processed in each of them."""
+        """Return True if an element in several windows has to be processed in each of them."""
         for argument in self.arguments:
             if argument.marker is DoFn.WindowParam:
                 return True
@@ -68,7 +65,7 @@ Operation: TypeAlias = ParDoOperation | WindowOperation
 
 
 def operation_of(transform: graph.Transform) -> Operation:
-    """The operation of a ParDo or an AssignWindows, with a copy of the DoFn for this worker alone."""
+    """Return the operation of a ParDo or an AssignWindows, with a copy of the DoFn for this worker alone."""
     primitive = transform.primitive
     if isinstance(primitive, graph.AssignWindows):
         return WindowOperation(transform.label, primitive.windowing.window_fn)
@@ -82,12 +79,12 @@ def operation_of(transform: graph.Transform) -> Operation:
     return ParDoOperation(transform.label, fn, bind(fn, args, kwargs, transform.label), windowed, remembers)
 
 
-# How many buckets of timestamps a stage remembers the windows of.
+# The number of timestamp buckets whose windows a stage caches.
 _REMEMBERED_BUCKETS = 10_000
 
 
 def names_of(i: int, operation: Operation) -> Mapping[str, Any]:
-    """What the code of operation `i` speaks of."""
+    """Return the globals of operation `i`."""
     if isinstance(operation, WindowOperation):
         return _window_names(i, operation.window_fn)
     if isinstance(operation.fn, ExpressionDoFn):
@@ -97,7 +94,7 @@ def names_of(i: int, operation: Operation) -> Mapping[str, Any]:
 
 
 def names_of_fold(fold: Fold) -> Mapping[str, Any]:
-    """What the code of a fold speaks of."""
+    """Return the globals of a fold."""
     return {**fold.names, "transformed": _transformed(fold.operation.window_fn)}
 
 
@@ -132,7 +129,7 @@ def _windowed_value(value: Any, micros: int, windows: Any, pane: Any) -> Windowe
 
 
 def iterable_type(result: Any) -> type:
-    """The type of what a function has returned as its outputs.
+    """Return the type of the outputs that a function has returned.
 
     Raises `TypeError` if that isn't an iterable, or is one that is hardly meant as outputs.
 
@@ -156,7 +153,7 @@ def _out_of_range(seconds: Any) -> None:
     raise ValueError(f"the timestamp {seconds!r} is out of range")
 
 
-# What the code of any stage may speak of.
+# The globals of all stages.
 NAMES: Mapping[str, Any] = {
     "MISSING": MISSING,
     "SPECIAL": SPECIAL_TYPES,

@@ -1,4 +1,4 @@
-"""Outputs of a step whose columns vary, gathered into bundles by tag."""
+"""Buffers the outputs of a step whose columns vary, and emits them as bundles by tag."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ....triggers import PaneInfo
 
 
 class OutputRows:
-    """The outputs of a step, until they are sent on.
+    """The outputs of a step, until they are flushed.
 
     Args:
-      tags: the outputs that it has.
+      tags: its declared outputs.
       emit: called with the tag and the elements of each bundle.
-      any_tag: whether an output with another tag is dropped, instead of being an error.
+      any_tag: True if an output with another tag is dropped, False if it is an error.
 
     >>> sent = []
     >>> rows = OutputRows((None,), lambda tag, bundle: sent.append((tag, list(bundle.rows()))))
@@ -36,7 +36,10 @@ class OutputRows:
         self._by_tag: dict[graph.Tag, tuple[list[Any], list[int], list[Windows], list[PaneInfo], list[int]]] = {}
 
     def add(self, tag: graph.Tag, value: Any, micros: int, windows: Windows, pane: Any, sign: int) -> None:
-        """Add an output.  Raises `PipelineError` for a tag that was not declared."""
+        """Add an output.
+
+        Raises `PipelineError` for a tag that was not declared.
+        """
         columns = self._by_tag.get(tag)
         if columns is None:
             if tag not in self._tags:
@@ -56,7 +59,7 @@ class OutputRows:
             self.flush()
 
     def flush(self) -> None:
-        """Send everything on."""
+        """Emit everything."""
         if not self._by_tag:
             return
         taken, self._by_tag = self._by_tag, {}
@@ -65,6 +68,6 @@ class OutputRows:
 
 
 def narrowed(column: list[Any]) -> Any:
-    """A column as the one entry that all of it is, if so."""
+    """Return the value of a column whose values are all equal; otherwise the column."""
     first = column[0]
     return first if column.count(first) == len(column) else column

@@ -1,8 +1,7 @@
-"""Whether a function can return a TimestampedValue or the like at all.
+"""Bytecode analysis: functions that can't return a TimestampedValue or another special element.
 
-A stage has to look at the type of what a function returns.  Of many functions the bytecode
-already says that the result is a new number, string, tuple or list, and the look can be saved
-(a sixth of the time of a chain of small functions).
+A stage has to check the type of each result of a function.  The bytecode of many functions shows that the result is a
+new number, string, tuple or list, and the check can be omitted (a sixth of the time of a chain of small functions).
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
-# Instructions whose result is a new plain value.  Operators on objects of the user's own
-# classes could give anything, but not an element with a timestamp: nobody overloads them so.
+# Instructions whose result is a new plain value.  Operators on objects of users' classes could return anything, but no
+# element with a timestamp.
 _PLAIN = {
     "BINARY_OP",
     "BUILD_CONST_KEY_MAP",
@@ -45,7 +44,7 @@ _PLAIN_CALLS = frozenset(
 
 
 def returns_plain(fn: Callable[..., Any], of_element: bool = True) -> bool:
-    """Whether every result of `fn` is certainly a plain value.
+    """Return True if every result of `fn` is certainly a plain value.
 
     `of_element` says that its first argument is the element, which is plain itself.
 
@@ -56,7 +55,7 @@ def returns_plain(fn: Callable[..., Any], of_element: bool = True) -> bool:
 
 
 def returns_pair(fn: Callable[..., Any]) -> bool:
-    """Whether every result of `fn` is certainly a new tuple of two.
+    """Return True if every result of `fn` is certainly a new tuple of two.
 
     >>> returns_pair(lambda word: (word, 1)), returns_pair(lambda word: word)
     (True, False)
@@ -65,7 +64,7 @@ def returns_pair(fn: Callable[..., Any]) -> bool:
 
 
 def _every_return(fn: Callable[..., Any], holds: Callable[[Any, list[dis.Instruction], int], bool]) -> bool:
-    """Whether something holds of the instruction before every return."""
+    """Return True if a condition holds for the instruction before every return."""
     if not isinstance(fn, FunctionType) or fn.__code__.co_flags & 0x20:  # a generator
         return False
     code = _instructions(fn.__code__)
@@ -80,31 +79,31 @@ def _every_return(fn: Callable[..., Any], holds: Callable[[Any, list[dis.Instruc
     return returns > 0
 
 
-# Long pipelines have many functions that are made in one place, whose code is equal.
+# Functions that are made in one place have equal code.
 @lru_cache(maxsize=64)
 def _instructions(code: CodeType) -> list[dis.Instruction]:
     return list(dis.get_instructions(code))
 
 
 def _is_plain(fn: FunctionType, code: list[dis.Instruction], i: int) -> bool:
-    """Whether what instruction `i` leaves is a new plain value, or the element itself."""
+    """Return True if instruction `i` pushes a new plain value, or the element itself."""
     if code[i].opname == "LOAD_FAST":
         return _is_plain_variable(fn, code, code[i].argval)
     return _is_new(fn, code, i)
 
 
 def _is_new(fn: FunctionType, code: list[dis.Instruction], i: int) -> bool:
-    """Whether what instruction `i` leaves is a new plain value."""
+    """Return True if instruction `i` pushes a new plain value."""
     instruction = code[i]
     return instruction.opname in _PLAIN or (instruction.opname == "CALL" and _callee(fn, code, i) in _PLAIN_CALLS)
 
 
 def _is_plain_variable(fn: FunctionType, code: list[dis.Instruction], name: str) -> bool:
-    """Whether a variable never holds anything but the element, or new plain values."""
+    """Return True if a variable only ever holds the element, or new plain values."""
     # From Python 3.13 on, one instruction may store two variables.
     stores = [i for i, own in enumerate(code) if "STORE_FAST" in own.opname and name in own.argrepr.split(", ")]
     if name in fn.__code__.co_varnames[: fn.__code__.co_argcount]:
-        # The first parameter is the element, which is plain; of the others nothing is known.
+        # The first parameter is the element, which is plain; the others may be anything.
         if name != fn.__code__.co_varnames[0] or fn.__defaults__:
             return False
     elif not stores:
@@ -116,7 +115,10 @@ def _is_plain_variable(fn: FunctionType, code: list[dis.Instruction], name: str)
 
 
 def _callee(fn: FunctionType, code: list[dis.Instruction], call: int) -> Any:
-    """The global that a CALL calls, found by walking back over what pushed its arguments; None if it isn't one."""
+    """Return the global that a CALL calls; None if the callee isn't a global.
+
+    It is found by walking back over the instructions that pushed the arguments.
+    """
     wanted = (code[call].arg or 0) + 2
     pushed = 0
     # In Python 3.11 a call is two instructions.
@@ -128,7 +130,7 @@ def _callee(fn: FunctionType, code: list[dis.Instruction], call: int) -> Any:
         effect = dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
         pushed += effect
         if pushed >= wanted:
-            # A function that is called is pushed together with a NULL, an object whose method is called is not.
+            # A called function is pushed together with a NULL; an object whose method is called is not.
             if pushed > wanted or effect != 2 or instruction.opname != "LOAD_GLOBAL":
                 return None
             found = fn.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, None))

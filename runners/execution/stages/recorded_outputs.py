@@ -1,8 +1,8 @@
-"""What a DoFn that isn't deterministic has emitted, so that exactly that can be retracted.
+"""Recorded outputs of non-deterministic DoFns, so that exactly those can be retracted.
 
-A retraction runs through a ParDo as its element did, and its outputs carry the sign.  Of a
-DoFn declared `deterministic = False` that would be other outputs; so those of each element
-are kept, and found again by the element, its timestamp and its windows.
+A retraction runs through a ParDo as its element did, and its outputs carry the sign.  A DoFn declared `deterministic =
+False` would return other outputs.  So the outputs of each element are recorded, and looked up by the element, its
+timestamp and its windows.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ....sdk.errors import PenstockError
-from ..change_tracking import FreshAndGone
+from ..change_tracking import ChangeTracker
 from ..serialization.column_codec import encode_column
 from ..user_errors import shortened
 from ..windows.retractions import find_alike
 
 
 class MemoryChanges(NamedTuple):
-    """What has come to a memory and has gone of it, as plain data that can be pickled.
+    """The recorded outputs added and removed since a snapshot, as plain data that can be pickled.
 
-    Each output of an element has a number: the element itself may equal nothing, once it has been pickled.
+    Each record has a number, because an element may not equal itself after it has been pickled.
 
     Attributes:
-      is_all: whether there is nothing but this.
-      gone: the numbers of outputs that were retracted.
-      fresh: numbers, and what they are of: the inputs and the outputs.
+      is_all: True if these are all records.
+      removed: the numbers of retracted records.
+      added: by number, the input and its outputs.
     """
 
     is_all: bool
-    gone: list[int]
-    fresh: dict[int, tuple[Any, list[Any]]]
+    removed: list[int]
+    added: dict[int, tuple[Any, list[Any]]]
 
 
 class OutputMemory:
-    """The outputs of one ParDo, by input.
+    """The recorded outputs of one ParDo, by input.
 
     >>> memory = OutputMemory()
     >>> memory(1, "a", 0, (), lambda: [1, 2]), memory(-1, "a", 0, (), lambda: [3])
@@ -42,21 +42,21 @@ class OutputMemory:
     """
 
     def __init__(self) -> None:
-        # By input, the numbers of its outputs.
+        # By input, the numbers of its records.
         self._numbers: dict[Any, list[int]] = {}
         self._kept: dict[int, tuple[Any, list[Any]]] = {}
         self._next = 0
-        # Numbers; None before there is a snapshot.
-        self._since: FreshAndGone[int] | None = None
+        # Changes of record numbers; None before the first snapshot.
+        self._since: ChangeTracker[int] | None = None
 
     def __len__(self) -> int:
-        """Of how many elements the outputs are kept."""
+        """Return the number of elements with recorded outputs."""
         return len(self._kept)
 
     def __call__(
         self, sign: int, value: Any, micros: int, windows: Any, produce: Callable[[], Iterable[Any] | None]
     ) -> list[Any]:
-        """The outputs of an element, or those that it had when it is retracted."""
+        """Return the outputs of an element; of a retracted one, its recorded outputs."""
         key: Any = (value, micros, windows)
         try:
             hash(key)
@@ -79,7 +79,7 @@ class OutputMemory:
         if not numbers:
             del self._numbers[key]
         if self._since is not None:
-            self._since.go(number)
+            self._since.remove(number)
         return self._kept.pop(number)[1]
 
     def _keep(self, key: Any, outputs: list[Any]) -> None:
@@ -88,46 +88,46 @@ class OutputMemory:
         self._numbers.setdefault(key, []).append(number)
         self._kept[number] = key, outputs
         if self._since is not None:
-            self._since.come(number)
+            self._since.add(number)
 
     # Snapshots
 
     def snapshot(self) -> MemoryChanges:
-        """The outputs that may yet be retracted; to be written before anything else comes."""
+        """Return all records, to be written before anything is processed."""
         self.forget_changes()
         return MemoryChanges(True, [], self._kept)
 
     def changes(self) -> MemoryChanges:
-        """What has changed since the last snapshot, or the last changes."""
+        """Return the changes since the last snapshot or changes."""
         since = self._since
         if since is None:
             return self.snapshot()
         self.forget_changes()
-        return MemoryChanges(False, list(since.gone), {number: self._kept[number] for number in since.fresh})
+        return MemoryChanges(False, list(since.removed), {number: self._kept[number] for number in since.added})
 
     @property
     def number_changed(self) -> int:
-        """Of how many elements there is something in the next changes."""
+        """Return the number of records in the next changes."""
         return len(self) if self._since is None else len(self._since)
 
     def forget_changes(self) -> list[dict[Any, None]]:
-        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
-        since, self._since = self._since, FreshAndGone()
-        return [] if since is None else [since.fresh, since.gone]
+        """Start a new log of changes, because a forked child writes the snapshot; return the former log."""
+        since, self._since = self._since, ChangeTracker()
+        return [] if since is None else [since.added, since.removed]
 
     def restore(self, parts: Sequence[Iterable[MemoryChanges]]) -> None:
-        """Take over snapshots of one memory or more, each with the changes that came after it.
+        """Restore the snapshots of several subtasks, each with the changes after it.
 
-        What changes from here on is the next changes; of several it is everything, for they had the same numbers.
+        Their records get new numbers, so the next changes are all records; those of a single one keep theirs.
         """
         for part in parts:
             kept: dict[int, tuple[Any, list[Any]]] = {}
-            for is_all, gone, fresh in part:
+            for is_all, removed, added in part:
                 if is_all:
                     kept.clear()
-                for number in gone:
+                for number in removed:
                     del kept[number]
-                kept.update(fresh)
+                kept.update(added)
             for number, (key, outputs) in kept.items():
                 self._next = number if len(parts) == 1 else self._next
                 self._keep(key, outputs)

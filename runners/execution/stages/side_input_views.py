@@ -1,7 +1,7 @@
-"""Side inputs' contents, by window, and the views of them.
+"""The views of side inputs, by window.
 
-A view is kept up by signs: a retracted element is taken out again.  Of panes that
-accumulate, a singleton's view is the last.
+Signs keep a view up to date: a retracted element is removed.  With accumulating panes, the view of a singleton is the
+last pane.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .side_inputs import SideInputContents, ViewChange
 
 
 class SideInputViews:
-    """What the side inputs of a worker's stages hold.
+    """The views of the side inputs of a worker's stages.
 
-    A view is built once for each window that somebody looks at, and again when more has come.
+    A view is built for each window when it is first read, and again after the contents have changed.
     """
 
     def __init__(self) -> None:
@@ -28,22 +28,22 @@ class SideInputViews:
         self._views: dict[int, dict[tuple[int, BoundedWindow], tuple[Any, Any]]] = {}
 
     def add(self, pcollection: int, bundle: Bundle) -> None:
-        """Take in elements of a side input."""
+        """Add elements of a side input."""
         contents = self.contents(pcollection)
         self._views.pop(pcollection, None)
         if type(bundle.windows) is tuple and bundle.signs == 1 and isinstance(bundle.panes, PaneInfo):
             for window in bundle.windows:
-                contents.come(window, bundle.panes.index, bundle.values)
+                contents.add(window, bundle.panes.index, bundle.values)
             return
         for value, _, windows, pane, sign in bundle.rows():
             for window in windows:
                 if sign > 0:
-                    contents.come(window, pane.index, [value])
+                    contents.add(window, pane.index, [value])
                 else:
-                    contents.take_back(window, value)
+                    contents.retract(window, value)
 
     def contents(self, pcollection: int) -> SideInputContents:
-        """Everything that has come of a side input."""
+        """Return the contents of a side input."""
         try:
             return self._contents[pcollection]
         except KeyError:
@@ -51,11 +51,11 @@ class SideInputViews:
             return contents
 
     def whole(self, side_input: graph.SideInput) -> Any:
-        """The view of a side input in the global window."""
+        """Return the view of a side input in the global window."""
         return self._view(side_input, GLOBAL_WINDOW)
 
     def by_main_window(self, side_input: graph.SideInput) -> Callable[[BoundedWindow], Any]:
-        """A function from the main input's window to the view that it sees."""
+        """Return a function from the main input's window to its view."""
         mapping = side_input.windowing.window_fn.side_input_window
         seen: dict[BoundedWindow, Any] = {}
 
@@ -69,12 +69,13 @@ class SideInputViews:
         return view
 
     def has_any(self, pcollection: int, window: BoundedWindow) -> bool:
-        """Whether anything has come for a window."""
+        """Return True if a window has received any element."""
         return window in self.contents(pcollection)
 
     def _view(self, side_input: graph.SideInput, window: BoundedWindow) -> Any:
         views = self._views.setdefault(side_input.pcollection, {})
-        # By identity, for a default may have no hash; kept, so that nothing else gets the same.
+        # The key is the view's identity, because a default may have no hash.  The view is kept, so that its id isn't
+        # reused.
         key = (id(side_input.view), window)
         if key not in views:
             views[key] = (side_input.view, side_input.view.of(self._seen(side_input, window)))
@@ -88,6 +89,6 @@ class SideInputViews:
         return list(contents.of(window))
 
     def restore(self, pcollection: int, changes: Iterable[ViewChange]) -> None:
-        """Take over what was known of a side input, as its contents' snapshot and changes say."""
+        """Restore the contents of a side input from a snapshot and its changes."""
         self.contents(pcollection).restore(changes)
         self._views.pop(pcollection, None)

@@ -1,12 +1,12 @@
-"""What has come of a side input, by window; and what of it has come, or was taken back, since the last snapshot.
+"""The contents of a side input, by window, with a log of the changes since the last snapshot.
 
-A snapshot is a list of changes: what a window has, and then what came to it and what was taken out of
-it, in that order.  What was taken out is told by its place: a value may equal nothing.
+A snapshot is a list of changes: the values of a window, then additions and removals, in their order.  A removed value
+is identified by its place, because a value need not equal any other.
 
 >>> contents = SideInputContents()
->>> contents.come("window", 0, ["a", "b", "c"])
+>>> contents.add("window", 0, ["a", "b", "c"])
 >>> whole = contents.snapshot()
->>> contents.come("window", 0, ["d"]), contents.take_back("window", "b")
+>>> contents.add("window", 0, ["d"]), contents.retract("window", "b")
 (None, None)
 >>> [(change.window, change.kind.name, change.values) for change in contents.changes()]
 [('window', 'COME', ['d']), ('window', 'GONE', [1])]
@@ -26,15 +26,15 @@ from ..windows.retractions import find_alike
 
 @stored_as("side-input-change", 1)
 class ViewChangeKind(Enum):
-    """What happened to a window of a side input."""
+    """A kind of change to a window of a side input."""
 
-    # It has these values now, of which there are no others.
+    # The values are all values of the window.
     ALL = "all"
-    # These are those of its last pane.
+    # The values are those of its last pane.
     PANE = "pane"
-    # These were added to it, in a pane.
+    # The values were added, in a pane.
     COME = "come"
-    # Those at these places were taken out of it, one after the other.
+    # The values at these places were removed, one after the other.
     GONE = "gone"
 
 
@@ -45,8 +45,8 @@ class ViewChange(NamedTuple):
     """A change of one window, as plain data that can be pickled.
 
     Attributes:
-      values: or places, as its kind says.
-      pane: the index of the pane that they came in.
+      values: values or places, depending on the kind.
+      pane: the index of the pane of the values.
     """
 
     window: Any
@@ -56,14 +56,14 @@ class ViewChange(NamedTuple):
 
 
 class _Contents:
-    """What there is of one window.
+    """The contents of one window.
 
     Attributes:
-      values: all of it.
-      pane: the highest index of a pane so far; None before there was one.
+      values: all values.
+      pane: the highest index of a pane so far; None before the first one.
       last: the values of that pane.
-      changes: since the last snapshot; None if all of it has to be in the next one.
-      number_changed: how many values there are in the changes.
+      changes: the changes since the last snapshot; None if the next one has to have all values.
+      number_changed: the number of values in the changes.
     """
 
     __slots__ = ("changes", "last", "number_changed", "pane", "values")
@@ -75,7 +75,7 @@ class _Contents:
         self.changes: list[ViewChange] | None = None
         self.number_changed = 0
 
-    def come(self, pane: int, values: list[Any]) -> None:
+    def add(self, pane: int, values: list[Any]) -> None:
         self.values.extend(values)
         if self.pane is None or pane > self.pane:
             self.pane, self.last = pane, list(values)
@@ -83,7 +83,7 @@ class _Contents:
             self.last.extend(values)
 
     def note(self, window: Any, kind: ViewChangeKind, values: list[Any], pane: int = 0) -> None:
-        """Remember a change, unless there are so many that writing everything is shorter."""
+        """Add to the log of changes, unless writing all values would be shorter."""
         if self.changes is None:
             return
         self.number_changed += len(values)
@@ -105,21 +105,24 @@ class _Contents:
 
 
 class SideInputContents:
-    """Everything that has come of one side input."""
+    """The contents of one side input, by window."""
 
     def __init__(self) -> None:
         self._windows: dict[Any, _Contents] = {}
-        # Those that have changed since the last snapshot; None before there is one.
+        # The windows that have changed since the last snapshot; None before the first one.
         self._changed: dict[Any, None] | None = None
 
-    def come(self, window: Any, pane: int, values: list[Any]) -> None:
-        """These have come for a window, in the pane of that index."""
+    def add(self, window: Any, pane: int, values: list[Any]) -> None:
+        """Add values to a window, in the pane of that index."""
         own = self._of(window)
-        own.come(pane, values)
+        own.add(pane, values)
         own.note(window, _COME, values, pane)
 
-    def take_back(self, window: Any, value: Any) -> None:
-        """Take one out again.  Raises `PenstockError` if there is none."""
+    def retract(self, window: Any, value: Any) -> None:
+        """Remove a value.
+
+        Raises `PenstockError` if the window doesn't have it.
+        """
         own = self._of(window)
         place = _place(own.values, value)
         del own.values[place]
@@ -135,34 +138,34 @@ class SideInputContents:
             return own
 
     def __contains__(self, window: Any) -> bool:
-        """Whether anything has come for a window."""
+        """Return True if a window has received any value."""
         return window in self._windows
 
     def __len__(self) -> int:
-        """How many values there are, in all windows."""
+        """Return the number of values in all windows."""
         return sum(len(own.values) for own in self._windows.values())
 
     @property
     def number_of_windows(self) -> int:
-        """For how many windows anything has come, though it may have been taken back."""
+        """Return the number of windows that have received any value, retracted or not."""
         return len(self._windows)
 
     def of(self, window: Any) -> list[Any]:
-        """What there is of a window."""
+        """Return the values of a window."""
         own = self._windows.get(window)
         return [] if own is None else own.values
 
     def last_pane(self, window: Any) -> list[Any]:
-        """What has come of a window in the pane of the highest index."""
+        """Return the values in a window's pane of the highest index."""
         own = self._windows.get(window)
         return [] if own is None else own.last
 
     # Snapshots
 
     def snapshot(self) -> list[ViewChange]:
-        """Everything that there is; what changes from here on is the next `changes`.
+        """Return all contents, and start a new log of changes.
 
-        It has to be written before anything else comes.
+        The result has to be written before anything is added.
         """
         whole = [change for window, own in self._windows.items() for change in own.all(window)]
         self._changed = None
@@ -170,7 +173,7 @@ class SideInputContents:
         return whole
 
     def changes(self) -> list[ViewChange]:
-        """What has changed since the last snapshot, or the last changes; to be written before anything else comes."""
+        """Return the changes since the last snapshot or changes; to be written before anything is added."""
         if self._changed is None:
             return self.snapshot()
         found: list[ViewChange] = []
@@ -182,14 +185,14 @@ class SideInputContents:
 
     @property
     def number_changed(self) -> int:
-        """How many values the next changes have, about."""
+        """Return the approximate number of values in the next changes."""
         if self._changed is None:
             return len(self)
         windows = [self._windows[window] for window in self._changed]
         return sum(len(own.values) if own.changes is None else own.number_changed for own in windows)
 
     def forget_changes(self) -> list[dict[Any, None]]:
-        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        """Start a new log of changes, because a forked child writes the snapshot; return the former log."""
         changed = dict.fromkeys(self._windows) if self._changed is None else self._changed
         for window in changed:
             self._windows[window].forget_changes()
@@ -197,7 +200,7 @@ class SideInputContents:
         return [changed]
 
     def restore(self, changes: Iterable[ViewChange]) -> None:
-        """Take over a snapshot, with the changes that came after it; what changes from here on is the next ones."""
+        """Restore a snapshot with the changes after it, and start a new log of changes."""
         self._windows, self._changed = {}, None
         for window, kind, values, pane in changes:
             own = self._of(window)
@@ -206,7 +209,7 @@ class SideInputContents:
             elif kind is _PANE:
                 own.pane, own.last = pane, list(values)
             elif kind is _COME:
-                own.come(pane, values)
+                own.add(pane, values)
             else:
                 for place in values:
                     del own.values[place]
@@ -217,7 +220,7 @@ def _place(values: list[Any], value: Any) -> int:
     try:
         return values.index(value)
     except ValueError:
-        # Or an array, which can't be compared as a whole.
+        # An array can't be compared as a whole.
         place = find_alike(value, values)
     if place is None:
         raise PenstockError(f"a side input was to take back {shortened(value)}, which never came")

@@ -1,4 +1,4 @@
-"""The lines of a stage's function while they are written, and the variables that they may speak of."""
+"""The lines of a stage's function under construction, and its variables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Lines:
 
     Attributes:
       text: the lines.
-      about: of each of them, its operation's index (-1 for none) and the variable that holds its input.
-      depth: how deep the next line is indented.
-      operation, input: what the next line is about.
-      bound: what the loop calls: parameters with a default, since a local variable is read faster.
-      before: the lines that come before the loop, and what each is about.
+      about: for each line, its operation's index (-1 for none) and the variable of its input.
+      depth: the indentation of the next line.
+      operation, input: the operation of the next line, and the variable of its input.
+      bound: globals that the loop uses, as parameters with a default, because a local variable is read faster.
+      before: the lines before the loop, each with its operation and input.
     """
 
     def __init__(self) -> None:
@@ -34,29 +34,29 @@ class Lines:
         self.text.append("    " * self.depth + code)
         self.about.append((self.operation, self.input))
 
-    # Errors on lines that hand bundles on are those of whoever takes them.
+    # Errors on lines that emit bundles are those of the receiver.
     @contextmanager
     def about_nothing(self) -> Iterator[None]:
-        """Write lines that are no operation's."""
+        """Write lines that belong to no operation."""
         operation, self.operation = self.operation, -1
         yield
         self.operation = operation
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Write a header, and indent what follows."""
+        """Write a header, and indent the following lines."""
         self.line(header)
         self.depth += 1
         yield
         self.depth -= 1
 
     def bind(self, name: str) -> str:
-        """Have a global be a parameter; its name."""
+        """Make a global a parameter; return its name."""
         self.bound[f"{name}={name}"] = None
         return name
 
     def before_loop(self, *codes: str) -> None:
-        """Have lines stand before the loop, each of them once."""
+        """Add lines before the loop, each of them once."""
         for code in codes:
             if all(code != known for known, _ in self.before):
                 self.before.append((code, (self.operation, self.input)))
@@ -64,14 +64,14 @@ class Lines:
 
 @attrs.define
 class Columns:
-    """The variables that hold an element's columns at one point of the stage.
+    """The variables of an element's columns at one point of the stage.
 
     Attributes:
-      t, w, p, s: those of its timestamp, windows, pane and sign.
-      varying: which of them vary from element to element.
-      one_window: whether `w` is known to be a single window.
+      t, w, p, s: its timestamp, windows, pane and sign.
+      varying: the variables that vary from element to element.
+      one_window: True if `w` is known to be a single window.
       bucket: the bucket that decides the window, and the operation that assigned it, where the fold finds its
-        cells by that.
+        cells by the bucket.
       gap: set by Sessions: windows are [t, t + gap).
     """
 
@@ -86,11 +86,11 @@ class Columns:
 
     @property
     def all(self) -> str:
-        """All four, one after the other."""
+        """Return all four, separated by commas."""
         return f"{self.t}, {self.w}, {self.p}, {self.s}"
 
     def timestamp_in(self, t: str) -> None:
-        """From here on another variable holds the timestamp."""
+        """Use another variable for the timestamp."""
         self.t = t
         self.varying.add(t)
         self.bucket = self.gap = None

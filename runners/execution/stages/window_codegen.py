@@ -1,7 +1,4 @@
-"""The part of a stage's function that assigns windows (Dataflow Model, section 2.2.1).
-
-The end of a stage's function where a grouping follows: the fold into the grouping's cells, in the same loop.
-"""
+"""Generates the window assignment and the fold of a stage's function (Dataflow Model, section 2.2.1)."""
 
 from __future__ import annotations
 
@@ -19,21 +16,21 @@ from ..windows.combining import FoldOperation
 from .operations import WindowOperation
 from .source_lines import Columns, Lines
 
-# Window functions that assign every timestamp exactly one window.
+# Window functions that assign exactly one window to every timestamp.
 ONE_WINDOW = (FixedWindows, GlobalWindows, Sessions, CalendarDays, CalendarMonths, CalendarYears)
 
 
 def assign_windows(
     out: Lines, columns: Columns, i: int, operation: WindowOperation, value: str, fold: FoldOperation | None
 ) -> None:
-    """Write operation `i`, which gives the element in `value` other windows.
+    """Write operation `i`, which assigns windows to the element in `value`.
 
-    The fold is what follows on it at once: it may find its cells without a window being made.
+    If a fold follows at once, it may find its cells without the window object.
     """
     fn = operation.window_fn
     w = f"w{i + 1}"
     before_t_varies = columns.t not in columns.varying
-    # An element of several windows counts as one in each of them (Dataflow Model, figure 3).
+    # An element of several windows counts once in each of them (Dataflow Model, figure 3).
     explode(out, columns, i)
     if not fn.depends_only_on_timestamp:
         out.line(f"{w} = assign{i}({value}, {columns.t}, {columns.w})")
@@ -65,7 +62,7 @@ def _needs_window(fold: FoldOperation) -> bool:
 
 
 def explode(out: Lines, columns: Columns, i: int) -> None:
-    """Before operation `i`, have an element of several windows be one in each of them."""
+    """Write a loop over the windows of an element, before operation `i`."""
     columns.bucket = columns.gap = None
     if columns.one_window:
         return

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 from ....sdk.userstate.timer_spec import TimeDomain
 from ....triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
-from ..change_tracking import FreshAndGone
+from ..change_tracking import ChangeTracker
 
 EVENT_TIME, PROCESSING_TIME = TimeDomain.WATERMARK, TimeDomain.REAL_TIME
 
@@ -136,7 +136,7 @@ class Timers:
         self._holds = _Heap()
         self._count = 0
         # None before there is a snapshot.  Of a timer that is moved one entry goes, and another comes.
-        self._since: FreshAndGone[_Entry] | None = None
+        self._since: ChangeTracker[_Entry] | None = None
 
     def __len__(self) -> int:
         """How many are set."""
@@ -157,7 +157,7 @@ class Timers:
                 self._unset(before)
         entry = own[name] = _Entry(timer, domain)
         if self._since is not None:
-            self._since.come(entry)
+            self._since.add(entry)
         self._count += 1
         heappush(self._heaps[domain].items, (timer.fire, self._count, entry))
         heappush(self._holds.items, (timer.output, self._count, entry))
@@ -178,7 +178,7 @@ class Timers:
         self._heaps[entry.domain].unset()
         self._holds.unset()
         if self._since is not None:
-            self._since.go(entry)
+            self._since.remove(entry)
 
     def next(self, domain: TimeDomain) -> int | None:
         """When the first one fires; None if none is set."""
@@ -236,8 +236,8 @@ class Timers:
         since = self._since
         if since is None:
             return self.snapshot()
-        gone = [TimerChange(*name) for name in map(_name, since.gone) if not self._is_set(*name)]
-        fresh = [_set_to(entry) for entry in since.fresh]
+        gone = [TimerChange(*name) for name in map(_name, since.removed) if not self._is_set(*name)]
+        fresh = [_set_to(entry) for entry in since.added]
         self.forget_changes()
         return gone + fresh
 
@@ -248,8 +248,8 @@ class Timers:
 
     def forget_changes(self) -> list[dict[Any, None]]:
         """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
-        since, self._since = self._since, FreshAndGone()
-        return [] if since is None else [since.fresh, since.gone]
+        since, self._since = self._since, ChangeTracker()
+        return [] if since is None else [since.added, since.removed]
 
     def restore(self, changes: Iterable[TimerChange]) -> None:
         """Set those of a snapshot, with the changes that came after it; what changes from here on is the next ones."""

@@ -1,4 +1,4 @@
-"""A bounded source as partitions with offsets, so that a run over it can be recovered in the middle."""
+"""A bounded source as partitions with offsets, so that a run over it can resume in the middle."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class SplitPartition:
     """One split of a bounded source.
 
     Attributes:
-      index, of: the how manieth of the splits it is when so many are desired.
-      split: None where it is elements that the pipeline has anyway.
+      index, of: the split's place among the desired number of splits.
+      split: None for values of the pipeline itself.
     """
 
     index: int
@@ -30,7 +30,7 @@ class SplitPartition:
 
 
 class BoundedPartitions(UnboundedSource[Any]):
-    """The splits of a bounded source; an offset is how many elements of its split have been read.
+    """The splits of a bounded source; an offset is the number of elements read of its split.
 
     >>> from penstock.sdk.sources.bounded import ValuesSource
     >>> source = BoundedPartitions(ValuesSource(["a", "b"]), 2)
@@ -38,7 +38,7 @@ class BoundedPartitions(UnboundedSource[Any]):
     [['a'], ['b']]
     """
 
-    # They are what they were when the source was first read.
+    # The splits of the first run stay the partitions.
     keeps_partitions = True
 
     def __init__(self, source: BoundedSource[Any], splits: int) -> None:
@@ -46,7 +46,7 @@ class BoundedPartitions(UnboundedSource[Any]):
         self._splits = splits
 
     def partitions(self) -> Sequence[Any]:
-        # A snapshot needn't hold what the pipeline has.
+        # A snapshot doesn't repeat values that the pipeline has.
         is_there = isinstance(self._source, ValuesSource)
         splits = enumerate(self._source.split(self._splits))
         return [SplitPartition(i, self._splits, None if is_there else split) for i, split in splits]

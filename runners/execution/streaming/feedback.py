@@ -1,10 +1,9 @@
-"""The heads of loops: what comes back, and how far the watermark behind them may go.
+"""Feedback of loops: re-injected records, and the watermark behind a loop's head.
 
-Nothing that is before the watermark may be in the loop.  In one task what comes back is taken
-before the watermark is looked at, so nothing is.  Between tasks it is found out in rounds: barriers
-go through everything, one after the other, so what was in the loop at one of them has come back
-before the next, or never will.  The earliest of what has come back holds the watermark; if nothing has, what came
-in before the first one has left the loop.
+No record in the loop may be before the watermark.  Within one task feedback is processed before the watermark advances,
+so none is.  Between tasks it is established in rounds: barriers pass through the whole pipeline one after the other, so
+the records in the loop at one barrier have come back before the next, or have left the loop.  The earliest record that
+has come back holds the watermark.  If none has, the input before the first barrier has left the loop.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ....windowing.timestamp import MIN_MICROS
 
 
 def earliest_of(times: Iterable[int | None]) -> int | None:
-    """The least of those that there are."""
+    """Return the minimum of the times that are not None; None if there are none."""
     return min((time for time in times if time is not None), default=None)
 
 
@@ -25,7 +24,7 @@ class LoopInTask:
     """A loop that begins and ends in one task.
 
     Attributes:
-      waiting: what has come back.
+      waiting: the feedback to process.
     """
 
     def __init__(self) -> None:
@@ -36,46 +35,49 @@ class LoopBetweenTasks:
     """The head of a loop that ends in another task.
 
     >>> loop = LoopBetweenTasks()
-    >>> loop.come_back(Bundle(["a", "b"], [40, 45])), loop.mark(1, watermark=50)
+    >>> loop.add_feedback(Bundle(["a", "b"], [40, 45])), loop.mark(1, watermark=50)
     (None, 40)
-    >>> loop.come_back(Bundle(["b"], [45])), loop.mark(2, watermark=60), loop.is_behind(60)
+    >>> loop.add_feedback(Bundle(["b"], [45])), loop.mark(2, watermark=60), loop.is_behind(60)
     (None, 45, True)
-    >>> loop.has_gone_round(1, earliest=45, floor=45), loop.watermark
+    >>> loop.complete_round(1, earliest=45, floor=45), loop.watermark
     (None, 45)
-    >>> loop.mark(3, watermark=60), loop.has_gone_round(2, earliest=None, floor=60), loop.watermark
+    >>> loop.mark(3, watermark=60), loop.complete_round(2, earliest=None, floor=60), loop.watermark
     (None, None, 60)
 
     Attributes:
-      watermark: how far it may go, in microseconds.
+      watermark: the watermark behind the head, in microseconds.
     """
 
     def __init__(self) -> None:
         self.watermark = MIN_MICROS
-        # The earliest of what has come back since the last barrier, and what is late wherever it is: that holds nobody.
+        # The earliest feedback since the last barrier; earlier records than the floor are late everywhere and hold
+        # nothing.
         self._earliest: int | None = None
         self._floor = MIN_MICROS
-        # The watermark of what comes in, as it was at each barrier.
+        # The watermark of the loop's input at each barrier.
         self._marks: dict[int, int] = {}
 
-    def come_back(self, bundle: Bundle) -> None:
-        """Elements have come back."""
+    def add_feedback(self, bundle: Bundle) -> None:
+        """Note the timestamps of feedback."""
         times = bundle.timestamps
         if isinstance(times, int):
             times = [times]
         self._earliest = earliest_of([self._earliest, *(time for time in times if time >= self._floor)])
 
     def mark(self, number: int, watermark: int) -> int | None:
-        """A barrier goes by, with what comes in at this watermark; the earliest that came back since the last one."""
+        """Note that a barrier has passed, with the input at this watermark; return the earliest feedback since the last
+        one.
+        """
         self._marks[number] = watermark
         earliest, self._earliest = self._earliest, None
         return earliest
 
-    def has_gone_round(self, number: int, earliest: int | None, floor: int) -> None:
-        """What was in the loops at this barrier has come back before the next one, or has left them.
+    def complete_round(self, number: int, earliest: int | None, floor: int) -> None:
+        """Advance the watermark: the records in the loop at this barrier have come back before the next, or have left.
 
         Args:
-          earliest: of all that came back in between, anywhere; None if nothing did.
-          floor: so far are all heads of all loops then; what is earlier is late.
+          earliest: the timestamp of the earliest feedback in between, of all loops; None if there was none.
+          floor: the least watermark of all heads of loops at the barrier; earlier records are late.
         """
         mark = self._marks.get(number, MIN_MICROS)
         self.watermark = max(self.watermark, mark if earliest is None else min(mark, earliest))
@@ -83,5 +85,5 @@ class LoopBetweenTasks:
         self._marks = {n: mark for n, mark in self._marks.items() if n > number}
 
     def is_behind(self, watermark: int) -> bool:
-        """Whether the watermark of what comes in is further."""
+        """Return True if the watermark of the input is further."""
         return self.watermark < watermark

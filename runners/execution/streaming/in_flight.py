@@ -1,7 +1,7 @@
-"""What was on its way to a task when a snapshot was taken: blocks, as they travel from process to process.
+"""In-flight records of a snapshot: the blocks that were in the channels to a task when the snapshot was taken.
 
-A barrier that overtakes finds most of it encoded already, and leaves it so: nobody looks at an element, or at
-its key, to write it down.  Whoever is restored takes what is of its own key groups out of the blocks.
+An unaligned barrier finds most of them encoded already and leaves them so: no element or key is inspected to write
+them.  A restored subtask selects the elements of its own key groups from the blocks.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ..serialization.unpickling import cant_be_read
 from ..shuffle.blocks import decode_bundle, encode_bundle
 from ..shuffle.partitioner import Partitioner
 from .snapshot import Restored, name_of
-from .snapshot_chunks import BY_KEY, ON_ITS_WAY, TO_ALL, Chunk
+from .snapshot_chunks import IN_FLIGHT, IN_FLIGHT_BROADCAST, IN_FLIGHT_BY_KEY, Chunk
 from .task_execution import TaskExecution
 
 
-def on_the_way(plan: Plan, edge: Edge, blocks: Sequence[bytes]) -> list[Chunk]:
-    """What was on its way on an edge, or on one of its channels, as chunks."""
+def in_flight_chunks(plan: Plan, edge: Edge, blocks: Sequence[bytes]) -> list[Chunk]:
+    """Return the in-flight blocks of an edge, or of one of its channels, as chunks."""
     return [Chunk(*_label_and_kind(plan, edge), None, list(blocks))] if blocks else []
 
 
 def by_key_group(plan: Plan, edge: Edge, bundles: Iterable[Bundle]) -> list[Chunk]:
-    """The same, for whoever has to give each key group to its owner alone."""
+    """Return in-flight bundles of an edge as chunks by key group, each for the group's owner alone."""
     label, kind = _label_and_kind(plan, edge)
     if edge.kind is not EdgeKind.SHUFFLE:
-        return on_the_way(plan, edge, [block for bundle in bundles for block in encode_bundle(bundle)])
+        return in_flight_chunks(plan, edge, [block for bundle in bundles for block in encode_bundle(bundle)])
     partitioner = Partitioner(KEY_GROUPS, label)
     blocks: dict[int, list[bytes]] = {}
     for bundle in bundles:
@@ -44,20 +44,20 @@ def by_key_group(plan: Plan, edge: Edge, bundles: Iterable[Bundle]) -> list[Chun
 def _label_and_kind(plan: Plan, edge: Edge) -> tuple[str, str]:
     name = name_of(plan, edge.pcollection)
     if edge.step is None:
-        return name, TO_ALL
-    kind = BY_KEY if edge.kind is EdgeKind.SHUFFLE else ON_ITS_WAY
+        return name, IN_FLIGHT_BROADCAST
+    kind = IN_FLIGHT_BY_KEY if edge.kind is EdgeKind.SHUFFLE else IN_FLIGHT
     return label_of(edge.step), f"{kind} from {name}"
 
 
-def restored_on(execution: TaskExecution, edge: Edge, restored: Restored) -> Iterator[Bundle]:
-    """What was on its way on an edge to the subtask that is restored."""
+def restored_on_edge(execution: TaskExecution, edge: Edge, restored: Restored) -> Iterator[Bundle]:
+    """Return the in-flight bundles of an edge for the restored subtask."""
     return _bundles(restored, *_label_and_kind(execution.plan, edge))
 
 
-def restored_within(execution: TaskExecution, restored: Restored) -> Iterator[tuple[Receiver, Bundle]]:
-    """What was on its way on edges that are within this task now, as with one subtask they all are."""
+def restored_within_task(execution: TaskExecution, restored: Restored) -> Iterator[tuple[Receiver, Bundle]]:
+    """Yield the in-flight bundles of edges that are within this task now, as all are with one subtask."""
     arriving = {(edge.step.id, edge.pcollection) for edge in execution.task.inputs if edge.step is not None}
-    # The last steps first: what is further on came earlier.
+    # The last steps come first, because elements further downstream are earlier ones.
     for step in reversed(execution.task.steps):
         entries = [(label_of(step), pcollection) for pcollection in dict.fromkeys(inputs_of(step))]
         if isinstance(step, Back):
@@ -66,17 +66,17 @@ def restored_within(execution: TaskExecution, restored: Restored) -> Iterator[tu
             if (step.id, pcollection) in arriving:
                 continue
             name, receiver = name_of(execution.plan, pcollection), execution.dataflow.entries[step.id, pcollection]
-            for kind in (ON_ITS_WAY, BY_KEY):
+            for kind in (IN_FLIGHT, IN_FLIGHT_BY_KEY):
                 for bundle in _bundles(restored, label, f"{kind} from {name}"):
                     yield receiver, bundle
     for pcollection in sorted(execution.side_inputs - {edge.pcollection for edge in execution.task.inputs}):
-        for bundle in _bundles(restored, name_of(execution.plan, pcollection), TO_ALL):
+        for bundle in _bundles(restored, name_of(execution.plan, pcollection), IN_FLIGHT_BROADCAST):
             yield partial(execution.views.add, pcollection), bundle
 
 
 def _bundles(restored: Restored, label: str, kind: str) -> Iterator[Bundle]:
-    """What the subtask has to do with of the blocks of a kind, in the order in which they were sent."""
-    is_cut = kind.startswith(BY_KEY) and restored.parallelism > 1
+    """Yield the subtask's elements of the blocks of a kind, in the order in which they were sent."""
+    is_cut = kind.startswith(IN_FLIGHT_BY_KEY) and restored.parallelism > 1
     partitioner = Partitioner(restored.parallelism, label) if is_cut else None
     for blocks in restored.newest(label, kind):
         for block in blocks:

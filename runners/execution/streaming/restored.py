@@ -12,7 +12,7 @@ from typing import Any
 from ....sdk.redaction import redacted
 from ..user_errors import shortened
 
-# Of a source with more partitions, so many are named.
+# The number of partitions of a source that the log names.
 NAMED = 10
 
 

@@ -1,9 +1,8 @@
-"""What a subtask puts into a snapshot, and takes out of one.
+"""The snapshot of a subtask: writes the state of its task as chunks, and restores it.
 
-A snapshot is a list of chunks.  A chunk belongs to a step, by its label, and maybe to a key
-group; so another pipeline, or other subtasks, can find what is theirs.  Of what may be large, which is windows,
-keyed state, timers, side inputs and remembered outputs, there may be chains: what was there, and then
-what has changed.  Of all else the newest counts.
+A snapshot is a list of chunks.  A chunk belongs to a step, by its label, and maybe to a key group; so another pipeline,
+or other subtasks, can find theirs.  State that may be large (windows, keyed state, timers, side inputs and recorded
+outputs) is written as a chain: a whole snapshot, then changes.  Of all other state the newest chunk is restored.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from ..windows import snapshots as window_snapshots
 from ..windows.combining import FoldedBundle
 from ..windows.snapshots import WindowColumns
 from .snapshot_chunks import (
-    BY_KEY,
     CHAINED,
     CLOCKS,
     FOLDED,
+    IN_FLIGHT,
+    IN_FLIGHT_BROADCAST,
+    IN_FLIGHT_BY_KEY,
     KEPT,
     LEFT,
     MEMORY,
     NEWS,
-    ON_ITS_WAY,
     POSITIONS,
     SCRIPT,
     STATE,
     TIMERS,
-    TO_ALL,
     VIEW,
     WINDOWS,
     WITHIN,
@@ -48,12 +47,12 @@ from .snapshot_chunks import (
 )
 from .task_execution import TaskExecution
 
-# Of the kinds that are chained, those that are kept by key.
+# Chained kinds of keyed state.
 _BY_KEY = frozenset({WINDOWS, STATE, TIMERS})
 
 
 def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
-    """What a task's steps have to remember: all of it, or what has changed of the large parts."""
+    """Return the state of a task: all of it, or of the large parts the changes since the last snapshot."""
     chunks: list[Chunk] = []
     for label, grouping in execution.groupings.items():
         windows = grouping.windows
@@ -64,7 +63,7 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
         executor = keyed.executor
         state, timers = executor.snapshot() if is_whole else executor.changes()
         chunks.append(Chunk(label, CLOCKS, None, (executor.watermark, executor.processing_time)))
-        # As tuples, which are pickled in a sixth of the time that named ones take.
+        # Plain tuples are pickled in a sixth of the time of named ones.
         chunks += _grouped(label, STATE, list(map(tuple, state)), lambda change: change[1])
         chunks += _grouped(label, TIMERS, list(map(tuple, timers)), lambda change: change[0])
     for step in execution.task.steps:
@@ -74,7 +73,7 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
         chunks += _kept(label_of(step), run.kept(), isinstance(step, Keyed))
         for place, memory in run.executor.memories.items():
             outputs = memory.snapshot() if is_whole else memory.changes()
-            if outputs.gone or outputs.fresh:
+            if outputs.removed or outputs.added:
                 chunks.append(Chunk(label_of(step), MEMORY, None, [(place, outputs)]))
     chunks += _left(execution)
     for pcollection in sorted(execution.side_inputs):
@@ -86,17 +85,17 @@ def snapshot(execution: TaskExecution, is_whole: bool) -> list[Chunk]:
 
 
 def _kept(label: str, bundles: Iterable[Bundle], is_keyed: bool, kind: str = KEPT) -> list[Chunk]:
-    """Return elements that wait in front of a step, as chunks."""
+    """Return the elements that wait in front of a step, as chunks."""
     rows = [row for bundle in bundles for row in bundle.rows()]
     if is_keyed:
-        # The step has not looked at their keys, and says what is wrong when it does.
+        # If a key is invalid, the step reports it when it processes the element.
         with suppress(Exception):
             return _grouped(label, kind, rows, lambda row: row[0][0])
     return [Chunk(label, kind, None, rows)] if rows else []
 
 
 def _left(execution: TaskExecution) -> Iterator[Chunk]:
-    """What steps have left when their slice of time was over."""
+    """Yield the work that steps left when their slice of time was over."""
     for step, run in execution.leaving:
         label, is_keyed = label_of(step), isinstance(step, (Keyed, Grouping))
         bundles = [bundle for place, bundle in run.left if not place]
@@ -111,7 +110,7 @@ def _left(execution: TaskExecution) -> Iterator[Chunk]:
 
 
 def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
-    """Of what is kept of other steps than these, nothing: whoever looks for labels finds theirs, in changes too."""
+    """Yield empty chunks for other steps with state, so that a snapshot of changes names each step with state."""
     kept: list[tuple[str, str, int]] = []
     kept += ((label, WINDOWS, len(run.windows.table)) for label, run in execution.groupings.items() if run.windows)
     for label, keyed in execution.keyed.items():
@@ -126,7 +125,7 @@ def _unchanged(execution: TaskExecution, labels: set[str]) -> Iterator[Chunk]:
 
 
 def weight(execution: TaskExecution, is_whole: bool) -> int:
-    """About how many entries a snapshot has."""
+    """Return the approximate number of entries of a snapshot."""
     entries = 0
     for grouping in execution.groupings.values():
         if grouping.windows is not None:
@@ -141,7 +140,7 @@ def weight(execution: TaskExecution, is_whole: bool) -> int:
 
 
 def _kept_besides(execution: TaskExecution) -> Iterator[OutputMemory | SideInputContents]:
-    """What else may be large and is told as changes."""
+    """Yield other state that may be large and has a log of changes."""
     for run in execution.dataflow.stages.values():
         yield from run.executor.memories.values()
     for pcollection in sorted(execution.side_inputs):
@@ -149,10 +148,9 @@ def _kept_besides(execution: TaskExecution) -> Iterator[OutputMemory | SideInput
 
 
 def forget_changes(execution: TaskExecution) -> list[dict[Any, None]]:
-    """Somebody else writes the snapshot: what changes from here on is the next changes.
+    """Start anew with the log of changes, while a forked child writes the snapshot.
 
-    Returns what was remembered of those before.  Letting go of a million entries takes long, and
-    longer while a forked child shares the memory that they are in.
+    Returns the former logs.  Freeing a million entries takes long, and longer while a forked child shares their memory.
     """
     forgotten: list[dict[Any, None]] = []
     for grouping in execution.groupings.values():
@@ -179,16 +177,16 @@ def _name(execution: TaskExecution, pcollection: int) -> str:
 
 
 def name_of(plan: Plan, pcollection: int) -> str:
-    """What a PCollection is called in a snapshot."""
+    """Return the name of a PCollection in a snapshot."""
     node = plan.graph.pcollections[pcollection]
     return node.producer if node.tag is None else f"{node.producer}[{node.tag}]"
 
 
 def _keys_of(kind: str, records: Any) -> list[Any]:
-    """The keys of what is kept by key."""
+    """Return the keys of keyed state."""
     if isinstance(records, WindowColumns):
         return records.keys
-    # Of a state the namespace comes first.
+    # The namespace is the first field of a state's record.
     place = 1 if kind == STATE else 0
     return [record[place] for record in records]
 
@@ -198,15 +196,15 @@ def _bundle_of(rows: Iterable[Any]) -> Bundle:
 
 
 class Restored:
-    """The chunks of a snapshot that concern one subtask.
+    """The chunks of a snapshot for one subtask.
 
     Attributes:
-      index, parallelism: which of how many subtasks it is.
-      sources: what the sources were then, by label.
+      index, parallelism: the subtask's number, and the number of subtasks.
+      sources: the identities of the sources in the snapshot, by label.
 
     Args:
-      dropped: state that isn't as its step keeps it now.
-      compares_keys: whether keys are compared with those of the snapshot: another program may have written it.
+      dropped: state to drop, because its step now keeps it otherwise.
+      compares_keys: True to compare keys with those of the snapshot, which another program may have written.
     """
 
     def __init__(
@@ -216,19 +214,19 @@ class Restored:
         self.parallelism = parallelism
         self.sources: Identities = {}
         self._compares_keys = compares_keys
-        # By label, of all subtasks.
+        # By label, over all subtasks.
         self._key_types: dict[str, set[KeyType]] = {}
         self._dropped = {(each.label, each.name) for each in dropped}
         self._chained: dict[tuple[str, str], list[Any]] = {}
         self._newest: dict[tuple[str, str], list[Any]] = {}
-        # By label and part, what operations that aren't deterministic have emitted, by their place in the stage.
+        # By label and part, the recorded outputs of non-deterministic operations, by their place in the stage.
         self._memories: dict[str, dict[int, list[tuple[int, MemoryChanges]]]] = {}
-        # By the producer of a side input, whose view is taken: its number among the parts.
+        # By the producer of a side input, the number of the part whose view is restored.
         self._views: dict[str, int] = {}
         self._parts = 0
 
     def add(self, chain: Sequence[Iterable[Chunk]], index: int, parallelism: int) -> None:
-        """Take in what a subtask, the `index`th of so many, wrote: a whole snapshot, then changes, oldest first."""
+        """Add the snapshot of subtask `index` of `parallelism`: a whole snapshot, then changes, oldest first."""
         self._parts += 1
         for i, chunks in enumerate(chain):
             is_newest = i == len(chain) - 1
@@ -237,11 +235,11 @@ class Restored:
                     is_mine = self._takes(kind, index, parallelism)
                 else:
                     is_mine = owner(group, self.parallelism) == self.index
-                if is_mine and (kind == VIEW or (kind == TO_ALL and is_newest)):
-                    # Each subtask had all of it: together with what was on its way to that one.
+                if is_mine and (kind == VIEW or (kind == IN_FLIGHT_BROADCAST and is_newest)):
+                    # Each subtask had the whole view: one is restored, with the same subtask's in-flight records.
                     is_mine = self._views.setdefault(label, self._parts) == self._parts
                 if is_mine and kind == MEMORY:
-                    # The numbers in it are the part's own.
+                    # Its numbers are unique within a part only.
                     self._memories.setdefault(label, {}).setdefault(self._parts, []).extend(data)
                 elif is_mine and kind in CHAINED:
                     self._chained.setdefault((label, kind), []).extend(self._kept(label, kind, data))
@@ -249,38 +247,39 @@ class Restored:
                     self._newest.setdefault((label, kind), []).append(data)
 
     def _kept(self, label: str, kind: str, records: Iterable[Any]) -> Iterable[Any]:
-        """Without what is dropped."""
+        """Return the records that are not dropped."""
         if not self._dropped or kind not in (WINDOWS, STATE, TIMERS):
             return records
         if kind == WINDOWS:
             return [] if (label, state_shapes.WINDOWS) in self._dropped else records
-        # Third come a cell's name, and a timer's.
+        # The third field is the name of the cell or timer.
         prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER
         return [record for record in records if (label, f"{prefix}{record[2]}") not in self._dropped]
 
     def _takes(self, kind: str, index: int, parallelism: int) -> bool:
-        """Whether what belongs to no key is this subtask's."""
-        if kind not in (MEMORY, KEPT, LEFT, FOLDED, WITHIN, NEWS, VIEW, TO_ALL) and not kind.startswith(
-            (ON_ITS_WAY, BY_KEY)
+        """Return True if this subtask restores unkeyed state of subtask `index` of `parallelism`."""
+        if kind not in (MEMORY, KEPT, LEFT, FOLDED, WITHIN, NEWS, VIEW, IN_FLIGHT_BROADCAST) and not kind.startswith(
+            (IN_FLIGHT, IN_FLIGHT_BY_KEY)
         ):
             return True
         if parallelism == self.parallelism:
             return index == self.index
-        if kind in (VIEW, TO_ALL) or kind.startswith(BY_KEY):
+        if kind in (VIEW, IN_FLIGHT_BROADCAST) or kind.startswith(IN_FLIGHT_BY_KEY):
             return True
         if kind == NEWS:
             return index == 0
-        # What waits may go on anywhere; what may be retracted, nobody knows where that will come.
+        # Waiting elements may resume in any subtask.  A retraction may arrive in any, so all restore recorded outputs.
         return kind == MEMORY or self.index == 0
 
     def into(self, execution: TaskExecution) -> None:
-        """Put everything where it belongs, before the first element comes."""
+        """Restore the state of each step, before the first element arrives."""
         for label, grouping in execution.groupings.items():
             windows = grouping.windows
             assert windows is not None
             clocks = self.newest(label, CLOCKS)
             if clocks:
-                # Behind one barrier all subtasks have heard of the same times, and downstream has the least of theirs.
+                # At one barrier all subtasks know the same input watermarks, and downstream has the least output
+                # watermark.
                 known, output_watermark = min(clocks, key=lambda known: known[0]), min(known[-1] for known in clocks)
                 windows.set_clocks((*known[:-1], output_watermark))
             window_snapshots.restore(windows.table, self.chained(label, WINDOWS))
@@ -297,7 +296,7 @@ class Restored:
                 self._into_stage(execution, step)
             if isinstance(step, Head):
                 for bundle in self._bundles(step.transform.label, LEFT):
-                    execution.come_back_in(step.transform.label, bundle)
+                    execution.restore_feedback(step.transform.label, bundle)
         for step, run in execution.leaving:
             label = label_of(step)
             for within in self.newest(label, WITHIN):
@@ -315,16 +314,16 @@ class Restored:
                 yield _bundle_of(rows)
 
     def noting_keys(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-        """Give chunks on, and note the types of the keys in them."""
+        """Yield the chunks, noting the types of their keys."""
         for chunk in chunks:
             if self._compares_keys and chunk.group is not None and chunk.kind in _BY_KEY:
                 self._key_types.setdefault(chunk.label, set()).update(types_of(_keys_of(chunk.kind, chunk.data)))
             yield chunk
 
     def watch_keys(self, execution: TaskExecution, elements: int = 1) -> None:
-        """Have the steps compare the keys that come from now on with those that they had.
+        """Have the steps compare the keys of new elements with those of the snapshot.
 
-        What was on its way has to have come before; or, where it may come again, more `elements` are compared.
+        Called after in-flight records have been processed; where they may arrive again, `elements` more are compared.
         """
         if not execution.plan.compares_keys:
             return
@@ -345,24 +344,24 @@ class Restored:
             run.keep([_bundle_of(rows)])
 
     def drop_positions(self, labels: Iterable[str]) -> None:
-        """Forget where these sources stood."""
+        """Drop the positions of these sources."""
         for label in labels:
             for kind in (POSITIONS, SCRIPT):
                 self._newest.pop((label, kind), None)
 
     def newest(self, label: str, kind: str) -> list[Any]:
-        """What the subtasks wrote last of a kind."""
+        """Return the subtasks' newest data of a kind."""
         return self._newest.get((label, kind), [])
 
     def chained(self, label: str, kind: str) -> list[Any]:
-        """What the subtasks wrote of a kind that is chained: the oldest first."""
+        """Return the subtasks' records of a chained kind, oldest first."""
         return self._chained.get((label, kind), [])
 
     def memories(self, label: str) -> list[list[tuple[int, MemoryChanges]]]:
-        """What operations of a stage have emitted, by part: the oldest first, each with the operation's place."""
+        """Return the recorded outputs of a stage by part, oldest first, each with the operation's place."""
         return list(self._memories.get(label, {}).values())
 
     @property
     def labels(self) -> set[str]:
-        """The steps that something is kept of."""
+        """Return the labels of steps with state."""
         return {label for label, _ in (*self._chained, *self._newest)} | set(self._memories)

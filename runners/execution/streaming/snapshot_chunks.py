@@ -1,11 +1,10 @@
-"""Chunks: what a snapshot is made of, and their bytes.
+"""Chunks: the parts of a snapshot, and their bytes.
 
-A chunk belongs to a step, by its label, and maybe to a key group; so another pipeline, or other subtasks, can
-find what is theirs.  In a file each chunk has a header and a body.  The header is a MessagePack array: the tag of the
-chunk's kind, the version of its body, the kind, the label and the key group.  The body is the pickle of plain data
-and values: of lists, tuples, numbers and the like, of what users put there, and of types that `stored` knows by tags.
-No class of ours is named in it (docs/decisions/019-records-by-tags.md).  The format is described in
-docs/checkpoint_format.md.
+A chunk belongs to a step, by its label, and maybe to a key group; so another pipeline, or other subtasks, can find
+theirs.  In a file each chunk has a header and a body.  The header is a MessagePack array: the tag of the chunk's kind,
+the version of its body, the kind, the label and the key group.  The body is the pickle of plain data and values: of
+lists, tuples, numbers and the like, of users' values, and of types that `stored` knows by tags.  It names no class of
+ours (docs/decisions/019-records-by-tags.md).  The format is described in docs/checkpoint_format.md.
 
 >>> chunk = Chunk("Sum", CLOCKS, None, (5, 7))
 >>> list(chunks_of(records_of([chunk])))
@@ -34,11 +33,11 @@ from ..state import schema as state_shapes
 from ..state.schema import Mismatch
 from ..windows.snapshots import WindowColumns, WindowRecord
 
-# Kinds of chunks that are chained.
+# Kinds of chunks of which a chain is restored: a whole snapshot, then changes.
 WINDOWS, STATE, TIMERS, MEMORY, VIEW = "windows", "state", "set timers", "outputs", "side input"
 CHAINED = frozenset({WINDOWS, STATE, TIMERS, MEMORY, VIEW})
-# Kinds of which the newest counts.
-CLOCKS, KEPT, LEFT, WITHIN, FOLDED, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS, SCRIPT = (
+# Kinds of chunks of which the newest is restored.
+CLOCKS, KEPT, LEFT, WITHIN, FOLDED, IN_FLIGHT, IN_FLIGHT_BY_KEY, IN_FLIGHT_BROADCAST, NEWS, POSITIONS, SCRIPT = (
     "clocks",
     "kept",
     "left",
@@ -52,10 +51,10 @@ CLOCKS, KEPT, LEFT, WITHIN, FOLDED, ON_ITS_WAY, BY_KEY, TO_ALL, NEWS, POSITIONS,
     "script",
 )
 
-# About how many bytes of chunks are one record of a snapshot file.
+# The approximate size of a record of a snapshot file.
 _RECORD = 1 << 20
 
-# In front of a header, and of a body: its length.
+# The length in front of a header, and of a body.
 _HEADER, _BODY = struct.Struct(">I"), struct.Struct(">Q")
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -66,8 +65,8 @@ class Chunk(NamedTuple):
     """A part of a snapshot.
 
     Attributes:
-      label: the step's; of a VIEW the side input's producer's.
-      group: the key group, of what is kept by key.
+      label: the step's; of a VIEW the label of the side input's producer.
+      group: the key group of keyed data.
     """
 
     label: str
@@ -81,12 +80,13 @@ class Chunk(NamedTuple):
 
 @attrs.frozen
 class Body:
-    """How the data of a kind of chunks becomes plain data: numbers, strings, lists and the like of them, and values.
+    """Converts the data of a kind of chunks to plain data (numbers, strings, lists and the like, and users' values) and
+    back.
 
     Attributes:
-      version: the version that `plain` makes.
-      plain: makes plain data of the data.
-      readers: for each version that can be read, what makes the data of plain data.
+      version: the version that `plain` writes.
+      plain: returns the data as plain data.
+      readers: by version that can be read, returns the data of plain data.
     """
 
     version: int
@@ -98,7 +98,9 @@ _bodies: dict[str, Body] = {}
 
 
 def register_body(tag: str, body: Body) -> None:
-    """Have chunks of a kind written and read; a kind is its tag, or its tag followed by " from " and a name."""
+    """Register how chunks of a kind are written and read; a kind is its tag, or its tag followed by " from " and a
+    name.
+    """
     assert tag not in _bodies, tag
     _bodies[tag] = body
 
@@ -112,7 +114,7 @@ def _as_it_is(data: Any) -> Any:
     return data
 
 
-# Of data that is plain.
+# For data that is plain already.
 PLAIN = Body(1, _as_it_is, {1: _as_it_is})
 
 
@@ -144,7 +146,20 @@ def _positions_of(rows: list[tuple[Any, ...]]) -> list[PartitionPosition]:
 register_body(WINDOWS, Body(1, _plain_windows, {1: _windows_of}))
 register_body(MEMORY, Body(1, _plain_memory, {1: _memory_of}))
 register_body(POSITIONS, Body(1, _plain_positions, {1: _positions_of}))
-for _kind in (STATE, TIMERS, VIEW, KEPT, LEFT, FOLDED, WITHIN, CLOCKS, SCRIPT, ON_ITS_WAY, BY_KEY, TO_ALL):
+for _kind in (
+    STATE,
+    TIMERS,
+    VIEW,
+    KEPT,
+    LEFT,
+    FOLDED,
+    WITHIN,
+    CLOCKS,
+    SCRIPT,
+    IN_FLIGHT,
+    IN_FLIGHT_BY_KEY,
+    IN_FLIGHT_BROADCAST,
+):
     register_body(_kind, PLAIN)
 
 
@@ -152,13 +167,13 @@ for _kind in (STATE, TIMERS, VIEW, KEPT, LEFT, FOLDED, WITHIN, CLOCKS, SCRIPT, O
 
 
 def labels_of(chunks: Iterable[Chunk]) -> tuple[str, ...]:
-    """The steps that something is kept of."""
+    """Return the labels of steps with state."""
     return tuple(dict.fromkeys(chunk.label for chunk in chunks if chunk.kind != CLOCKS))
 
 
 @lru_cache(maxsize=1 << 14)
 def _header_of(kind: str, label: str, group: int | None) -> tuple[bytes, Callable[[Any], Any]]:
-    """Return the header of a chunk behind its length, and what makes plain data of the chunk's data."""
+    """Return the encoded header of a chunk, and the function that makes plain data of its data."""
     tag = kind.partition(" from ")[0]
     body = _bodies[tag]
     header = _encode((tag, body.version, kind, label, group))
@@ -166,28 +181,28 @@ def _header_of(kind: str, label: str, group: int | None) -> tuple[bytes, Callabl
 
 
 def records_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
-    """Chunks as the records of a snapshot file, each of one chunk or more."""
-    gathered: list[bytes] = []
+    """Yield chunks as the records of a snapshot file, each of one chunk or more."""
+    pending: list[bytes] = []
     size = 0
     for label, kind, group, data in chunks:
         header, plain = _header_of(kind, label, group)
         body = pickled(plain(data), label, "What is kept in a snapshot has to be data.")
-        gathered += (header, _BODY.pack(len(body)), body)
+        pending += (header, _BODY.pack(len(body)), body)
         size += len(header) + len(body)
         if size >= _RECORD:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    yield b"".join(gathered)
+            yield b"".join(pending)
+            pending, size = [], 0
+    yield b"".join(pending)
 
 
 @attrs.frozen
 class Origin:
-    """The snapshot that chunks are read from, and what of it is dropped.
+    """The snapshot that chunks are read from, and the state in it to drop.
 
     Attributes:
       where: the checkpoint, for errors.
-      labels: those of the pipeline's transforms; chunks of others are dropped. None to keep all.
-      dropped: state that isn't as its step keeps it now, and is dropped.
+      labels: the labels of the pipeline's transforms; chunks of others are dropped.  None keeps all.
+      dropped: state to drop, because its step now keeps it otherwise.
       file: the path of the file, for errors; "" where it isn't known.
     """
 
@@ -198,12 +213,12 @@ class Origin:
 
     @classmethod
     def of(cls, where: str, plan: Plan | None, dropped: Iterable[Mismatch] = ()) -> Origin:
-        """Return how a pipeline reads a snapshot."""
+        """Return the origin for a pipeline that reads a snapshot."""
         labels = None if plan is None else frozenset(transform.label for transform in plan.graph.transforms)
         return cls(where, labels, frozenset((each.label, each.name) for each in dropped))
 
     def of_file(self, path: str) -> Origin:
-        """Return the same for one of the files of the snapshot."""
+        """Return the origin for one of the snapshot's files."""
         return attrs.evolve(self, file=path)
 
 
@@ -211,10 +226,10 @@ _A_SNAPSHOT = Origin("the snapshot")
 
 
 def chunks_of(records: Iterable[bytes], origin: Origin = _A_SNAPSHOT) -> Iterator[Chunk]:
-    """Yield the chunks that `records_of` made records of.
+    """Yield the chunks of records that `records_of` wrote.
 
-    Raises `CheckpointMismatchError` for one that has a class in it that can't be had, unless it is dropped, and
-    `UnknownFormatError` for a kind, or a version of one, that isn't known.
+    Raises `CheckpointMismatchError` for a class that can't be imported, unless its state is dropped, and
+    `UnknownFormatError` for an unknown kind, or version of a kind.
     """
     for record in records:
         view, start = memoryview(record), 0
@@ -259,7 +274,7 @@ def _chunk_of(
 def _readable_of(label: str, kind: str, found: UnreadableData, origin: Origin, error: Exception) -> list[Any]:
     """Return the data of a chunk without state that is dropped.
 
-    Raises `CheckpointMismatchError` if what can't be read isn't dropped.
+    Raises `CheckpointMismatchError` if unreadable state isn't dropped.
     """
     readable, unreadable = found.records() if kind in (WINDOWS, STATE, TIMERS) else ([], [])
     prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER

@@ -1,4 +1,4 @@
-"""What an unbounded source is held to, whoever has written it; what it breaks is named at once.
+"""Checks of unbounded sources: values that break the interface raise `SourceError` at once.
 
 >>> checked_watermark(1.5, "Ticks")
 Traceback (most recent call last):
@@ -19,7 +19,10 @@ from ....windowing.timestamp import Timestamp
 
 
 def checked_partitions(partitions: Any, label: str) -> Sequence[Any]:
-    """What `partitions` gave, each once.  Raises `SourceError` for what has no hash, or is no sequence."""
+    """Return the partitions as a list.
+
+    Raises `SourceError` for a value without a hash, or that is no sequence.
+    """
     if not isinstance(partitions, Iterable) or isinstance(partitions, (str, bytes)):
         raise SourceError(f"{label}: expected partitions() to give a list, got {shortened(partitions, 100)}")
     found = list(partitions)
@@ -35,7 +38,10 @@ def checked_partitions(partitions: Any, label: str) -> Sequence[Any]:
 
 
 def checked_bundle(bundle: Any, label: str) -> Bundle | None:
-    """What `poll` gave.  Raises `SourceError` for what is none, or has columns of different lengths."""
+    """Return the bundle of `poll`.
+
+    Raises `SourceError` for another value, or columns of different lengths.
+    """
     if bundle is None:
         return None
     if not isinstance(bundle, Bundle):
@@ -52,12 +58,18 @@ def checked_bundle(bundle: Any, label: str) -> Bundle | None:
 
 
 def checked_watermark(watermark: Any, label: str) -> int:
-    """What `watermark` gave.  Raises `SourceError` for what is no number of microseconds."""
+    """Return the watermark.
+
+    Raises `SourceError` for a value that is no number of microseconds.
+    """
     return _micros(watermark, label, "watermark() to give")
 
 
 def checked_watermarks(watermarks: Any, label: str) -> Mapping[float, int]:
-    """What `watermarks` gave.  Raises `SourceError` for what is no number of microseconds for each share."""
+    """Return the watermarks by share.
+
+    Raises `SourceError` unless each is a number of microseconds.
+    """
     if not isinstance(watermarks, Mapping):
         raise SourceError(
             f"{label}: expected watermarks() to give microseconds since 1970 by share, such as {{0.5: 0}}, got "
@@ -67,7 +79,10 @@ def checked_watermarks(watermarks: Any, label: str) -> Mapping[float, int]:
 
 
 def checked_backlog(backlog: Any, label: str) -> int | None:
-    """What `backlog` gave.  Raises `SourceError` for what is no number."""
+    """Return the backlog.
+
+    Raises `SourceError` for a value that is no number.
+    """
     if backlog is None or isinstance(backlog, int):
         return backlog
     try:

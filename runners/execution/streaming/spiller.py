@@ -1,12 +1,12 @@
-"""Parking: a task whose keyed state may be larger than the memory that it is given.
+"""Spilling of a task's keyed state that is larger than its memory.
 
-What its groupings keep of windows, and its stateful ParDos of keys, is in memory as long as it takes no more
-than that.  If it takes more, the least recently used part of it is parked in RocksDB on this machine's disk, until
-it is needed again (docs/decisions/013-shards-larger-than-memory.md).  Results are the same as without.
+The windows of groupings and the keyed state of stateful ParDos are in memory up to a limit.  Beyond it the least
+recently used part is spilled to RocksDB on the local disk until it is needed again
+(docs/decisions/013-shards-larger-than-memory.md).  Results are the same as without.
 
-How much it takes is measured on a hundred entries of each step: the sizes of all objects that an entry
-refers to, and what its places in dictionaries take.  It is an estimate, which is too large where entries share objects,
-and can be too small where a few entries are far larger than all others.
+The size is measured on a hundred entries of each step: the sizes of all objects that an entry refers to, and of its
+places in dictionaries.  It is an estimate, which is too large where entries share objects, and may be too small where a
+few entries are far larger than all others.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ..windows.spilled_windows import SpilledWindows
 from .snapshot_chunks import STATE, WINDOWS, Chunk
 from .task_execution import TaskExecution
 
-# What is left in memory when something was parked.
+# The share of the limit that stays in memory after spilling.
 _LEFT = 0.8
 
 
 class Spiller:
-    """What parks the keyed state of a task.
+    """Spills the keyed state of a task.
 
     Args:
       execution: the task at work.
-      limit: how many bytes may be in memory, about.
-      directory: where to make a temporary one; else where temporary files go.
+      limit: the bytes of state that may be in memory, approximately.
+      directory: the parent of the database's temporary directory; by default that of other temporary files.
     """
 
     def __init__(self, execution: TaskExecution, limit: int, directory: str | None = None) -> None:
@@ -51,33 +51,33 @@ class Spiller:
         return SpilledEntries(self._database, len(self._steps))
 
     def spill_excess(self) -> None:
-        """Park what there is too much of; between bundles."""
+        """Spill the state beyond the limit; called between bundles."""
         self._spill_excess(self._steps)
 
     def _spill_excess(self, steps: Iterable[tuple[str, str]]) -> None:
-        """The same of some steps only: others may be at work meanwhile."""
+        """Spill only state of these steps, because others may be processing."""
         memory = sum(step.memory() for step in self._steps.values())
         if memory > self._limit:
             for name in steps:
                 self._steps[name].spill(1 - _LEFT * self._limit / memory)
 
     def remeasure(self) -> None:
-        """Measure anew, and park what there is too much of; at the end of a batch, before its snapshot."""
+        """Measure again, and spill the state beyond the limit; called at the end of a batch, before its snapshot."""
         for step in self._steps.values():
             step.measure()
         self.spill_excess()
 
     def chunks(self, is_whole: bool) -> Iterator[Chunk]:
-        """What a snapshot says of what is parked, to be put behind what it says of the rest."""
+        """Yield the spilled part of a snapshot, which follows the part in memory."""
         for (label, kind), step in self._steps.items():
             if step.number_spilled:
-                # That it is kept of this step, also where nothing has changed.
+                # An empty chunk marks the step as one with state, also if none has changed.
                 yield Chunk(label, kind, None, [])
             for group, records in step.records(is_whole):
                 yield Chunk(label, kind, group, records)
 
     def restoring(self, chunks: Iterable[Chunk], index: int, parallelism: int) -> Iterator[Chunk]:
-        """Take over what it keeps from the chunks of a snapshot, for one of so many subtasks; the others."""
+        """Restore the chunks of spilling steps for one of `parallelism` subtasks; yield the other chunks."""
         for chunk in chunks:
             step = self._steps.get((chunk.label, chunk.kind))
             if step is None or chunk.group is None:
@@ -86,5 +86,5 @@ class Spiller:
                 step.restore(chunk.data)
 
     def close(self) -> None:
-        """Remove what is parked."""
+        """Remove the spilled state."""
         self._database.close()

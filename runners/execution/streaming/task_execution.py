@@ -1,12 +1,11 @@
-"""The steps of one task at work in one subtask: elements, watermarks and clocks in, elements and watermarks out.
+"""One subtask's execution of a task: its steps process elements, watermarks and clocks.
 
-Each bundle is pushed through everything that follows before the next one is taken.  After it
-the watermarks are moved on, step by step in the graph's order: a step's output watermark is
-the least of its inputs' and of what it holds, and never goes back.  A stage with side inputs
-waits until they are ready; what comes for it before that is kept, and holds the watermark.
+Each bundle is pushed through all following steps before the next one is taken.  Then the watermarks advance, step by
+step in the graph's order: a step's output watermark is the minimum of its inputs' and of its holds, and never
+regresses.  A stage with side inputs waits until they are ready; elements that wait for them hold the watermark.
 
-A step that has left work when its slice of time was over is behind.  While any is, no watermark moves, so that
-nothing that was left becomes late; only processing time passes.
+A step that has left work at the end of its slice of time is behind.  While any step is, no watermark advances, so that
+left elements don't become late; only processing time passes.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ from .feedback import LoopBetweenTasks, LoopInTask, earliest_of
 
 
 class TaskExecution:
-    """One subtask's copy of a task.
+    """One subtask's execution of a task.
 
     Args:
-      plan: the plan that the task is of.
+      plan: the task's plan.
       task: the steps, and the edges that end here.
       clock: processing time.
-      metrics: where user code reports to.
-      counts: what elements are counted in.
-      transaction, unit: what its sinks' writers are opened for.
+      metrics: receives user code's metrics.
+      counts: counts elements.
+      transaction, unit: identify the output of the sinks' writers.
       time_slice: the worker's, after which loops are left; None if each bundle is processed to its end.
-      tracking: whether snapshots will be taken.
+      tracking: True if snapshots will be taken.
 
     Attributes:
       outputs: its sinks at work.
-      views: what is known of its side inputs.
+      views: its side inputs.
     """
 
     def __init__(
@@ -67,12 +66,12 @@ class TaskExecution:
         self.plan = plan
         self._over = None if time_slice is None else time_slice.over
         self._behind: set[LeavingStep] = set()
-        self._to_come_back: list[tuple[str, Bundle]] = []
+        self._restored_feedback: list[tuple[str, Bundle]] = []
         self.task = task
         self.clock = clock
         self.counts = counts
         self.views = SideInputViews()
-        # What comes back in a loop has no end of its own.
+        # A loop over a bounded input has no end of its own.
         is_batch = plan.graph.is_bounded and not plan.graph.loops()
         steps = task.steps
         self.groupings = {
@@ -97,7 +96,7 @@ class TaskExecution:
         }
         self._watermarks: dict[int, int] = dict.fromkeys(plan.graph.pcollections, MIN_MICROS)
         self._edge_watermarks: dict[int, int] = {edge.id: MIN_MICROS for edge in task.inputs}
-        # What holds nobody back for now: edges and sources that were declared to, and what comes of them.
+        # Edges and sources that were declared idle, and PCollections whose inputs are all idle.
         self._idle_inputs: set[tuple[bool, int]] = set()
         self._idle: set[int] = set()
         broadcast = {edge.pcollection: edge.id for edge in task.inputs if edge.kind is EdgeKind.BROADCAST}
@@ -128,12 +127,12 @@ class TaskExecution:
             self.dataflow.attach(pcollection, partial(self.views.add, pcollection))
         moves = [self._move_of(step) for step in steps]
         self._moves = [move for move in moves if move is not None]
-        # The last steps first: what is further on came earlier.
+        # The last steps come first, because their elements are earlier ones.
         leaving = ((step, self._leaving(step)) for step in reversed(steps))
         self.leaving = [(step, own) for step, own in leaving if own is not None]
 
     def _leaving(self, step: Step) -> LeavingStep | None:
-        """Return what may be behind of a step."""
+        """Return the part of a step that may leave work."""
         if isinstance(step, (Stage, Keyed)):
             return self.dataflow.stages[step.id]
         if isinstance(step, Grouping):
@@ -141,7 +140,7 @@ class TaskExecution:
         return next((o for o in self.outputs if isinstance(step, Output) and o.label == step.transform.label), None)
 
     def _connect_loops(self, steps: Iterable[Step]) -> Iterator[tuple[str, Receiver]]:
-        """What takes the elements at the ends of loops."""
+        """Yield the receivers at the ends of loops."""
         heads = {step.transform.label for step in steps if isinstance(step, Head)}
         for step in steps:
             if isinstance(step, Back) and step.head in heads:
@@ -153,28 +152,28 @@ class TaskExecution:
 
     @property
     def side_inputs(self) -> set[int]:
-        """The PCollections that its steps read besides."""
+        """Return the PCollections that are side inputs of its steps."""
         return {s.pcollection for step in self.task.steps if isinstance(step, (Stage, Keyed)) for s in step.side_inputs}
 
     # What was left
 
     @property
     def is_behind(self) -> bool:
-        """Whether some step has left work, which is to be done before anything else comes."""
+        """Return True if a step has left work, which comes before any other input."""
         return bool(self._behind) or bool(self._loops and any(loop.waiting for loop in self._loops.values()))
 
     def resume(self) -> None:
-        """Go on with what steps have left, until that is all or the slice is over."""
+        """Continue with left work, until none remains or the slice is over."""
         for _, run in self.leaving:
             if run.is_behind:
                 run.resume()
                 if self._over:
                     return
         if not self._behind:
-            self._go_round()
+            self._process_feedback()
 
-    def _go_round(self) -> None:
-        """Take what has come back in loops within the task, as far as the slice allows."""
+    def _process_feedback(self) -> None:
+        """Process feedback of loops within the task, as far as the slice allows."""
         for head in self.task.steps:
             if isinstance(head, Head) and (loop := self._loops.get(head.transform.label)) is not None:
                 (looped,) = head.transform.outputs.values()
@@ -183,14 +182,14 @@ class TaskExecution:
                     send(loop.waiting.popleft())
 
     def pass_time(self) -> None:
-        """Have processing time take effect, and no watermark: while steps are behind."""
+        """Advance processing time only, while steps are behind."""
         for grouping in self.groupings.values():
             grouping.pass_time()
         for keyed in self.keyed.values():
             keyed.pass_time()
 
     def look_at_restored(self) -> None:
-        """Note what was left when a snapshot was taken, and is due."""
+        """Note restored work that is due."""
         for grouping in self.groupings.values():
             grouping.look_at_restored()
         for keyed in self.keyed.values():
@@ -199,22 +198,23 @@ class TaskExecution:
     # What comes in
 
     def receiver(self, edge: Edge) -> Receiver:
-        """What takes the elements of an edge."""
+        """Return the receiver of an edge's elements."""
         if edge.step is None:
             return partial(self.views.add, edge.pcollection)
         if edge.kind is EdgeKind.BACK:
-            return partial(self._come_back, edge.step)
+            return partial(self._receive_feedback, edge.step)
         return self.dataflow.entries[edge.step.id, edge.pcollection]
 
-    def _come_back(self, head: Step, bundle: Bundle) -> None:
+    def _receive_feedback(self, head: Step, bundle: Bundle) -> None:
         assert isinstance(head, Head)
-        self.loops[head.transform.label].come_back(bundle)
+        self.loops[head.transform.label].add_feedback(bundle)
         (looped,) = head.transform.outputs.values()
         self.dataflow.send_to(looped)(bundle)
 
     def mark_loops(self, number: int) -> tuple[int | None, int | None]:
-        """A barrier goes into every loop; the earliest of what came back since the last one, and the least watermark of
-        what comes in.
+        """Note that a barrier enters every loop.
+
+        Returns the earliest feedback since the last barrier, and the least watermark of the loops' inputs.
         """
         earliest: list[int | None] = []
         watermarks: list[int | None] = []
@@ -225,13 +225,13 @@ class TaskExecution:
                 earliest.append(loop.mark(number, watermark))
         return earliest_of(earliest), earliest_of(watermarks)
 
-    def loops_have_gone_round(self, number: int, earliest: int | None, floor: int) -> None:
-        """What was in the loops at that barrier has come back, or has left them; see `LoopBetweenTasks`."""
+    def complete_feedback_round(self, number: int, earliest: int | None, floor: int) -> None:
+        """Note that the records in the loops at a barrier have come back or left; see `LoopBetweenTasks`."""
         for loop in self.loops.values():
-            loop.has_gone_round(number, earliest, floor)
+            loop.complete_round(number, earliest, floor)
 
     def are_loops_behind(self) -> bool:
-        """Whether the watermark behind some loop's head is yet to follow."""
+        """Return True if the watermark behind some loop's head has yet to follow its input's."""
         return any(
             isinstance(step, Head)
             and (loop := self.loops.get(step.transform.label)) is not None
@@ -240,38 +240,38 @@ class TaskExecution:
         )
 
     def move(self, pcollection: int, watermark: int) -> None:
-        """Move the watermark of a PCollection that is made here."""
+        """Advance the watermark of a PCollection of this task."""
         if watermark > self._watermarks[pcollection]:
             self._watermarks[pcollection] = watermark
 
     def move_edge(self, edge: Edge, watermark: int) -> None:
-        """Move the watermark of an edge that ends here."""
+        """Advance the watermark of an edge that ends here."""
         if watermark > self._edge_watermarks[edge.id]:
             self._edge_watermarks[edge.id] = watermark
 
-    def rest(self, pcollection: int, is_idle: bool) -> None:
-        """Whether a source is idle, by the PCollection that it makes here."""
+    def set_idle(self, pcollection: int, is_idle: bool) -> None:
+        """Declare a source idle or active, by its PCollection."""
         (self._idle_inputs.add if is_idle else self._idle_inputs.discard)((False, pcollection))
 
-    def rest_edge(self, edge: Edge, is_idle: bool) -> None:
-        """Whether nothing on an edge that ends here holds anybody back."""
+    def set_edge_idle(self, edge: Edge, is_idle: bool) -> None:
+        """Declare an edge that ends here idle or active."""
         (self._idle_inputs.add if is_idle else self._idle_inputs.discard)((True, edge.id))
 
     def is_idle(self, pcollection: int) -> bool:
-        """Whether a PCollection that is made here holds nobody back for now."""
+        """Return True if a PCollection of this task is idle, so that it holds no watermark."""
         return pcollection in self._idle
 
     def watermark(self, pcollection: int) -> int:
-        """The watermark of a PCollection that is made here."""
+        """Return the watermark of a PCollection of this task."""
         return self._watermarks[pcollection]
 
     def signal(self, name: str) -> None:
-        """A signal has reached the pipeline."""
+        """Deliver a signal to the triggers."""
         for grouping in self.groupings.values():
             grouping.signal(name)
 
     def advance_percentile(self, percentile: float, watermark: int) -> None:
-        """A percentile watermark has moved."""
+        """Advance a percentile watermark."""
         for grouping in self.groupings.values():
             grouping.advance_percentile(percentile, watermark)
 
@@ -286,11 +286,11 @@ class TaskExecution:
         return self._watermarks[pcollection] if edge is None else self._edge_watermarks[edge]
 
     def has_side_inputs(self, step: Stage | Keyed) -> bool:
-        """Whether a step's side inputs are complete."""
+        """Return True if a step's side inputs are complete."""
         return all(self._side_watermark(s.pcollection) >= MAX_MICROS for s in step.side_inputs)
 
     def _readiness(self, stage: Stage) -> Callable[[BoundedWindow], bool]:
-        """Whether a stage's side inputs have something, or never will, for an element's window."""
+        """Return a function that says for a window whether a stage's side inputs have contents, or never will."""
 
         def is_ready(window: BoundedWindow) -> bool:
             for side_input in stage.side_inputs:
@@ -298,7 +298,7 @@ class TaskExecution:
                 own = windowing.window_fn.side_input_window(window)
                 if self._side_watermark(side_input.pcollection) >= end_of_window(own):
                     continue
-                # By the default trigger a window's contents are there when it is complete.
+                # With the default trigger a window's contents are ready when the window is complete.
                 waits = isinstance(windowing.trigger, DefaultTrigger)
                 if waits or not self.views.has_any(side_input.pcollection, own):
                     return False
@@ -307,7 +307,7 @@ class TaskExecution:
         return is_ready
 
     def propagate(self) -> None:
-        """Move every watermark on as far as it goes, and do what becomes due, in the graph's order."""
+        """Advance every watermark as far as it goes, in the graph's order, and process the due timers."""
         if self._behind:
             self.pass_time()
             if self._behind:
@@ -327,13 +327,13 @@ class TaskExecution:
             if behind:
                 return
 
-    # This is done after every message, and most of them move little: what can be known before is
-    # looked up once, and what hasn't moved isn't passed on.
+    # This runs after every message, and most messages advance little: constant lookups are done once, and only advances
+    # are passed on.
 
     def _move_of(self, step: Step) -> Callable[[], None] | None:
-        """What moves the watermarks behind a step on; None where there are none."""
+        """Return the function that advances the watermarks behind a step; None where there are none."""
         move = self.move
-        # Of a stage that ends in a fold too: the grouping that it folds for has the same watermark.
+        # A stage that ends in a fold counts too: its grouping has the same watermark.
         outputs = tuple(step.operations[-1].outputs.values()) if isinstance(step, Stage) else outputs_of(step)
         watermarks, at = self._known_at(step, inputs_of(step)[0]) if inputs_of(step) else (self._watermarks, -1)
         last = MIN_MICROS
@@ -369,14 +369,14 @@ class TaskExecution:
             self.move(output, min((self._input_watermark(union, i) for i in inputs), default=MAX_MICROS))
 
     def _known_at(self, step: Step, pcollection: int) -> tuple[dict[int, int], int]:
-        """Where the watermark of a step's input is found."""
+        """Return the dictionary and key of the watermark of a step's input."""
         edge = self._by_arrival.get((step.id, pcollection))
         return (self._watermarks, pcollection) if edge is None else (self._edge_watermarks, edge.id)
 
     def _advance_stage(self, stage: Stage, watermark: int) -> int:
         kept = self._let_through(stage)
         if self.dataflow.stages[stage.id].is_behind:
-            # What was let through and left isn't among what is kept.
+            # Elements that were let through and left are not among the kept ones.
             return MIN_MICROS
         return watermark if kept is None else min(watermark, kept)
 
@@ -392,7 +392,7 @@ class TaskExecution:
         return advance
 
     def _propagate_idleness(self) -> None:
-        """What comes of nothing but idle inputs is idle, once nothing that came before holds it back."""
+        """Mark PCollections as idle whose inputs are all idle, once no earlier element holds them."""
         self._idle = {pcollection for is_edge, pcollection in self._idle_inputs if not is_edge}
         for step in self.task.steps:
             inputs = inputs_of(step)
@@ -409,7 +409,7 @@ class TaskExecution:
         return pcollection in self._idle if edge is None else (True, edge.id) in self._idle_inputs
 
     def _advance_loop(self, head: Head) -> None:
-        """Take what has come back, and then let the watermark go as far as what is in the loop allows."""
+        """Process feedback; then advance the watermark as far as records in the loop allow."""
         label = head.transform.label
         (looped,) = head.transform.outputs.values()
         loop = self._loops.get(label)
@@ -424,24 +424,24 @@ class TaskExecution:
         self.move(looped, self._input_watermark(head, head.transform.inputs[0]))
 
     def _let_through(self, step: Stage | Keyed) -> int | None:
-        """Process what the side inputs are ready for; the earliest timestamp that is kept yet."""
+        """Process the elements whose side inputs are ready; return the earliest timestamp that still waits."""
         run = self.dataflow.stages[step.id]
         if self.has_side_inputs(step):
             run.unblock()
         else:
-            run.look()
+            run.process_ready()
         return run.hold()
 
     def next_processing_time(self) -> int | None:
-        """The processing time, in microseconds, at which something may be due."""
+        """Return the processing time, in microseconds, at which the next timer fires."""
         times = [grouping.next_processing_time() for grouping in self.groupings.values()]
         times += [keyed.next_processing_time() for keyed in self.keyed.values()]
         return min((time for time in times if time is not None), default=None)
 
     def next_event_times(self) -> set[int]:
-        """The watermarks, in microseconds, at which something may be due, of each step the next.
+        """Return for each step the next watermark, in microseconds, at which a window or timer fires.
 
-        The least of all for what waits for side inputs, to which any change may be news.
+        Steps with elements that wait for side inputs have the least watermark, because any change may make those ready.
         """
         runs: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
         times = {run.next_event_time() for run in runs}
@@ -449,28 +449,28 @@ class TaskExecution:
         return {time for time in times if time is not None}
 
     def waiting_in_loops(self) -> Iterator[tuple[str, list[Bundle]]]:
-        """Yield what has come back in loops within the task and has not gone round: by the loop's head."""
+        """Yield the feedback within the task that is still to be processed, by the loop's head."""
         for label, loop in self._loops.items():
             if loop.waiting:
                 yield label, list(loop.waiting)
 
-    def come_back_in(self, label: str, bundle: Bundle) -> None:
-        """Have elements of a snapshot go round in a loop."""
+    def restore_feedback(self, label: str, bundle: Bundle) -> None:
+        """Restore feedback of a loop."""
         loop = self._loops.get(label)
         if loop is None:
-            self._to_come_back.append((label, bundle))
+            self._restored_feedback.append((label, bundle))
         else:
             loop.waiting.append(bundle)
 
-    def come_back_again(self) -> None:
-        """Process what a snapshot has of loops that end in other tasks now."""
+    def process_restored_feedback(self) -> None:
+        """Process restored feedback of loops that end in other tasks now."""
         heads = {step.transform.label: step for step in self.task.steps if isinstance(step, Head)}
-        waiting, self._to_come_back = self._to_come_back, []
+        waiting, self._restored_feedback = self._restored_feedback, []
         for label, bundle in waiting:
-            self._come_back(heads[label], bundle)
+            self._receive_feedback(heads[label], bundle)
 
     def watermarks(self) -> dict[str, int]:
-        """The output watermark of each step, in microseconds, by label."""
+        """Return the output watermark of each step, in microseconds, by label."""
         return {
             label_of(step): min(self._watermarks[i] for i in outputs_of(step))
             for step in self.task.steps
@@ -478,21 +478,21 @@ class TaskExecution:
         }
 
     def is_complete(self) -> bool:
-        """Whether everything has come, and nothing will be put out any more."""
+        """Return True if all inputs are complete and no more output will be produced."""
         if self.is_behind:
             return False
         if any(self._edge_watermarks[edge.id] < MAX_MICROS for edge in self.task.inputs):
             return False
-        # Nothing comes out of a sink.
+        # Sinks have no outputs.
         steps = [step for step in self.task.steps if not isinstance(step, Output)]
         return all(self._watermarks[i] >= MAX_MICROS for step in steps for i in outputs_of(step))
 
     def teardown(self) -> None:
-        """Tear down whatever user code was set up."""
+        """Tear down user code."""
         for grouping in self.groupings.values():
             grouping.teardown()
         self.dataflow.teardown()
 
 
 def _elsewhere(bundle: Bundle) -> None:
-    """The loop goes on in another task, to which an edge leads."""
+    """Do nothing: the loop ends in another task, which an edge leads to."""

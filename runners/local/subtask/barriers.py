@@ -11,7 +11,7 @@ from typing import Any
 
 from ...execution.plan.execution_graph import Edge, EdgeKind, SubtaskId
 from ...execution.shuffle.blocks import encode_bundle
-from ...execution.streaming.in_flight import on_the_way
+from ...execution.streaming.in_flight import in_flight_chunks
 from ...execution.streaming.restored import shown_positions
 from ...execution.streaming.snapshot import snapshot, weight
 from ...execution.streaming.snapshot_chunks import NEWS, POSITIONS, SCRIPT, Chunk, labels_of, records_of
@@ -421,7 +421,7 @@ class Barriers:
         chunks: list[Chunk] = []
         for id, waiting in messages.items():
             blocks = [message.block for message in waiting if isinstance(message, Encoded)]
-            chunks += on_the_way(self._execution.plan, self._edges[id.edge], blocks)
+            chunks += in_flight_chunks(self._execution.plan, self._edges[id.edge], blocks)
         labels = (*snapshot.labels, *(chunk.label for chunk in chunks))
         control = [m for waiting in messages.values() for m in waiting if isinstance(m, (ClockMoved, SignalCame))]
         if control:

@@ -15,7 +15,7 @@ from ....sdk.bundle import Bundle
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.clock import Clock
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
-from ...execution.streaming.in_flight import restored_on, restored_within
+from ...execution.streaming.in_flight import restored_on_edge, restored_within_task
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS
 from ...execution.streaming.task_execution import TaskExecution
@@ -203,11 +203,11 @@ class Subtask:
             for message in messages:
                 self._process_control(message, None)
         for edge in self.task.inputs:
-            for bundle in restored_on(self.execution, edge, restored):
+            for bundle in restored_on_edge(self.execution, edge, restored):
                 self._receivers[edge.id](bundle)
-        for receiver, bundle in restored_within(self.execution, restored):
+        for receiver, bundle in restored_within_task(self.execution, restored):
             receiver(bundle)
-        self.execution.come_back_again()
+        self.execution.process_restored_feedback()
 
     # Steps
 
@@ -383,7 +383,7 @@ class Subtask:
 
     def advance_loops(self, number: int, earliest: int | None, floor: int) -> None:
         """Advance the watermarks of loops: what was in them at that barrier has returned, or has left them."""
-        self.execution.loops_have_gone_round(number, earliest, floor)
+        self.execution.complete_feedback_round(number, earliest, floor)
         self._moved()
 
     def play(self) -> None:

@@ -66,24 +66,24 @@ class SubtaskWatermarks:
         if self._used:
             for id, micros in self._channels.items():
                 if id in self._regular:
-                    self._percentiles.lets_go(id, _holds_nothing(micros))
+                    self._percentiles.set_idle(id, _holds_nothing(micros))
 
     def moved(self, id: ChannelId, micros: int | None) -> None:
         """Take in the watermark of a channel; None while its sender is idle."""
         self._channels[id] = micros
         self._move_edge(id.edge)
         if self._used and id in self._regular:
-            self._percentiles.lets_go(id, _holds_nothing(micros))
+            self._percentiles.set_idle(id, _holds_nothing(micros))
             self._advance_percentiles()
 
     def percentile_moved(self, input: Any, share: float, micros: int) -> None:
         """Take in a percentile watermark of a channel or a source."""
-        self._percentiles.said(input, share, micros)
+        self._percentiles.advance(input, share, micros)
         self._advance_percentiles()
 
     def _move_edge(self, edge: int) -> None:
         known = [micros for id, micros in self._channels.items() if id.edge == edge and micros is not None]
-        self._execution.rest_edge(self._edges[edge], not known)
+        self._execution.set_edge_idle(self._edges[edge], not known)
         if known:
             self._execution.move_edge(self._edges[edge], min(known))
 
@@ -102,17 +102,17 @@ class SubtaskWatermarks:
                 return
         for reader in self._sources.readers if reads_sources else ():
             micros = reader.watermark(now)
-            execution.rest(reader.output, micros is None)
+            execution.set_idle(reader.output, micros is None)
             if micros is not None:
                 execution.move(reader.output, micros)
             if self._used:
-                self._percentiles.lets_go(reader.label, _holds_nothing(micros))
+                self._percentiles.set_idle(reader.label, _holds_nothing(micros))
                 for share, own in reader.percentiles(now).items():
                     if share in self._used:
-                        self._percentiles.said(reader.label, share, own)
+                        self._percentiles.advance(reader.label, share, own)
         if self._used:
             for script in self._sources.scripts:
-                self._percentiles.lets_go(script.label, script.is_finished)
+                self._percentiles.set_idle(script.label, script.is_finished)
             self._advance_percentiles()
         execution.propagate()
         for exchange in self._exchanges:

@@ -68,7 +68,7 @@ def entries(chunks: list[Chunk]) -> dict[str, int]:
     found: defaultdict[str, int] = defaultdict(int)
     for chunk in chunks:
         if chunk.kind == MEMORY:
-            found[chunk.kind] += sum(len(outputs.gone) + len(outputs.fresh) for _, outputs in chunk.data)
+            found[chunk.kind] += sum(len(outputs.removed) + len(outputs.added) for _, outputs in chunk.data)
         elif chunk.kind == VIEW:
             found[chunk.kind] += sum(len(values) for _, _, values, _ in chunk.data)
         elif chunk.kind != CLOCKS:
@@ -224,13 +224,13 @@ def test_what_a_child_writes_is_no_change_any_more() -> None:
     timers, (views, contents), (outputs, memory) = alarms(), limits(), numbered()
     executor = timers.keyed["Alarms"].executor
     executor.process(Bundle([(key, ("event", "", 5)) for key in range(9)], 0, (WINDOWS[0],)))
-    contents.come(GLOBAL_WINDOW, 0, list(range(9)))
+    contents.add(GLOBAL_WINDOW, 0, list(range(9)))
     for n in range(9):
         memory(1, n, 0, (), lambda: [0])
     forgotten = [forget_changes(execution) for execution in (timers, views, outputs)]
     assert [0, 0, 0] == [weight(execution, False) for execution in (timers, views, outputs)]
     executor.process(Bundle([(1, ("event", "", None))], 0, (WINDOWS[0],)))
-    contents.come(GLOBAL_WINDOW, 0, [9])
+    contents.add(GLOBAL_WINDOW, 0, [9])
     memory(-1, 1, 0, (), lambda: [0])
     found = [entries(cut(execution, False)) for execution in (timers, views, outputs)]
     assert [{TIMERS: 1}, {VIEW: 1}, {MEMORY: 1}] == found
@@ -255,13 +255,13 @@ def limits() -> tuple[TaskExecution, SideInputContents]:
 def test_a_delta_has_what_has_come_of_a_side_input_and_what_was_taken_back() -> None:
     """Of the windows that anything has changed of."""
     execution, contents = limits()
-    contents.come(WINDOWS[0], 0, list(range(KEYS)))
-    contents.come(WINDOWS[1], 0, list(range(KEYS)))
+    contents.add(WINDOWS[0], 0, list(range(KEYS)))
+    contents.add(WINDOWS[1], 0, list(range(KEYS)))
     # The values of the last pane stand there, too.
     assert (2 * KEYS, {VIEW: 4 * KEYS}) == (weight(execution, True), entries(cut(execution, True)))
-    contents.come(WINDOWS[0], 1, ["new", "newer"])
-    contents.take_back(WINDOWS[0], 7)
-    contents.come(GLOBAL_WINDOW, 0, ["of a new window"])
+    contents.add(WINDOWS[0], 1, ["new", "newer"])
+    contents.retract(WINDOWS[0], 7)
+    contents.add(GLOBAL_WINDOW, 0, ["of a new window"])
     assert (4, {VIEW: 5}) == (weight(execution, False), entries(cut(execution, False)))
     assert (0, {}) == (weight(execution, False), entries(cut(execution, False)))
 
@@ -269,11 +269,11 @@ def test_a_delta_has_what_has_come_of_a_side_input_and_what_was_taken_back() -> 
 def test_a_side_input_that_changes_more_than_it_has_is_written_whole() -> None:
     """What has changed takes no more memory than what there is."""
     execution, contents = limits()
-    contents.come(GLOBAL_WINDOW, 0, ["a"])
+    contents.add(GLOBAL_WINDOW, 0, ["a"])
     cut(execution, True)
     for n in range(100):
-        contents.come(GLOBAL_WINDOW, 0, [n])
-        contents.take_back(GLOBAL_WINDOW, n)
+        contents.add(GLOBAL_WINDOW, 0, [n])
+        contents.retract(GLOBAL_WINDOW, n)
     assert (1, ["a"]) == (weight(execution, False), contents.of(GLOBAL_WINDOW))
     (chunk,) = [chunk for chunk in cut(execution, False) if chunk.kind == VIEW]
     assert ["a"] == next(values for _, _, values, _ in chunk.data)
@@ -339,7 +339,7 @@ def test_changes_name_the_steps_that_anything_is_kept_of() -> None:
     """Though nothing has changed: they are no snapshot of nothing, and a step that is gone is missed."""
     timers, (views, contents), (outputs, memory) = alarms(), limits(), numbered()
     timers.keyed["Alarms"].executor.process(Bundle([("a", ("event", "", 5))], 0, (WINDOWS[0],)))
-    contents.come(GLOBAL_WINDOW, 0, [1])
+    contents.add(GLOBAL_WINDOW, 0, [1])
     memory(1, "a", 0, (), lambda: [1])
     executions = (timers, views, outputs)
     labels = [labels_of(cut(execution, True)) for execution in executions]

@@ -16,33 +16,33 @@ from penstock.windowing import FixedWindows
 def test_it_is_the_least_and_each_share_by_itself() -> None:
     """Nothing is known before every input has said something."""
     percentiles = Percentiles(["a", "b"])
-    percentiles.said("a", 0.9, 7)
-    percentiles.said("a", 0.5, 9)
+    percentiles.advance("a", 0.9, 7)
+    percentiles.advance("a", 0.5, 9)
     assert {} == percentiles.moved()
-    percentiles.said("b", 0.9, 5)
+    percentiles.advance("b", 0.9, 5)
     assert {0.9: 5} == percentiles.moved()
 
 
 def test_it_never_goes_back_and_is_told_once() -> None:
     """Whatever an input says."""
     percentiles = Percentiles(["a"])
-    percentiles.said("a", 0.9, 7)
+    percentiles.advance("a", 0.9, 7)
     assert {0.9: 7} == percentiles.moved()
-    percentiles.said("a", 0.9, 3)
+    percentiles.advance("a", 0.9, 3)
     assert {} == percentiles.moved()
 
 
 def test_an_input_that_is_idle_holds_nobody_back_until_it_isnt() -> None:
     """Then it has to catch up before anything moves on."""
     percentiles = Percentiles(["a", "b"])
-    percentiles.said("a", 0.9, 7)
-    percentiles.lets_go("b", True)
+    percentiles.advance("a", 0.9, 7)
+    percentiles.set_idle("b", True)
     assert {0.9: 7} == percentiles.moved()
-    percentiles.lets_go("b", False)
-    percentiles.said("a", 0.9, 9)
-    percentiles.said("b", 0.9, 3)
+    percentiles.set_idle("b", False)
+    percentiles.advance("a", 0.9, 9)
+    percentiles.advance("b", 0.9, 3)
     assert {} == percentiles.moved()
-    percentiles.said("b", 0.9, 8)
+    percentiles.advance("b", 0.9, 8)
     assert {0.9: 8} == percentiles.moved()
 
 

@@ -13,9 +13,9 @@ from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.plan.execution_graph import SubtaskId, whole
 from penstock.runners.execution.plan.fusion import Plan, fuse
 from penstock.runners.execution.shuffle.blocks import encode_bundle
-from penstock.runners.execution.streaming.in_flight import restored_within
+from penstock.runners.execution.streaming.in_flight import restored_within_task
 from penstock.runners.execution.streaming.snapshot import Restored
-from penstock.runners.execution.streaming.snapshot_chunks import BY_KEY, TO_ALL, VIEW, Chunk
+from penstock.runners.execution.streaming.snapshot_chunks import IN_FLIGHT_BROADCAST, IN_FLIGHT_BY_KEY, VIEW, Chunk
 from penstock.runners.execution.streaming.task_execution import TaskExecution
 from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
@@ -40,23 +40,23 @@ def test_what_was_in_flight_is_found_where_there_are_no_edges_any_more() -> None
     bundle = Bundle([("a", 5)], 0)
     (name,) = {node.producer for node in plan.graph.pcollections.values() if node.producer.startswith("Create")}
     restored = Restored(0, 1)
-    restored.add([[Chunk("Sum", f"{BY_KEY} from {name}", None, list(encode_bundle(bundle)))]], 1, 2)
+    restored.add([[Chunk("Sum", f"{IN_FLIGHT_BY_KEY} from {name}", None, list(encode_bundle(bundle)))]], 1, 2)
 
-    assert [list(bundle.rows())] == [list(found.rows()) for _, found in restored_within(execution, restored)]
+    assert [list(bundle.rows())] == [list(found.rows()) for _, found in restored_within_task(execution, restored)]
 
 
 def test_a_view_is_taken_with_what_was_on_its_way_to_the_same_subtask() -> None:
     """Each subtask had all of the side input, but not the same part of it in flight."""
     parts = [
         [Chunk("Limits", VIEW, None, ["all"])],
-        [Chunk("Limits", VIEW, None, ["half"]), Chunk("Limits", TO_ALL, None, ["rest"])],
+        [Chunk("Limits", VIEW, None, ["half"]), Chunk("Limits", IN_FLIGHT_BROADCAST, None, ["rest"])],
     ]
 
     def found(index: int, parallelism: int) -> list[Any]:
         restored = Restored(index, parallelism)
         for number, chunks in enumerate(parts):
             restored.add([chunks], number, 2)
-        return [restored.chained("Limits", VIEW), restored.newest("Limits", TO_ALL)]
+        return [restored.chained("Limits", VIEW), restored.newest("Limits", IN_FLIGHT_BROADCAST)]
 
     assert [["all"], []] == found(0, 2)
     assert [["half"], [["rest"]]] == found(1, 2)

@@ -77,14 +77,14 @@ def test_what_is_late_everywhere_doesnt_hold_the_watermark_of_a_loop() -> None:
     loop = LoopBetweenTasks()
     loop.mark(1, 50)
     loop.mark(2, 60)
-    loop.has_gone_round(1, None, 50)
-    loop.come_back(Bundle(["late", "on time"], [7, 55]))
+    loop.complete_round(1, None, 50)
+    loop.add_feedback(Bundle(["late", "on time"], [7, 55]))
     assert 55 == loop.mark(3, 70)
-    loop.has_gone_round(2, 55, 55)
+    loop.complete_round(2, 55, 55)
     assert 55 == loop.watermark
-    loop.come_back(Bundle(["late"], 7))
+    loop.add_feedback(Bundle(["late"], 7))
     assert None is loop.mark(4, 70)
-    loop.has_gone_round(3, None, 70)
+    loop.complete_round(3, None, 70)
     assert 70 == loop.watermark
 
 
@@ -92,9 +92,9 @@ def test_a_loop_waits_for_what_may_be_from_the_beginning_of_time() -> None:
     """Elements that were never given a timestamp."""
     loop = LoopBetweenTasks()
     loop.mark(1, 50)
-    loop.come_back(Bundle(["a"], MIN_MICROS))
+    loop.add_feedback(Bundle(["a"], MIN_MICROS))
     earliest = loop.mark(2, 60)
-    loop.has_gone_round(1, earliest, MIN_MICROS)
+    loop.complete_round(1, earliest, MIN_MICROS)
     assert (MIN_MICROS, MIN_MICROS) == (earliest, loop.watermark)
 
 

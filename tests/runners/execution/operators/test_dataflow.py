@@ -149,7 +149,7 @@ def test_windows_whose_side_inputs_are_ready_go_ahead() -> None:
     run.receive(Bundle([3], 0, (early,)))
     assert [1, 3] == use
     run.is_ready = lambda window: True
-    run.look()
+    run.process_ready()
     assert [1, 3, 2] == use
 
 

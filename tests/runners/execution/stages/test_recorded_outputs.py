@@ -122,7 +122,7 @@ def test_outputs_of_a_chain_are_those_that_may_be_retracted(parts: int, script: 
     cut_all()
     restored = OutputMemory()
     restored.restore(chains)
-    kept = [sorted(outputs for _, outputs in memory.snapshot().fresh.values()) for memory in [*lives, restored]]
+    kept = [sorted(outputs for _, outputs in memory.snapshot().added.values()) for memory in [*lives, restored]]
     assert sorted(outputs for own in kept[:-1] for outputs in own) == kept[-1]
     # And each is found by its element, the last one of equal ones first.
     for value in (1, "a", [1]):
@@ -145,7 +145,7 @@ def test_of_several_memories_everything_is_a_change() -> None:
     for memory in parts:
         memory(1, "a", 0, (), lambda: [0])
     together.restore([[memory.snapshot()] for memory in parts])
-    assert (2, True, 2) == (together.number_changed, (found := together.changes()).is_all, len(found.fresh))
+    assert (2, True, 2) == (together.number_changed, (found := together.changes()).is_all, len(found.added))
 
 
 def test_what_says_everything_takes_the_place_of_what_came_before_it() -> None:

@@ -35,10 +35,10 @@ def test_a_side_input_of_a_chain_is_what_it_was(script: list[Any]) -> None:
     contents, chain = SideInputContents(), []
     for what, *how in [*script, ("cut",)]:
         if what == "come":
-            contents.come(*how)
+            contents.add(*how)
         elif what == "take back":
             if how[1] in contents.of(how[0]):
-                contents.take_back(*how)
+                contents.retract(*how)
         else:
             changes = contents.changes() if chain else contents.snapshot()
             chain += pickle.loads(pickle.dumps(changes))
@@ -52,10 +52,10 @@ def test_a_side_input_of_a_chain_is_what_it_was(script: list[Any]) -> None:
 def test_panes_that_have_come_since_are_told_apart() -> None:
     """A view of panes that accumulate is the last of them."""
     contents = SideInputContents()
-    contents.come("w", 0, list(range(9)))
+    contents.add("w", 0, list(range(9)))
     chain = contents.snapshot()
     for pane, value in ((0, "old"), (1, "new"), (0, "late"), (1, "newer")):
-        contents.come("w", pane, [value])
+        contents.add("w", pane, [value])
     chain += contents.changes()
     assert ["new", "newer"] == restored_from(chain).last_pane("w") == contents.last_pane("w")
 
@@ -63,8 +63,8 @@ def test_panes_that_have_come_since_are_told_apart() -> None:
 def test_what_equals_nothing_is_taken_out_again() -> None:
     """By its place, which is the same in the snapshot."""
     contents = SideInputContents()
-    contents.come("w", 0, [("a", float("nan")), "b", object, ("a", float("nan"))])
+    contents.add("w", 0, [("a", float("nan")), "b", object, ("a", float("nan"))])
     chain = pickle.loads(pickle.dumps(contents.snapshot()))
-    contents.take_back("w", contents.of("w")[3])
+    contents.retract("w", contents.of("w")[3])
     chain += pickle.loads(pickle.dumps(contents.changes()))
     assert ["b", object] == restored_from(chain).of("w")[1:] == contents.of("w")[1:]

@@ -14,7 +14,7 @@ from penstock.runners.execution.plan.execution_graph import Edge, EdgeKind, Exec
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.shuffle.blocks import encode_bundle
 from penstock.runners.execution.shuffle.partitioner import Partitioner
-from penstock.runners.execution.streaming.in_flight import by_key_group, on_the_way, restored_on
+from penstock.runners.execution.streaming.in_flight import by_key_group, in_flight_chunks, restored_on_edge
 from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk
 from penstock.runners.execution.streaming.task_execution import TaskExecution
@@ -49,7 +49,7 @@ def found(chunks: Iterable[tuple[int, list[Chunk]]], before: int, parallelism: i
         for own, written in chunks:
             restored.add([written], own, before)
         execution = TaskExecution(graph.plan, graph.tasks[1], Clock(), MetricsContainer(), Counts(), "t")
-        bundles.append(list(restored_on(execution, shuffle(graph), restored)))
+        bundles.append(list(restored_on_edge(execution, shuffle(graph), restored)))
     return bundles
 
 
@@ -60,7 +60,9 @@ def test_each_key_group_goes_to_its_owner_and_stays_in_order(restored_in: int, k
     values: list[Any] = PAIRS if kind is Bundle else [(key, ([n], 1)) for key, n in PAIRS]
     graph = sums(2)
     parts = Partitioner(2, "Sum").parts(kind(values, list(range(len(values)))))
-    chunks = [(index, on_the_way(graph.plan, shuffle(graph), list(encode_bundle(p)))) for index, p in enumerate(parts)]
+    chunks = [
+        (index, in_flight_chunks(graph.plan, shuffle(graph), list(encode_bundle(p)))) for index, p in enumerate(parts)
+    ]
     expected = [part.values for part in Partitioner(restored_in, "Sum").parts(kind(values))]
     again = found(chunks, 2, restored_in)
 
