@@ -22,7 +22,7 @@ snapshot_changes    (g) of timers, side inputs and remembered outputs
 Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance.md:
 
 spark_micro_batch   against transformWithState, foreachBatch and the batch runner; state of a million keys
-shard_memory        a shard with a million keys, with memory for a tenth of them
+shard_memory        a subtask with a million keys, with memory for a tenth of them
 
 `python benchmarks soak --minutes 60` is a command of its own (see soak.py).
 

@@ -1,9 +1,8 @@
-"""A shard with a million keys: the memory of its worker and the time of its batches, with `--shard_memory` and without.
+"""A subtask with a million keys: its worker's memory and the time of batches, with and without `--shard_memory`.
 
-Keys come in 20 batches of 50,000, then 10 batches change 10,000 keys each, then the window of all of them closes,
-and in the end another worker takes over what was there before that.  There is no Spark: each worker is a process of
-its own, which does to the shards of a pipeline what Spark's does, with a store on this machine's disk.
-Times are CPU time of the worker, with RocksDB's threads.
+20 batches add 50,000 keys each, 10 batches change 10,000 keys each, and then the window closes.  At the end another
+worker restores the state from before that.  There is no Spark: each worker is a process that runs the subtasks of a
+pipeline as Spark's workers do, with a store on the local disk.  Times are CPU times of the worker, RocksDB included.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ import penstock as beam
 from penstock.runners.execution.checkpoints.manifest import PartReference
 from penstock.runners.execution.checkpoints.storage import disk_of
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.execution_graph import SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.spark.micro_batch.exchange import TaskId, TaskResult, addressed
-from penstock.runners.spark.micro_batch.plan import Arriving, PlannedBatch
-from penstock.runners.spark.micro_batch.subtask import Program, StatePart
-from penstock.runners.spark.micro_batch.task_worker import ResidentRun, own_part
+from penstock.runners.spark.micro_batch.commit_log import StatePart
+from penstock.runners.spark.micro_batch.exchange import SubtaskResult, addressed
+from penstock.runners.spark.micro_batch.plan import PlannedBatch, ScriptedElements
+from penstock.runners.spark.micro_batch.spark_job import SubtaskCache, own_part
+from penstock.runners.spark.micro_batch.subtask import Program
 from penstock.sdk.bundle import BUNDLE_SIZE, Bundle
 from penstock.windowing.timestamp import MAX_MICROS
 
@@ -42,7 +42,7 @@ LIMIT = 40 << 20
 
 
 class Worker:
-    """Runs the batches of sums by key, one shard of each level."""
+    """Runs the batches of sums by key, with one subtask of each task."""
 
     def __init__(self, store: SnapshotStore, limit: int | None) -> None:
         p = beam.Pipeline()
@@ -51,29 +51,29 @@ class Worker:
         sums | beam.io.Write(KeepingSink())
         graph = p.graph()
         self._pcollection = next(i for t in graph.transforms if t.label == "Pairs" for i in t.outputs.values())
-        self._program = Program(cut(fuse(graph, lambda grouping: False), 1, by_level=True), store, shard_memory=limit)
+        self._program = Program(cut(fuse(graph, lambda grouping: False), 1, by_level=True), store, subtask_memory=limit)
         self._store = store
-        self._resident = ResidentRun(self._program)
-        self.parts: dict[TaskId, PartReference] = {}
+        self._cache = SubtaskCache(self._program)
+        self.parts: dict[SubtaskId, PartReference] = {}
 
     def run(self, number: int, keys: Any, watermark: int) -> None:
         """One batch, which is committed."""
         bundles = []
         for start in range(0, len(keys), BUNDLE_SIZE):
             pairs = [(key, 1) for key in keys[start : start + BUNDLE_SIZE]]
-            bundles.append(Arriving("Pairs", self._pcollection, Bundle(pairs, 0)))
+            bundles.append(ScriptedElements("Pairs", self._pcollection, Bundle(pairs, 0)))
         batch = PlannedBatch(number, 0, "", tuple(bundles), {self._pcollection: watermark})
         self._store.begin(number)
-        rows: list[Any] = [pickle.dumps(batch.of_shard(0, 1))]
-        results: list[TaskResult] = []
-        for level in range(self._program.levels):
-            id = TaskId(level, 0)
+        rows: list[Any] = [pickle.dumps(batch.splits_of(0, 1))]
+        results: list[SubtaskResult] = []
+        for task in range(self._program.tasks):
+            id = SubtaskId(task, 0)
             parts = [StatePart(self.parts[id], 0, 1)] if id in self.parts else []
-            shard = self._resident.shard(id, batch, parts)
-            made = [addressed(row) for _, row in shard.run(batch, rows, own_part(parts, id, 1))]
-            rows = [data for to, data in made if to < self._program.levels]
-            results += [pickle.loads(data) for to, data in made if to == self._program.levels]
-            self._resident.shards[id] = shard
+            subtask = self._cache.take(id, batch, parts)
+            sent = [addressed(row) for _, row in subtask.run(batch, rows, own_part(parts, id, 1))]
+            rows = [data for to, data in sent if to < self._program.tasks]
+            results += [pickle.loads(data) for to, data in sent if to == self._program.tasks]
+            self._cache.subtasks[id] = subtask
         self.parts = {result.id: result.part for result in results if result.part is not None}
         self._store.commit(number, list(self.parts.values()))
 

@@ -29,7 +29,7 @@ from timing import Quantity, Ratio, compare
 import penstock as beam
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.spark.micro_batch.commit_log import WriteAhead
-from penstock.runners.spark.micro_batch.driver_job import MicroBatches
+from penstock.runners.spark.micro_batch.spark_job import MicroBatches
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.options import PipelineOptions
 
@@ -85,10 +85,10 @@ def watched() -> Iterator[Batches]:
                 seen.cpu_at_commits.append(cpu_of_this_and_children())
             elif part == "job":
                 for name in ("loading", "working", "saving"):
-                    levels: dict[int, float] = {}
-                    for task in result:
-                        levels[task.id.level] = max(levels.get(task.id.level, 0.0), getattr(task.seconds, name))
-                    seen.parts.setdefault(name, []).append(sum(levels.values()))
+                    tasks: dict[int, float] = {}
+                    for own in result:
+                        tasks[own.id.task] = max(tasks.get(own.id.task, 0.0), getattr(own.seconds, name))
+                    seen.parts.setdefault(name, []).append(sum(tasks.values()))
             return result
 
         return call

@@ -1,6 +1,6 @@
-"""Micro-batches without Spark: the runner's own query and shards, in this process.
+"""Micro-batches without Spark: the runner's own query and subtasks, in this process.
 
-For what shards do with their state, which takes Spark a tenth of a second a batch, and this a few milliseconds.
+For tests of the subtasks' state: a batch takes a few milliseconds here, and a tenth of a second on Spark.
 """
 
 from __future__ import annotations
@@ -14,59 +14,58 @@ from unittest.mock import patch
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.clock import time_of_day
-from penstock.runners.execution.plan.execution_graph import cut
+from penstock.runners.execution.plan.execution_graph import SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import with_dead_letters
 from penstock.runners.spark.micro_batch import query as micro_batch_query
-from penstock.runners.spark.micro_batch.exchange import TaskId, TaskResult, addressed
+from penstock.runners.spark.micro_batch.exchange import SubtaskResult, addressed
 from penstock.runners.spark.micro_batch.plan import PlannedBatch
 from penstock.runners.spark.micro_batch.query import MicroBatchQuery, QuerySettings
 from penstock.runners.spark.micro_batch.runner import MicroBatchResult, SparkMicroBatchRunner
+from penstock.runners.spark.micro_batch.spark_job import SubtaskCache, own_part
 from penstock.runners.spark.micro_batch.subtask import Program
-from penstock.runners.spark.micro_batch.task_worker import ResidentRun, own_part
 from penstock.sdk.graph import Graph
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import Capability, PipelineResult, Runner
 
 
 class BatchesInThisProcess:
-    """Runs batches, and keeps shards from one to the next; stands for `MicroBatches`.
+    """Runs batches and keeps the subtasks in between, in place of `MicroBatches`.
 
     Args:
-      forgets: whether before a batch, by its number, all shards are forgotten and have to be read again.
+      forgets: returns True for the numbers of batches before which all subtasks are dropped and must be restored.
     """
 
     def __init__(self, program: Program, session: Any, forgets: Callable[[int], bool]) -> None:
         self.jobs = _NoJobs()
         self._program = program
         self._forgets = forgets
-        self._resident = ResidentRun(program)
+        self._cache = SubtaskCache(program)
 
-    def run(self, batch: PlannedBatch, parts: Mapping[TaskId, Any], frames: Any = None) -> list[TaskResult]:
+    def run(self, batch: PlannedBatch, parts: Mapping[SubtaskId, Any], frames: Any = None) -> list[SubtaskResult]:
         if self._forgets(batch.number):
             self.close()
-        levels, shards = self._program.levels, self._program.shards
-        sent: dict[tuple[int, int], list[Any]] = {}
-        for shard in range(shards):
-            sent[0, shard] = [pickle.dumps(batch.of_shard(shard, shards))]
-        for level in range(levels):
-            for shard in range(shards):
-                self._run(TaskId(level, shard), batch, parts.get(TaskId(level, shard), ()), sent)
-        results = [pickle.loads(row) for shard in range(shards) for row in sent[levels, shard]]
+        tasks, parallelism = self._program.tasks, self._program.parallelism
+        sent: dict[SubtaskId, list[Any]] = {}
+        for index in range(parallelism):
+            sent[SubtaskId(0, index)] = [pickle.dumps(batch.splits_of(index, parallelism))]
+        for id in (SubtaskId(task, index) for task in range(tasks) for index in range(parallelism)):
+            self._run(id, batch, parts.get(id, ()), sent)
+        results = [pickle.loads(row) for index in range(parallelism) for row in sent[SubtaskId(tasks, index)]]
         return sorted(results, key=lambda result: result.id)
 
-    def _run(self, id: TaskId, batch: PlannedBatch, parts: Sequence[Any], sent: dict[tuple[int, int], Any]) -> None:
-        own = sent.pop((id.level, id.shard), [])
-        shard = self._resident.shard(id, batch, parts)
-        for target, row in shard.run(batch, own, own_part(parts, id, self._program.shards)):
-            level, data = addressed(row)
-            sent.setdefault((level, target), []).append(data)
-        self._resident.shards[id] = shard
+    def _run(self, id: SubtaskId, batch: PlannedBatch, parts: Sequence[Any], sent: dict[SubtaskId, Any]) -> None:
+        own = sent.pop(id, [])
+        subtask = self._cache.take(id, batch, parts)
+        for target, row in subtask.run(batch, own, own_part(parts, id, self._program.parallelism)):
+            task, data = addressed(row)
+            sent.setdefault(SubtaskId(task, target), []).append(data)
+        self._cache.subtasks[id] = subtask
 
     def close(self) -> None:
-        for shard in self._resident.shards.values():
-            shard.teardown()
-        self._resident.shards.clear()
+        for subtask in self._cache.subtasks.values():
+            subtask.teardown()
+        self._cache.subtasks.clear()
 
 
 class _NoJobs:
@@ -81,9 +80,9 @@ class RunnerInThisProcess(Runner):
     """Runs pipelines in such batches.
 
     Args:
-      shard_memory: as `--shard_memory` says it.
-      forgets: as above.
-      store: where state goes; else it is gone afterwards.
+      subtask_memory: the value of `--shard_memory`, in bytes.
+      forgets: see `BatchesInThisProcess`.
+      store: the store of state; a temporary one by default.
       settings: of the query.
     """
 
@@ -91,15 +90,15 @@ class RunnerInThisProcess(Runner):
 
     def __init__(
         self,
-        shards: int = 2,
-        shard_memory: int | None = None,
+        parallelism: int = 2,
+        subtask_memory: int | None = None,
         forgets: Callable[[int], bool] = lambda number: False,
         store: SnapshotStore | None = None,
         **settings: Any,
     ) -> None:
-        self._shards = shards
+        self._parallelism = parallelism
         self._forgets = forgets
-        self._settings = QuerySettings(shard_memory=shard_memory, **settings)
+        self._settings = QuerySettings(subtask_memory=subtask_memory, **settings)
         self._store = store or SnapshotStore(SimulatedDisk(Random(0)), "checkpoints")
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
@@ -107,7 +106,7 @@ class RunnerInThisProcess(Runner):
             return BatchesInThisProcess(program, session, self._forgets)
 
         graph = with_dead_letters(graph, options)
-        execution_graph = cut(fuse(graph, lambda grouping: False), self._shards, by_level=True)
+        execution_graph = cut(fuse(graph, lambda grouping: False), self._parallelism, by_level=True)
         session: Any = None
         query = MicroBatchQuery(execution_graph, session, self._store, time_of_day, self._settings)
         with patch.object(micro_batch_query, "MicroBatches", batches):

@@ -164,7 +164,7 @@ class MicroBatchOptions(PipelineOptions):
         add("--batch_interval", type=float, default=0.0, help="Seconds from one micro-batch to the next, at least.")
         add("--max_records_per_batch", type=int, default=1_000_000, help="How many elements a micro-batch reads.")
         add("--max_bytes_per_batch", type=int, help="About how many bytes it reads of each partition of a source.")
-        help = "About how much of its keyed state a shard has in memory, such as 512MB; the rest is in RocksDB."
+        help = "Keyed state that a subtask has in memory, about, such as 512MB; the rest is in RocksDB."
         add("--shard_memory", help=help)
         _switch(parser, "available_now", False, "Read what is there when the pipeline starts, and end.")
 

@@ -30,7 +30,7 @@ from penstock.runners.local.job.restart_strategy import Restarts
 from penstock.runners.local.productions.job import ProductionJob, Productions
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
-from penstock.runners.spark.micro_batch.failpoints import Reached, go_on
+from penstock.runners.spark.micro_batch.commit_log import Reached, no_failure
 from penstock.runners.spark.micro_batch.unbounded_source import Admission
 from penstock.sdk.userstate import (
     BagStateSpec,
@@ -241,7 +241,7 @@ class Golden:
         source = bounded if self.bounded else beam.io.Read(ScriptedSource(NUMBERS))
         self.write(self.build(p | "Read" >> source), directory)
 
-    def run(self, directory: pathlib.Path, parallelism: int = 2, seed: int = 5, reached: Reached = go_on) -> None:
+    def run(self, directory: pathlib.Path, parallelism: int = 2, seed: int = 5, reached: Reached = no_failure) -> None:
         """Run to the end, from what is in the directory."""
         if self.runner == "batches":
             store = SnapshotStore(LocalDisk(), str(directory / "kept"))

@@ -11,7 +11,7 @@ from kills.killed_batches import KilledBatches
 from kills.killing import KilledRun
 from spark_programs import environment
 
-from penstock.runners.spark.micro_batch.failpoints import DRIVER_POINTS, TASK_POINTS
+from penstock.runners.spark.micro_batch.commit_log import DRIVER_POINTS, TASK_POINTS
 
 PROGRAM = pathlib.Path(__file__).with_name("killed_micro_batches.py")
 POINTS = (*DRIVER_POINTS[:2], *TASK_POINTS, *DRIVER_POINTS[2:])

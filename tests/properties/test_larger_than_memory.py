@@ -1,4 +1,4 @@
-"""What comes out doesn't depend on how much memory shards have, when they are forgotten, nor how many there are."""
+"""Results don't depend on the memory of subtasks, on when they are restored, nor on the parallelism."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strategies import ANY_TIMESTAMPS, Step, chains, scripts, stream_of, window_
 import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.checkpoints.store import SnapshotStore
-from penstock.runners.spark.micro_batch.failpoints import go_on
+from penstock.runners.spark.micro_batch.commit_log import no_failure
 from penstock.sdk.coders import Coder, registry
 from penstock.sdk.userstate import (
     BagStateSpec,
@@ -34,7 +34,7 @@ from penstock.windowing import FixedWindows
 
 # None, nothing, and a few entries, in bytes.
 MEMORY = st.sampled_from([1, 1_000, 4_000])
-# Before which batches all shards are forgotten.
+# The batches before which all subtasks are restored.
 FORGOTTEN = st.sets(st.integers(2, 12), max_size=2)
 
 
@@ -43,10 +43,10 @@ def panes(recording: Recording) -> Counter[Any]:
     return Counter((*whole(change), change.pane, change.sign) for change in recording.changes)
 
 
-def panes_of_any_shards(recording: Recording) -> Counter[Any]:
+def panes_at_any_parallelism(recording: Recording) -> Counter[Any]:
     """The same, but for the timing of a window's first pane behind its end.
 
-    It is late if the output watermark has passed the end, and that is held by the keys of the same shard.
+    It is late if the output watermark has passed the end, and that is held by the keys of the same subtask.
     """
     found: Counter[Any] = Counter()
     for (*row, pane, sign), count in panes(recording).items():
@@ -198,10 +198,10 @@ class Stopped(Exception):
 
 @given(scripts(), window_fns(merging=False), windowings(), MEMORY, st.integers(1, 6))
 @settings(max_examples=10, deadline=None)
-def test_another_number_of_shards_goes_on(
+def test_a_run_continues_with_another_parallelism(
     script: list[Step], window_fn: Any, windowing: Any, memory: int, stop: int
 ) -> None:
-    """From what shards with too little memory have written; with and without such a limit."""
+    """From the state of subtasks with too little memory; with and without such a limit."""
 
     def build(p: Any) -> Any:
         stream = p | stream_of(script)
@@ -214,16 +214,16 @@ def test_another_number_of_shards_goes_on(
         if point == "after-publication" and number == stop:
             raise Stopped
 
-    expected = panes_of_any_shards(recorded(build, RunnerInThisProcess(1)))
+    expected = panes_at_any_parallelism(recorded(build, RunnerInThisProcess(1)))
     store = SnapshotStore(SimulatedDisk(Random(0)), "checkpoints")
     sink = Recording()
-    for shards, limit, told in ((2, memory, reached), (3, memory, go_on), (1, None, go_on)):
+    for parallelism, limit, told in ((2, memory, reached), (3, memory, no_failure), (1, None, no_failure)):
         try:
-            recorded(build, RunnerInThisProcess(shards, limit, store=store, reached=told), sink)
+            recorded(build, RunnerInThisProcess(parallelism, limit, store=store, reached=told), sink)
         except Stopped:
             continue
         break
-    assert expected == panes_of_any_shards(sink)
+    assert expected == panes_at_any_parallelism(sink)
 
 
 @pytest.mark.parametrize("memory", [1, 3_000])

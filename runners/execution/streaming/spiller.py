@@ -2,7 +2,7 @@
 
 The windows of groupings and the keyed state of stateful ParDos are in memory up to a limit.  Beyond it the least
 recently used part is spilled to RocksDB on the local disk until it is needed again
-(docs/decisions/013-shards-larger-than-memory.md).  Results are the same as without.
+(docs/decisions/013-state-larger-than-memory.md).  Results are the same as without.
 
 The size is measured on a hundred entries of each step: the sizes of all objects that an entry refers to, and of its
 places in dictionaries.  It is an estimate, which is too large where entries share objects, and may be too small where a

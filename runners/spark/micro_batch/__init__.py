@@ -1,5 +1,6 @@
-"""Micro-batches: `query` plans, runs, commits and publishes batch after batch.
+"""Micro-batches on Spark: `query` plans, runs, commits and publishes one batch after the other.
 
-A batch is one Spark job (`driver_job`), whose RDDs (`task_rdds`) run a task's subtasks (`subtask`) in executors.
-`commit_log` says which batch was committed last, and `recovery` where a run goes on.
+A batch is one Spark job (`spark_job`).  Its subtasks (`subtask`) run in executors and send messages to each other
+(`exchange`).  `commit_log` has the plans and the committed batches, and `recovery` finds the batch that a run continues
+from.
 """

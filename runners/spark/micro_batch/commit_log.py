@@ -1,15 +1,14 @@
-"""A batch that is committed: what the driver has to know of it, and how its checkpoint keeps that.
+"""What a run of micro-batches writes to commit a batch: its plan before the job, then state, then the manifest.
 
-The plan of the batch that runs next, written down before it does: a small file beside the manifests.
-
-There is one at a time: the plan of batch n + 1 replaces that of n, which has been committed by then.
+The plan is a small file beside the manifests.  The plan of batch n + 1 replaces that of batch n, which is committed by
+then.  The manifest names the state of each subtask and the driver's own record of the batch.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, TypeAlias
 
 import attrs
 import cloudpickle
@@ -20,28 +19,71 @@ from ....windowing.timestamp import MIN_MICROS
 from ...execution.checkpoints.catalog import path_of
 from ...execution.checkpoints.manifest import Checkpoint, PartReference, sealed, unsealed
 from ...execution.checkpoints.store import SnapshotStore, fresh_token
-from ...execution.plan.execution_graph import ExecutionGraph, label_of
+from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId, label_of
 from ...execution.serialization.records import RecordType, unpickled
 from ...execution.sinks.committer import Staged
-from .exchange import TaskId, TaskResult
+from .exchange import SubtaskResult
 from .plan import PlannedBatch
-from .subtask import StatePart, part_name
 
 # The part of a checkpoint that the driver writes.
 DRIVER = "driver"
 
+PLANNED = "planned"
+
+# The failpoints of the driver, in their order: before and after each write.
+DRIVER_POINTS = (
+    "before-plan",
+    "after-plan",
+    "before-manifest",
+    "after-manifest",
+    "before-publication",
+    "after-publication",
+)
+
+# The failpoints of each subtask with state, in a worker, between the driver's `after-plan` and `before-manifest`.
+TASK_POINTS = ("before-state", "after-state")
+
+# Called with a failpoint and the number of the batch, in workers a copy.  Tests raise, wait or kill the process there.
+Reached: TypeAlias = Callable[[str, int], None]
+
+
+def no_failure(point: str, batch: int) -> None:
+    """Do nothing at any failpoint."""
+
+
+@attrs.frozen
+class StatePart:
+    """A part of a checkpoint with a subtask's state.
+
+    Attributes:
+      index, parallelism: of the subtask that wrote it.
+    """
+
+    part: PartReference
+    index: int
+    parallelism: int
+
+
+def part_name(id: SubtaskId, parallelism: int) -> str:
+    """Return the name of a subtask's part of a checkpoint.
+
+    >>> part_name(SubtaskId(1, 0), 4)
+    'task 1, subtask 0 of 4'
+    """
+    return f"task {id.task}, subtask {id.index} of {parallelism}"
+
 
 @attrs.frozen
 class Committed:
-    """What the driver has to know of the newest batch that is committed.
+    """The driver's record of a committed batch.
 
     Attributes:
-      staged: by sink label, the tokens of what it has staged, pickled.
-      watermarks: of sources' PCollections, in microseconds.
-      next_time: when something will be due by the clock, in microseconds.
-      next_event_times: when by the watermark, of each step the next; the least of all where any change may be news.
-      newest: of streaming DataFrames, the greatest event time that was in it, by label.
-      levels: of each level, the labels of its steps.
+      staged: the tokens of sinks, pickled, by label.
+      watermarks: of the sources' PCollections, in microseconds.
+      next_time: the next processing-time timer, in microseconds.
+      next_event_times: the next event-time timer of each step; `MIN_MICROS` of a step that waits for any change.
+      newest: the greatest event time read from each streaming DataFrame, by label.
+      tasks: the labels of each task's steps.
     """
 
     number: int
@@ -55,11 +97,11 @@ class Committed:
     is_last: bool = False
     is_complete: bool = False
     newest: Mapping[str, int] = attrs.field(factory=dict)
-    levels: Sequence[Sequence[str]] = ()
+    tasks: Sequence[Sequence[str]] = ()
 
     @classmethod
-    def of(cls, batch: PlannedBatch, results: Sequence[TaskResult], graph: ExecutionGraph) -> Committed:
-        """What there is to know when all tasks of a batch are done."""
+    def of(cls, batch: PlannedBatch, results: Sequence[SubtaskResult], graph: ExecutionGraph) -> Committed:
+        """Return the record of a batch whose subtasks have finished."""
         staged: dict[str, list[bytes]] = {}
         newest: dict[str, int] = {}
         for result in results:
@@ -79,14 +121,13 @@ class Committed:
             batch.is_last,
             all(result.is_complete for result in results),
             newest,
-            levels_of(graph),
+            labels_by_task(graph),
         )
 
     def is_due(self, watermarks: Mapping[int, int]) -> bool:
-        """Whether anything waits for a source's watermark to be as far as it is now, and not yet as it was.
+        """Return True if watermarks have passed an event time that a step waits for since this batch.
 
-        A step whose time has not come waits for one of its sources that isn't there yet; that others go on is nothing
-        to it.
+        A step waits for the source that is behind that time; the watermarks of other sources don't matter to it.
         """
         if watermarks == self.watermarks:
             return False
@@ -98,19 +139,19 @@ class Committed:
 
     @property
     def has_staged(self) -> bool:
-        """Whether there is anything to publish."""
+        """True if sinks have staged output."""
         return any(self.staged.values())
 
     @property
     def tokens(self) -> Staged:
-        """What was staged, as a `SinkCommitter` takes it."""
+        """The staged output, as `SinkCommitter` takes it."""
         return {
             label: [(self.transaction, cloudpickle.loads(token)) for token in tokens]
             for label, tokens in self.staged.items()
         }
 
     def write(self, store: SnapshotStore) -> PartReference:
-        """Write it into its checkpoint, which has begun."""
+        """Write the record into its checkpoint, which has begun."""
         record = _COMMITTED.encode(
             self.number,
             self.now,
@@ -123,70 +164,52 @@ class Committed:
             self.is_last,
             self.is_complete,
             dict(self.newest),
-            self.levels,
+            self.tasks,
         )
         return store.write_part(self.number, DRIVER, [record])
 
     @staticmethod
     def read(store: SnapshotStore, checkpoint: Checkpoint) -> Committed:
-        """Return what `write` has written.
+        """Return the record that `write` wrote.
 
         Raises `UnknownFormatError` for a record of another version, and `CheckpointMismatchError` if the class of a
-        position can't be had.
+        position can't be imported.
         """
         part = checkpoint.part(DRIVER)
         ((_, records),) = store.read_part(part)
         fields = _COMMITTED.decode(b"".join(records), path_of(store.directory, part.files[-1]))
-        where = f"batch {checkpoint.epoch} in {store.directory}"
-        return _committed_of(where, *fields)
-
-
-def _committed_of(
-    where: str,
-    number: int,
-    now: int,
-    transaction: str,
-    staged: list[Any],
-    positions: bytes,
-    watermarks: list[Any],
-    next_time: int | None,
-    next_event_times: list[int],
-    is_last: bool,
-    is_complete: bool,
-    newest: dict[str, int],
-    levels: list[list[str]],
-) -> Committed:
-    return Committed(
-        number,
-        now,
-        transaction,
-        dict(staged),
-        unpickled(positions, "The position of a source", where),
-        dict(watermarks),
-        next_time,
-        frozenset(next_event_times),
-        is_last,
-        is_complete,
-        newest,
-        levels,
-    )
+        number, now, transaction, staged, positions, watermarks, next_time, next_event_times, *others = fields
+        return Committed(
+            number,
+            now,
+            transaction,
+            dict(staged),
+            unpickled(positions, "The position of a source", f"batch {checkpoint.epoch} in {store.directory}"),
+            dict(watermarks),
+            next_time,
+            frozenset(next_event_times),
+            *others,
+        )
 
 
 _COMMITTED: RecordType[tuple[Any, ...]] = RecordType("committed batch", 1, {1: lambda *fields: fields})
 
 
-def state_of(results: Iterable[TaskResult], shards: int) -> dict[TaskId, Sequence[StatePart]]:
-    """What the state of each task is in, after a batch."""
-    return {r.id: [StatePart(r.part, r.id.shard, shards)] for r in results if r.part is not None}
+# --- The state of subtasks
 
 
-def described(results: Iterable[TaskResult], shards: int) -> Mapping[str, Any]:
-    """What a manifest says of its parts, for whoever restores them."""
+def state_of(results: Iterable[SubtaskResult], parallelism: int) -> dict[SubtaskId, Sequence[StatePart]]:
+    """Return the state of each subtask after a batch."""
+    return {r.id: [StatePart(r.part, r.id.index, parallelism)] for r in results if r.part is not None}
+
+
+def parts_metadata(results: Iterable[SubtaskResult], parallelism: int) -> Mapping[str, Any]:
+    """Return what a manifest says of its parts, in the words of its format."""
     parts = {
-        part_name(result.id, shards): {
-            "level": result.id.level,
-            "shard": result.id.shard,
-            "of": shards,
+        part_name(result.id, parallelism): {
+            "level": result.id.task,
+            "shard": result.id.index,
+            "of": parallelism,
             "labels": list(result.labels),
         }
         for result in results
@@ -194,30 +217,32 @@ def described(results: Iterable[TaskResult], shards: int) -> Mapping[str, Any]:
     return {"parts": parts}
 
 
-def levels_of(graph: ExecutionGraph) -> Sequence[Sequence[str]]:
-    """The labels of the steps of each level."""
+def labels_by_task(graph: ExecutionGraph) -> Sequence[Sequence[str]]:
+    """Return the labels of each task's steps."""
     return [[label_of(step) for step in task.steps] for task in graph.tasks]
 
 
 def restored_state(
     checkpoint: Checkpoint, committed: Committed, graph: ExecutionGraph
-) -> dict[TaskId, Sequence[StatePart]]:
-    """What the state of each task is in; it may have been written for other shards, or by steps at other levels."""
-    shards = graph.parallelism
+) -> dict[SubtaskId, Sequence[StatePart]]:
+    """Return the parts that each subtask restores.
+
+    After a change of the parallelism or of the tasks, that is all parts: each subtask finds its keys in them.
+    """
+    parallelism = graph.parallelism
     written = {part.name for part in checkpoint.parts}
     parts = {
-        TaskId(d["level"], d["shard"]): StatePart(checkpoint.part(name), d["shard"], d["of"])
+        SubtaskId(d["level"], d["shard"]): StatePart(checkpoint.part(name), d["shard"], d["of"])
         for name, d in checkpoint.metadata["parts"].items()
         if name in written
     }
-    if committed.levels == levels_of(graph) and all(part.of == shards for part in parts.values()):
+    if committed.tasks == labels_by_task(graph) and all(part.parallelism == parallelism for part in parts.values()):
         return {id: [part] for id, part in parts.items()}
-    # Each task finds in all of them what is its own.
     everything = list(parts.values())
-    return {TaskId(task.id, shard): everything for task in graph.tasks for shard in range(shards)}
+    return {SubtaskId(task.id, index): everything for task in graph.tasks for index in range(parallelism)}
 
 
-PLANNED = "planned"
+# --- The plan of the next batch
 
 
 @attrs.frozen
@@ -227,10 +252,10 @@ class _Written:
 
 
 class WriteAhead:
-    """Writes and reads plans.
+    """The write-ahead log: a file with the plan of the next batch.
 
     Attributes:
-      name: in the names of transactions: of two runs with other checkpoints no transaction is the same.
+      name: part of the names of transactions, so that no two runs share one.
     """
 
     def __init__(self, store: SnapshotStore) -> None:
@@ -239,7 +264,7 @@ class WriteAhead:
         self._path = f"{store.directory}/{PLANNED}"
 
     def write(self, batch: PlannedBatch) -> None:
-        """Write a batch down.  Raises `SnapshotError` where the disk fails."""
+        """Write a batch's plan.  Raises `SnapshotError` if the disk fails."""
         with local_modules_by_value():
             data = base64.b64encode(batch.record()).decode()
         try:
@@ -248,10 +273,10 @@ class WriteAhead:
             raise SnapshotError(f"{self._path} can't be written: {error}") from error
 
     def read(self) -> PlannedBatch | None:
-        """The batch that was planned last; None if none was.
+        """Return the batch that was planned last, or None.
 
-        Raises `CorruptSnapshotError` if it isn't as it was written, `UntrustedSnapshotError` if somebody else
-        could have written it.
+        Raises `CorruptSnapshotError` if the file is damaged, and `UntrustedSnapshotError` if another user could have
+        written it.
         """
         disk = self._store.disk
         if not disk.exists(self._path):

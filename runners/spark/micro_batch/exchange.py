@@ -1,9 +1,9 @@
-"""What travels through the shuffles of a micro-batch.
+"""The messages of a micro-batch's shuffles.
 
-Level by level the tasks of a batch hand *parcels* to each other: elements on the edges between two levels,
-and how far the watermark is on each.  A parcel for a later level is passed on as it is, and so is what each
-task has to tell the driver; in the end all of that comes out of the last level, and a batch is one job in
-which nothing is computed twice.
+The tasks of a batch run in one Spark job, one after the other, with a shuffle between them.  Each subtask sends its
+elements and watermarks to the subtasks of later tasks, and its result to the driver.  Spark's shuffle leads from a task
+to the next one only: a message for a task further on, or for the driver, is forwarded by every task in between.  So
+the results come out of the last task, and nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -19,55 +19,49 @@ from ....sdk.bundle import Bundle
 from ....sdk.metrics import MetricsContainer
 from ...execution.checkpoints.manifest import PartReference
 from ...execution.counters import Counts
-from ...execution.plan.execution_graph import Edge, EdgeKind
+from ...execution.plan.execution_graph import Edge, EdgeKind, SubtaskId
 from ...execution.shuffle.blocks import encode_bundle
 from ...execution.shuffle.partitioner import Partitioner
 from ...execution.shuffle.pre_aggregation import PreAggregation
 from ...execution.user_errors import guarded
-from .task_rdds import Row
 
-# How many bytes of blocks make a parcel full.
-FULL = 8 << 20
+# The size, in bytes of blocks, at which a message is sent.
+MESSAGE_BYTES = 8 << 20
+
+# A record of Spark's shuffle: the index of the receiving subtask, and an addressed message.
+Row: TypeAlias = tuple[int, bytes]
 
 Buffer: TypeAlias = bytes | memoryview
 
-# In front of what is sent: the level that it is for.
-_LEVEL = struct.Struct("<i")
+_TASK = struct.Struct("<i")
 
 
-def address(level: int, data: bytes) -> bytes:
-    """What is sent to a level, or, as if there were one more, to the driver.
+def address(task: int, data: bytes) -> bytes:
+    """Return data with the number of the receiving task in front; the driver has the number after the last task's.
 
-    >>> level, data = addressed(address(2, b"parcel"))
-    >>> level, bytes(data)
-    (2, b'parcel')
+    >>> task, data = addressed(address(2, b"message"))
+    >>> task, bytes(data)
+    (2, b'message')
     """
-    return _LEVEL.pack(level) + data
+    return _TASK.pack(task) + data
 
 
 def addressed(row: bytes) -> tuple[int, Buffer]:
-    """For which level something was sent, and what."""
-    return _LEVEL.unpack_from(row)[0], memoryview(row)[_LEVEL.size :]
+    """Return the number of the receiving task and the data."""
+    return _TASK.unpack_from(row)[0], memoryview(row)[_TASK.size :]
 
 
-class TaskId(NamedTuple):
-    """Which level's task, on which shard."""
-
-    level: int
-    shard: int
-
-
-class Parcel(NamedTuple):
-    """Elements from one task to another.
+class ShuffleMessage(NamedTuple):
+    """Elements and watermarks from one subtask to another.
 
     Attributes:
-      number: which of the parcels between these two.
-      attempt: what tells two attempts of a task apart.
-      blocks: bundles in the order in which they were made, each with the number of its edge.
-      watermarks: by edge, in microseconds; in the last parcel only.
+      attempt: the attempt of the sender that wrote the message.
+      number: the place among the messages between these two subtasks.
+      blocks: encoded bundles, in the order in which they were sent, each with its place and its edge's number.
+      watermarks: by edge, in microseconds; in the last message only.
     """
 
-    source: TaskId
+    source: SubtaskId
     attempt: str
     number: int
     blocks: list[tuple[int, int, bytes]]
@@ -75,13 +69,13 @@ class Parcel(NamedTuple):
 
 
 @attrs.define
-class TaskSeconds:
-    """What a task spends its time on, in seconds by the clock.
+class SubtaskSeconds:
+    """The time that a subtask spends on a batch, in seconds of elapsed time.
 
     Attributes:
-      loading: reading its state from the store, where its worker didn't have it.
-      working: taking in what it was sent, its steps' work, and what it sends.
-      saving: writing what has changed of its state.
+      loading: restoring its state, if its worker didn't have it.
+      working: receiving, processing and sending elements.
+      saving: writing its state.
     """
 
     loading: float = 0.0
@@ -90,25 +84,24 @@ class TaskSeconds:
 
 
 @attrs.frozen
-class TaskResult:
-    """What a task tells the driver.
+class SubtaskResult:
+    """The result of one subtask's part of a batch.
 
     Attributes:
-      consumed: which attempts' parcels it was given.
-      part: its state as it is now; None if it keeps none.
-      labels: the steps that something is kept of.
+      consumed: the attempts whose messages it received, by sender.
+      part: its state; None if it keeps none.
+      labels: the steps that have state in the part.
       staged: the tokens of its sinks, pickled, by label.
-      next_time: when something will be due by the clock, in microseconds.
-      next_event_times: when by the watermark, of each step the next.
-      is_complete: whether nothing more will come out of it.
-      loaded: whether it had to read its state.
-      seconds: what it has spent its time on.
-      newest: of streaming DataFrames, the greatest event time that it has read, by label.
+      next_time: the next processing-time timer, in microseconds.
+      next_event_times: the next event-time timer of each step.
+      is_complete: whether it will produce no more output.
+      loaded: whether it had to restore its state.
+      newest: the greatest event time read from each streaming DataFrame, by label.
     """
 
-    id: TaskId
+    id: SubtaskId
     attempt: str
-    consumed: Mapping[TaskId, str]
+    consumed: Mapping[SubtaskId, str]
     part: PartReference | None
     labels: tuple[str, ...]
     staged: Mapping[str, list[bytes]]
@@ -118,94 +111,90 @@ class TaskResult:
     next_event_times: Set[int]
     is_complete: bool
     loaded: bool = False
-    seconds: TaskSeconds = attrs.field(factory=TaskSeconds)
+    seconds: SubtaskSeconds = attrs.field(factory=SubtaskSeconds)
     newest: Mapping[str, int] = attrs.field(factory=dict)
 
 
-class Outbox:
-    """The parcels that a task makes.
+class MessageWriter:
+    """Partitions a subtask's output and collects it into messages.
 
     Args:
-      edges: those that begin in it.
-      shards: how many there are.
-      labels: by edge, what an error is attributed to.
+      edges: the output edges of the task.
+      parallelism: the number of subtasks of each task.
+      labels: by edge, the transform that errors are attributed to.
     """
 
-    def __init__(self, id: TaskId, edges: Iterable[Edge], shards: int, labels: Mapping[int, str]) -> None:
+    def __init__(self, id: SubtaskId, edges: Iterable[Edge], parallelism: int, labels: Mapping[int, str]) -> None:
         self._id = id
         self._edges = list(edges)
         self._labels = labels
-        self._shards = shards
-        self._partitioners = {
-            edge.id: Partitioner(shards, labels[edge.id]) for edge in self._edges if edge.kind is EdgeKind.SHUFFLE
-        }
-        folds = ((edge.id, PreAggregation.of(edge.step)) for edge in self._edges if edge.kind is EdgeKind.SHUFFLE)
+        self._parallelism = parallelism
+        shuffles = [edge for edge in self._edges if edge.kind is EdgeKind.SHUFFLE]
+        self._partitioners = {edge.id: Partitioner(parallelism, labels[edge.id]) for edge in shuffles}
+        folds = ((edge.id, PreAggregation.of(edge.step)) for edge in shuffles)
         self._folds = {id: fold for id, fold in folds if fold is not None}
-        self._levels = sorted({edge.consumer for edge in self._edges})
+        self._consumers = sorted({edge.consumer for edge in self._edges})
         self.begin("")
 
     def begin(self, attempt: str) -> None:
         """Begin a batch."""
         self._attempt = attempt
-        self._made = 0
-        self._held: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
-        self._sizes: dict[tuple[int, int], int] = {}
-        self._numbers: dict[tuple[int, int], int] = {}
-        self.full: list[Row] = []
+        self._count = 0
+        self._blocks: dict[SubtaskId, list[tuple[int, int, bytes]]] = {}
+        self._sizes: dict[SubtaskId, int] = {}
+        self._numbers: dict[SubtaskId, int] = {}
+        self._full: list[Row] = []
 
-    def send(self, edge: Edge, bundle: Bundle) -> None:
-        """Put elements on an edge."""
+    def write(self, edge: Edge, bundle: Bundle) -> None:
+        """Send a bundle along an edge."""
         if not len(bundle):
             return
         if edge.kind is EdgeKind.SHUFFLE:
             if edge.id in self._folds:
                 bundle = self._folds[edge.id].folded(bundle)
-            parts = enumerate(self._partitioners[edge.id].parts(bundle))
-        else:
-            targets = [self._id.shard] if edge.kind is EdgeKind.FORWARD else list(range(self._shards))
-            blocks = self._encoded(edge, bundle)
-            for target in targets:
-                self._put(edge, target, blocks)
+            for target, part in enumerate(self._partitioners[edge.id].parts(bundle)):
+                if len(part):
+                    self._append(edge, target, self._encoded(edge, part))
             return
-        for target, part in parts:
-            if len(part):
-                self._put(edge, target, self._encoded(edge, part))
+        targets = [self._id.index] if edge.kind is EdgeKind.FORWARD else range(self._parallelism)
+        blocks = self._encoded(edge, bundle)
+        for target in targets:
+            self._append(edge, target, blocks)
 
     def _encoded(self, edge: Edge, bundle: Bundle) -> list[bytes]:
         return guarded(self._labels[edge.id], lambda: list(encode_bundle(bundle)))
 
-    def _put(self, edge: Edge, target: int, blocks: Iterable[bytes]) -> None:
-        to = edge.consumer, target
-        held = self._held.setdefault(to, [])
+    def _append(self, edge: Edge, target: int, blocks: Iterable[bytes]) -> None:
+        to = SubtaskId(edge.consumer, target)
+        own = self._blocks.setdefault(to, [])
         for block in blocks:
-            self._made += 1
-            held.append((self._made, edge.id, block))
+            self._count += 1
+            own.append((self._count, edge.id, block))
             self._sizes[to] = self._sizes.get(to, 0) + len(block)
-        if self._sizes.get(to, 0) >= FULL:
-            self.full.append(self._closed(to, None))
+        if self._sizes.get(to, 0) >= MESSAGE_BYTES:
+            self._full.append(self._message(to, None))
 
-    def _closed(self, to: tuple[int, int], watermarks: Mapping[int, int] | None) -> Row:
-        level, target = to
+    def _message(self, to: SubtaskId, watermarks: Mapping[int, int] | None) -> Row:
         number = self._numbers[to] = self._numbers.get(to, 0) + 1
-        blocks = self._held.pop(to, [])
+        blocks = self._blocks.pop(to, [])
         self._sizes.pop(to, None)
-        parcel = Parcel(self._id, self._attempt, number, blocks, watermarks)
-        return target, address(level, pickle.dumps(parcel, protocol=5))
+        message = ShuffleMessage(self._id, self._attempt, number, blocks, watermarks)
+        return to.index, address(to.task, pickle.dumps(message, protocol=5))
 
-    def teardown(self) -> None:
-        """Nothing more will be sent."""
-        for fold in self._folds.values():
-            fold.teardown()
-
-    def taken(self) -> list[Row]:
-        """The parcels that are full."""
-        full, self.full = self.full, []
+    def take_full(self) -> list[Row]:
+        """Remove and return the messages that have reached their size."""
+        full, self._full = self._full, []
         return full
 
     def finish(self, watermarks: Mapping[int, int]) -> Iterator[Row]:
-        """The last parcels of the batch: one to every task that an edge leads to, with the watermarks by edge."""
-        yield from self.taken()
-        for level in self._levels:
-            own = {edge.id: watermarks[edge.id] for edge in self._edges if edge.consumer == level}
-            for target in range(self._shards):
-                yield self._closed((level, target), own)
+        """Yield the last messages of the batch: one to each downstream subtask, with the watermarks of its edges."""
+        yield from self.take_full()
+        for task in self._consumers:
+            own = {edge.id: watermarks[edge.id] for edge in self._edges if edge.consumer == task}
+            for target in range(self._parallelism):
+                yield self._message(SubtaskId(task, target), own)
+
+    def teardown(self) -> None:
+        """Tear down the combiners of pre-aggregations."""
+        for fold in self._folds.values():
+            fold.teardown()

@@ -1,7 +1,7 @@
-"""What the flags of a run of micro-batches say: how it is driven, and where its state goes.
+"""The settings of a query and the store of its state, from the pipeline's options.
 
->>> from .failpoints import go_on
->>> settings_of(PipelineOptions(["--batch_interval=0.5"]), go_on).interval
+>>> from .commit_log import no_failure
+>>> settings_of(PipelineOptions(["--batch_interval=0.5"]), no_failure).interval
 500000
 """
 
@@ -18,16 +18,16 @@ from ....sdk.options.byte_size import byte_size
 from ...execution.checkpoints.catalog import refuse_productions
 from ...execution.spilling.rocksdb import check_rocksdb
 from ...execution.streaming_options import check_streaming_flags, refuse_memory, refuse_unheeded
-from .failpoints import Reached
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...execution.checkpoints.store import SnapshotStore
+    from .commit_log import Reached
     from .query import QuerySettings
 
-# Of the flags of a stream those that are heeded here too.
-_HEEDED = {
+# The streaming options that this runner supports.
+_SUPPORTED = {
     "checkpoint_dir",
     "checkpoint_retention",
     "allow_dropped_state",
@@ -39,14 +39,14 @@ _HEEDED = {
 
 
 def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
-    """How the query is driven.  Raises `OptionsError` for a flag that can't be so, or that nothing would come of."""
+    """Return the settings of the query.  Raises `OptionsError` for an invalid or unsupported option."""
     from .query import QuerySettings
     from .unbounded_source import Admission
 
     check_streaming_flags(options)
     given, streaming = options.view_as(MicroBatchOptions), options.view_as(StreamingOptions)
     refuse_memory(streaming.checkpoint_dir, "executors write there as well")
-    refuse_unheeded((name for name in streaming.changed() if name not in _HEEDED), "spark-microbatch", "local")
+    refuse_unheeded((name for name in streaming.changed() if name not in _SUPPORTED), "spark-microbatch", "local")
     if not (math.isfinite(given.batch_interval) and given.batch_interval >= 0):
         raise OptionsError(f"option --batch_interval: expected seconds, 0 or more, got {given.batch_interval}")
     for name in ("max_records_per_batch", "max_bytes_per_batch"):
@@ -60,14 +60,14 @@ def settings_of(options: PipelineOptions, reached: Reached) -> QuerySettings:
         allow_dropped_state=streaming.allow_dropped_state,
         allow_changed_sources=streaming.allow_changed_sources,
         compares_keys=not streaming.allow_new_key_types,
-        may_start_again=streaming.checkpoint_dir is not None,
+        is_restartable=streaming.checkpoint_dir is not None,
         reached=reached,
-        shard_memory=_shard_memory(given.shard_memory),
+        subtask_memory=_subtask_memory(given.shard_memory),
         worker_timeout=streaming.worker_timeout,
     )
 
 
-def _shard_memory(given: str | int | None) -> int | None:
+def _subtask_memory(given: str | int | None) -> int | None:
     if given is None:
         return None
     try:
@@ -81,9 +81,10 @@ def _shard_memory(given: str | int | None) -> int | None:
 
 
 def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:
-    """Where state goes; without a checkpoint_dir to a directory that nobody finds again.
+    """Return the store of state: in the checkpoint_dir, or in a temporary directory without one.
 
-    Raises `OptionsError` without one on a cluster, `CheckpointMismatchError` for one of another kind of run.
+    Raises `OptionsError` without a checkpoint_dir on a cluster, and `CheckpointMismatchError` for one that a run with
+    productions has written.
     """
     from ...execution.checkpoints.storage import disk_of
     from ...execution.checkpoints.store import SnapshotStore
@@ -94,17 +95,17 @@ def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:
         if not (session.sparkContext.master or "").startswith("local"):
             raise OptionsError(
                 "--runner=spark-microbatch needs a --checkpoint_dir on a cluster: a path or URL that the driver "
-                "and all executors can reach"
+                "and all executors can access"
             )
         directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
-    # Executors have working directories of their own.
-    place = str(directory) if "://" in str(directory) else str(Path(directory).absolute())
-    place = place.rstrip("/")
-    disk = disk_of(place)
-    refuse_productions(disk, place)
+    # Executors have other working directories.
+    path = str(directory) if "://" in str(directory) else str(Path(directory).absolute())
+    path = path.rstrip("/")
+    disk = disk_of(path)
+    refuse_productions(disk, path)
     return SnapshotStore(
         disk,
-        place,
+        path,
         retain=streaming.checkpoint_retention,
         allow_untrusted=streaming.allow_untrusted_checkpoints,
     )

@@ -1,9 +1,7 @@
-"""What a micro-batch is given: what it reads, how far the watermarks are, and what time it is.
+"""The plan of a micro-batch: the splits that it reads, its watermarks, and its processing time.
 
-It is decided, and written down, before the batch runs; so a batch that is run again sees the same
-input and the same clock.
-
-What the sources give to the next batch, while it is gathered.
+A batch is planned, and the plan written, before the batch runs.  So a batch that runs again sees the same input and the
+same clocks.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 
 
 @attrs.frozen
-class Arriving:
-    """Elements that a script has."""
+class ScriptedElements:
+    """Elements of a script."""
 
     label: str
     pcollection: int
@@ -30,7 +28,7 @@ class Arriving:
 
 
 @attrs.frozen
-class WholeSplit:
+class SourceSplit:
     """A split of a bounded source."""
 
     label: str
@@ -38,8 +36,8 @@ class WholeSplit:
 
 
 @attrs.frozen
-class OffsetRange:
-    """A partition of an unbounded source, from one offset to another, both as its reader gave them."""
+class PartitionRange:
+    """A partition of an unbounded source, from one offset of its reader to another."""
 
     label: str
     partition: Any
@@ -49,13 +47,13 @@ class OffsetRange:
 
 @attrs.frozen
 class FrameRows:
-    """Rows of a DataFrame, as Spark's task has them: not planned, but what a frame of the plan is read as."""
+    """Rows of a DataFrame.  A plan names the DataFrame only; Spark's tasks get its rows."""
 
     label: str
     split: Block
 
 
-Reading: TypeAlias = Arriving | WholeSplit | OffsetRange | FrameRows
+InputSplit: TypeAlias = ScriptedElements | SourceSplit | PartitionRange | FrameRows
 
 
 @attrs.frozen
@@ -65,20 +63,20 @@ class PlannedBatch:
     Attributes:
       number: 1, 2, 3, ...; also the epoch of its checkpoint.
       now: processing time, in microseconds.
-      transaction: what its sinks write to.
-      readings: what is read.
-      watermarks: of sources' PCollections, in microseconds, after what is read.
-      percentiles: percentile watermarks that have moved, by share.
-      signals: what a script says.
-      positions: where the sources stand afterwards; whatever they want to know.
-      is_last: whether nothing comes after it.
-      frames: DataFrames that are read besides, by label; of a stream the number of Spark's batch, else None.
+      transaction: the transaction of its sinks.
+      splits: its input.
+      watermarks: of the sources' PCollections, in microseconds, after these splits.
+      percentiles: the percentile watermarks that have advanced, by percentile.
+      signals: the signals of a script.
+      positions: of the sources after the batch; see `DriverSources`.
+      is_last: whether the sources have ended with it.
+      frames: the DataFrames that it reads, by label; of a stream the number of Spark's batch, else None.
     """
 
     number: int
     now: int
     transaction: str
-    readings: tuple[Reading, ...] = ()
+    splits: tuple[InputSplit, ...] = ()
     watermarks: Mapping[int, int] = attrs.field(factory=dict)
     percentiles: Mapping[float, int] = attrs.field(factory=dict)
     signals: tuple[str, ...] = ()
@@ -87,12 +85,12 @@ class PlannedBatch:
     frames: Mapping[str, int | None] = attrs.field(factory=dict)
 
     def record(self) -> bytes:
-        """Return the batch as a record.  Raises `SerializationError` for a split or a position that isn't data."""
+        """Return the batch as a record.  Raises `SerializationError` for splits or positions that can't be pickled."""
         return _PLANNED.encode(
             self.number,
             self.now,
             self.transaction,
-            [data for reading in self.readings for data in _reading_as_data(reading)],
+            [data for split in self.splits for data in _split_as_data(split)],
             list(self.watermarks.items()),
             list(self.percentiles.items()),
             self.signals,
@@ -109,86 +107,72 @@ class PlannedBatch:
           where: the file, for errors.
 
         Raises `UnknownFormatError` for a record of another version, and `CheckpointMismatchError` if the class of a
-        split or a position can't be had.
+        split or a position can't be imported.
         """
-        return _planned_of(where, *_PLANNED.decode(record, where))
+        fields = _PLANNED.decode(record, where)
+        number, now, transaction, splits, watermarks, percentiles, signals, positions, is_last, frames = fields
+        return PlannedBatch(
+            number,
+            now,
+            transaction,
+            tuple(_split_of(where, *split) for split in splits),
+            dict(watermarks),
+            dict(percentiles),
+            tuple(signals),
+            unpickled(positions, "The position of a source", where),
+            is_last,
+            frames,
+        )
 
-    def of_shard(self, shard: int, shards: int) -> tuple[Reading, ...]:
-        """What one of so many shards reads: of a script all, in order, where it is alone; else every so manieth.
+    def splits_of(self, index: int, parallelism: int) -> tuple[InputSplit, ...]:
+        """Return the splits that one subtask reads.  The first subtask reads all elements of a script, in order.
 
-        >>> batch = PlannedBatch(1, 0, "t", (WholeSplit("a", 0), WholeSplit("a", 1), WholeSplit("a", 2)))
-        >>> [reading.split for reading in batch.of_shard(0, 2)]
+        >>> batch = PlannedBatch(1, 0, "t", (SourceSplit("a", 0), SourceSplit("a", 1), SourceSplit("a", 2)))
+        >>> [own.split for own in batch.splits_of(0, 2)]
         [0, 2]
         """
-        scripted = [reading for reading in self.readings if isinstance(reading, Arriving)]
-        others = [reading for reading in self.readings if not isinstance(reading, Arriving)]
-        return (*(scripted if shard == 0 else ()), *others[shard::shards])
-
-
-def _reading_as_data(reading: Reading) -> Iterator[tuple[Any, ...]]:
-    if isinstance(reading, Arriving):
-        for block in encode_bundle(reading.bundle):
-            yield "arriving", reading.label, reading.pcollection, block
-    elif isinstance(reading, WholeSplit):
-        yield "split", reading.label, dumps(reading.split, reading.label)
-    else:
-        assert isinstance(reading, OffsetRange), reading
-        offsets = (reading.partition, reading.start, reading.end)
-        yield "range", reading.label, dumps(offsets, reading.label)
-
-
-def _reading_of(where: str, kind: str, label: str, *data: Any) -> Reading:
-    if kind == "arriving":
-        pcollection, block = data
-        return Arriving(label, pcollection, decode_bundle(block))
-    value = unpickled(data[0], f"{label}: a split", where)
-    return WholeSplit(label, value) if kind == "split" else OffsetRange(label, *value)
-
-
-def _planned_of(
-    where: str,
-    number: int,
-    now: int,
-    transaction: str,
-    readings: list[Any],
-    watermarks: list[Any],
-    percentiles: list[Any],
-    signals: list[str],
-    positions: bytes,
-    is_last: bool,
-    frames: dict[str, int | None],
-) -> PlannedBatch:
-    return PlannedBatch(
-        number,
-        now,
-        transaction,
-        tuple(_reading_of(where, *reading) for reading in readings),
-        dict(watermarks),
-        dict(percentiles),
-        tuple(signals),
-        unpickled(positions, "The position of a source", where),
-        is_last,
-        frames,
-    )
+        scripted = [split for split in self.splits if isinstance(split, ScriptedElements)]
+        others = [split for split in self.splits if not isinstance(split, ScriptedElements)]
+        return (*(scripted if index == 0 else ()), *others[index::parallelism])
 
 
 _PLANNED: RecordType[tuple[Any, ...]] = RecordType("planned batch", 1, {1: lambda *fields: fields})
 
 
+def _split_as_data(split: InputSplit) -> Iterator[tuple[Any, ...]]:
+    if isinstance(split, ScriptedElements):
+        for block in encode_bundle(split.bundle):
+            yield "arriving", split.label, split.pcollection, block
+    elif isinstance(split, SourceSplit):
+        yield "split", split.label, dumps(split.split, split.label)
+    else:
+        assert isinstance(split, PartitionRange), split
+        offsets = (split.partition, split.start, split.end)
+        yield "range", split.label, dumps(offsets, split.label)
+
+
+def _split_of(where: str, kind: str, label: str, *data: Any) -> InputSplit:
+    if kind == "arriving":
+        pcollection, block = data
+        return ScriptedElements(label, pcollection, decode_bundle(block))
+    value = unpickled(data[0], f"{label}: a split", where)
+    return SourceSplit(label, value) if kind == "split" else PartitionRange(label, *value)
+
+
 @attrs.define
-class Gathered:
-    """What the sources give to a batch.
+class BatchInput:
+    """The input that the sources add to a batch while it is planned.
 
     Attributes:
       now: processing time, in microseconds.
-      watermarks: of sources' PCollections, in microseconds, those that have moved.
-      frames: DataFrames that are read, by label; of a stream the number of Spark's batch, of any other one None.
-      percentiles: percentile watermarks that have moved, by share.
-      all_watermarks: those of all sources, as far as they are known.
+      frames: the DataFrames that are read, by label; of a stream the number of Spark's batch, else None.
+      watermarks: of the sources' PCollections, in microseconds, those that have advanced.
+      percentiles: the percentile watermarks that have advanced, by percentile.
+      all_watermarks: of all sources' PCollections.
     """
 
     now: int
-    readings: list[Reading] = attrs.field(factory=list)
+    splits: list[InputSplit] = attrs.field(factory=list)
     frames: dict[str, int | None] = attrs.field(factory=dict)
     watermarks: dict[int, int] = attrs.field(factory=dict)
     percentiles: dict[float, int] = attrs.field(factory=dict)
@@ -197,5 +181,5 @@ class Gathered:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has come."""
-        return not (self.readings or self.frames or self.watermarks or self.percentiles or self.signals)
+        """True if no source has added anything."""
+        return not (self.splits or self.frames or self.watermarks or self.percentiles or self.signals)

@@ -1,4 +1,4 @@
-"""Where a run of micro-batches goes on: from the newest batch that is committed, if it is one of this pipeline's."""
+"""Find the committed batch that a run of micro-batches continues from, and check that the pipeline can."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _logger = logger_of(__name__)
 
 @attrs.frozen
 class Recovery:
-    """Finds it, and refuses what this pipeline can't go on from.
+    """The checks of a committed batch before a run continues from it.
 
     Attributes:
-      allow_dropped_state: whether what has no place in the pipeline any more may be dropped.
-      allow_changed_sources: resume changed sources from their checkpointed positions, too.
+      allow_dropped_state: whether state, output and positions of transforms that the pipeline no longer has may be
+        dropped.
+      allow_changed_sources: whether changed sources resume from their checkpointed positions.
     """
 
     store: SnapshotStore
@@ -35,10 +36,10 @@ class Recovery:
     allow_changed_sources: bool = False
 
     def newest(self) -> tuple[Checkpoint, Committed] | None:
-        """The newest batch that is committed, and whole; None if there is none.
+        """Return the newest committed batch that is undamaged, or None.
 
-        Raises `CheckpointMismatchError` if it isn't one of this runner's, or has something of a transform that the
-        pipeline doesn't have.
+        Raises `CheckpointMismatchError` if another runner wrote it, or if it has state, output or positions of
+        transforms that the pipeline doesn't have.
         """
         found = self.store.newest_complete()
         checkpoint = found.checkpoint
@@ -53,15 +54,15 @@ class Recovery:
         skipped = [skip.epoch for skip in found.skipped if skip.was_committed]
         if skipped and committed.staged:
             _logger.warning(
-                "%s: goes on from batch %d; what sinks have published of batch %s stays, and comes again",
+                "%s: Continuing from batch %d. Sinks have published batch %s already, and will publish it again",
                 self.store.directory,
                 checkpoint.epoch,
                 ", ".join(map(str, reversed(skipped))),
             )
         if committed.is_complete:
             _logger.warning(
-                "%s: the run that these checkpoints are of has ended, with batch %d, and there is nothing left to do; "
-                "to run the pipeline anew, give another --checkpoint_dir",
+                "%s: The run of these checkpoints has ended with batch %d, and there is nothing left to do. To run the "
+                "pipeline from the beginning, give another --checkpoint_dir",
                 self.store.directory,
                 checkpoint.epoch,
             )
@@ -71,7 +72,7 @@ class Recovery:
         parts = checkpoint.metadata.get("parts", {})
         if not all("level" in part for part in parts.values()):
             raise CheckpointMismatchError(
-                f"{self.store.directory}: its checkpoints were written by another runner; give another --checkpoint_dir"
+                f"{self.store.directory}: another runner wrote these checkpoints. Give another --checkpoint_dir"
             )
 
     def _check_state(self, checkpoint: Checkpoint) -> None:
@@ -79,27 +80,27 @@ class Recovery:
         if unknown := self._unknown(kept):
             raise CheckpointMismatchError(
                 f"{self.store.directory}: batch {checkpoint.epoch} has state of {unknown}, which the "
-                "pipeline doesn't have. Give the transforms the labels that they had, or say --allow_dropped_state to "
-                "go on without that state"
+                "pipeline doesn't have. Give the transforms the labels that they had, or drop that state with "
+                "--allow_dropped_state"
             )
 
     def _check_sinks(self, committed: Committed) -> None:
-        """What it has staged for a sink that is gone nobody would publish."""
+        """Raise `CheckpointMismatchError` for staged output of a sink that the pipeline no longer has."""
         if unknown := self._unknown(label for label, tokens in committed.staged.items() if tokens):
             raise CheckpointMismatchError(
-                f"{self.store.directory}: batch {committed.number} has staged something for {unknown}, which the "
-                "pipeline doesn't have, and nobody knows if it was published. Give the sink the label that it had, or "
-                "say --allow_dropped_state to go on without it"
+                f"{self.store.directory}: batch {committed.number} has staged output for {unknown}, which the "
+                "pipeline doesn't have, and the output may not have been published. Give the sink the label that it "
+                "had, or drop the output with --allow_dropped_state"
             )
 
     def _check_sources(self, committed: Committed) -> None:
-        """A source that is gone might have had more, and under another label it would be read from the beginning."""
+        """Raise `CheckpointMismatchError` for positions of an unbounded source that the pipeline no longer has."""
         gone = ", ".join(sorted(map(repr, self.sources.unknown(committed.positions))))
         if gone and not self.allow_dropped_state:
             raise CheckpointMismatchError(
                 f"{self.store.directory}: batch {committed.number} has read from {gone}, which the "
-                "pipeline doesn't have. Give the source the label that it had, or say --allow_dropped_state to go on "
-                "without it; a source with another label is read from the beginning"
+                "pipeline doesn't have. Give the source the label that it had, or drop its position with "
+                "--allow_dropped_state. A source with another label is read from the beginning"
             )
 
     def _check_identities(self, committed: Committed) -> None:
@@ -112,10 +113,10 @@ class Recovery:
                 f"{self.store.directory}: these sources have changed since batch {committed.number}: "
                 f"{described(changed)}. {ADVICE}"
             )
-        self.sources.begun_anew = {change.label for change in changed}
+        self.sources.reset_labels = {change.label for change in changed}
 
     def _unknown(self, labels: Iterable[str]) -> str:
-        """Those of the labels that the pipeline doesn't have, for people; "" if they may be dropped."""
+        """Return the labels that the pipeline doesn't have as text; "" if they may be dropped."""
         if self.allow_dropped_state:
             return ""
         nodes = self.plan.graph.pcollections.values()

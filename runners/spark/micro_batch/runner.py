@@ -19,44 +19,45 @@ from ....windowing.duration import DurationTypes
 from ...execution.background_thread import BackgroundRun
 from ...execution.plan.fusion import fuse
 from ...execution.progress import progress_of
-from .failpoints import Reached, go_on
 from .options import settings_of, store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...execution.checkpoints.store import SnapshotStore
+    from .commit_log import Reached
     from .query import MicroBatchQuery, QuerySettings
 
-# Seconds: how often a run is cancelled that doesn't end.
-_AGAIN = 1.0
+# The interval, in seconds, at which a run is cancelled until it ends.
+_CANCEL_SECONDS = 1.0
 
 
 class SparkMicroBatchRunner(Runner):
     """`--runner=spark-microbatch`.
 
     Args:
-      spark_session: the session to run in.  Without one it takes the active session, or
-        starts one by `--spark_master` and `--spark_conf` and stops it again.
-      reached: is told of each of the points in `failpoints.py`; for tests of what happens when a run fails there.
+      spark_session: the session to run in.  By default the active session, or one that is started with
+        `--spark_master` and `--spark_conf`, and stopped at the end.
+      reached: called at each failpoint of `commit_log`, for tests of failures there.
     """
 
     name = "spark-microbatch"
 
-    def __init__(self, spark_session: SparkSession | None = None, reached: Reached = go_on) -> None:
+    def __init__(self, spark_session: SparkSession | None = None, reached: Reached | None = None) -> None:
         self._session = spark_session
         self._reached = reached
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        """Run a bounded pipeline, or a script, to the end; start any other one."""
+        """Run a bounded pipeline or a script to the end, and start any other pipeline."""
         from ...execution.sinks.committer import with_dead_letters
         from ..session import find_session, partitions_of
+        from .commit_log import no_failure
 
         for head in graph.loops():
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
         refuse_frames(graph, self.name)
         _check_clock(graph)
-        settings = settings_of(options, self._reached)
+        settings = settings_of(options, self._reached or no_failure)
         graph = with_dead_letters(graph, options)
         for read in graph.unbounded_reads():
             primitive = read.primitive
@@ -67,8 +68,8 @@ class SparkMicroBatchRunner(Runner):
         query = None
         try:
             store = store_of(options, session)
-            shards = partitions or session.sparkContext.defaultParallelism
-            query = _query(graph, shards, session, store, settings)
+            parallelism = partitions or session.sparkContext.defaultParallelism
+            query = _query(graph, parallelism, session, store, settings)
         finally:
             if query is None and is_ours:
                 session.stop()
@@ -100,28 +101,28 @@ def _check_clock(graph: Graph) -> None:
     streams = [label for label, source in reads if isinstance(source, UnboundedFrame)]
     if scripts and streams:
         raise UnsupportedError(
-            f"{streams[0]}: a streaming DataFrame comes when it comes, but {scripts[0]} says what time it is; "
-            "test the transforms with one of them at a time"
+            f"{streams[0]}: a streaming DataFrame uses the real clock, but {scripts[0]} controls the clock. Test the "
+            "transforms with one of them at a time"
         )
 
 
 def _check_replayable(label: str, source: UnboundedSource[Any]) -> None:
     if not source.replayable:
         raise UnsupportedError(
-            f"{label}: its source can't be read again, and --runner=spark-microbatch reads what a batch is given after "
-            "it has been planned; --runner=local reads it"
+            f"{label}: its source can't be read again, and --runner=spark-microbatch reads a batch's input after "
+            "planning the batch. Run it with --runner=local"
         )
 
 
 def _query(
-    graph: Graph, shards: int, session: SparkSession, store: SnapshotStore, settings: QuerySettings
+    graph: Graph, parallelism: int, session: SparkSession, store: SnapshotStore, settings: QuerySettings
 ) -> MicroBatchQuery:
     from ...execution.clock import ProcessingTime
     from ...execution.plan.execution_graph import cut
     from .query import MicroBatchQuery
 
     return MicroBatchQuery(
-        cut(attrs.evolve(fuse(graph), compares_keys=settings.compares_keys), shards, by_level=True),
+        cut(attrs.evolve(fuse(graph), compares_keys=settings.compares_keys), parallelism, by_level=True),
         session,
         store,
         ProcessingTime(),
@@ -130,10 +131,10 @@ def _query(
 
 
 class MicroBatchResult(PipelineResult):
-    """A run of micro-batches, in a thread beside the one that started it.
+    """A run of micro-batches in a thread of its own.
 
     Args:
-      session: to be stopped when it is over; None if others have it too.
+      session: the session to stop at the end; None to leave it running.
     """
 
     def __init__(self, query: MicroBatchQuery, session: SparkSession | None, options: PipelineOptions) -> None:
@@ -164,15 +165,15 @@ class MicroBatchResult(PipelineResult):
         return self.state
 
     def cancel(self) -> str:
-        """Stop at once; what isn't committed is gone, and a next start with that checkpoint_dir does it again."""
+        """Stop at once.  A later run with the same checkpoint_dir repeats the batch that is not committed."""
         self._query.cancel()
-        # What has only begun in that moment wasn't there yet to be cancelled.
-        while not self._run.wait(_AGAIN):
+        # A job that starts at this moment escapes the first request.
+        while not self._run.wait(_CANCEL_SECONDS):
             self._query.cancel()
         return self.state
 
     def drain(self) -> str:
-        """Have the sources stop; windows and timers fire, sinks publish."""
+        """End the unbounded sources, fire windows and timers, and publish."""
         self._query.drain()
         return self.wait_until_finish()
 

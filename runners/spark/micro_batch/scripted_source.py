@@ -1,4 +1,4 @@
-"""A script (TestStream) as the driver sees it: event by event."""
+"""A script (TestStream) on the driver: it plans batches of the script's events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ....sdk.sources.scripted_source import (
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.plan.execution_graph import inputs_of, outputs_of, side_inputs_of
 from ...execution.plan.fusion import Grouping, Keyed, Output, Plan, Source
-from .plan import Arriving, Gathered
+from .plan import BatchInput, ScriptedElements
 
 
-class ScriptOnDriver:
-    """A script: each of its events is a batch, but for those that can't have to do with each other.
+class DriverScript:
+    """A script with one batch for each of its events.
 
-    Elements that come one after the other to one output are one batch; so are the events of outputs
-    that nothing downstream brings together.
+    Independent events share a batch: consecutive elements of one output, and events of outputs that have no stateful
+    step or sink in common downstream.
     """
 
     def __init__(self, step: Source, plan: Plan) -> None:
@@ -34,12 +34,12 @@ class ScriptOnDriver:
         assert isinstance(primitive.source, Script)
         self._events = primitive.source.events
         self._outputs = step.transform.outputs
-        self._reached = {tag: _reached(plan, output) for tag, output in self._outputs.items()}
+        self._downstream = {tag: _stateful_downstream(plan, output) for tag, output in self._outputs.items()}
         self._position = 0
         self.is_finished = False
 
-    def gather(self, into: Gathered) -> None:
-        """Play what comes next; at the end, the end of time."""
+    def add_input(self, into: BatchInput) -> None:
+        """Add the next events to a batch; after the last one, advance the watermarks to the end of time."""
         if self.is_finished:
             return
         events = self._next()
@@ -53,23 +53,23 @@ class ScriptOnDriver:
         events: list[Event] = []
         while self._position < len(self._events):
             event = self._events[self._position]
-            if events and not all(self._may_be_together(earlier, event) for earlier in events):
+            if events and not all(self._are_independent(earlier, event) for earlier in events):
                 break
             events.append(event)
             self._position += 1
         return events
 
-    def _may_be_together(self, earlier: Event, event: Event) -> bool:
+    def _are_independent(self, earlier: Event, event: Event) -> bool:
         if isinstance(earlier, ElementsArrive) and isinstance(event, ElementsArrive) and earlier.tag == event.tag:
             return True
         of_output = (ElementsArrive, WatermarkMoves)
         if not isinstance(earlier, of_output) or not isinstance(event, of_output) or earlier.tag == event.tag:
             return False
-        return self._reached[earlier.tag].isdisjoint(self._reached[event.tag])
+        return self._downstream[earlier.tag].isdisjoint(self._downstream[event.tag])
 
-    def _play(self, event: Event, into: Gathered) -> None:
+    def _play(self, event: Event, into: BatchInput) -> None:
         if isinstance(event, ElementsArrive):
-            into.readings.append(Arriving(self.label, self._outputs[event.tag], event.bundle))
+            into.splits.append(ScriptedElements(self.label, self._outputs[event.tag], event.bundle))
         elif isinstance(event, WatermarkMoves):
             into.watermarks[self._outputs[event.tag]] = event.micros
         elif isinstance(event, ClockMoves):
@@ -81,17 +81,17 @@ class ScriptOnDriver:
             into.percentiles[event.percentile] = event.micros
 
     def position(self) -> Any:
-        """Where it stands."""
+        """Return the number of events that were played, and whether the script has ended."""
         return self._position, self.is_finished
 
     def restore(self, position: Any) -> None:
-        """Go on from there."""
+        """Continue from a position."""
         self._position, self.is_finished = position
 
 
-def _reached(plan: Plan, pcollection: int) -> set[int | str]:
-    """What keeps anything of what comes of a PCollection, or shows it: groupings, ParDos with state, sinks."""
-    reached: set[int | str] = set()
+def _stateful_downstream(plan: Plan, pcollection: int) -> set[int | str]:
+    """Return the ids of the stateful steps, steps with side inputs, and sinks downstream of a PCollection."""
+    found: set[int | str] = set()
     todo, seen = [pcollection], {pcollection}
     while todo:
         current = todo.pop()
@@ -102,10 +102,10 @@ def _reached(plan: Plan, pcollection: int) -> set[int | str]:
             if isinstance(step, Output):
                 primitive = step.transform.primitive
                 assert isinstance(primitive, graph.ParDo)
-                reached.add(id(primitive.sink))
+                found.add(id(primitive.sink))
             elif is_side or isinstance(step, (Grouping, Keyed)) or side_inputs_of(step):
-                reached.add(step.id)
+                found.add(step.id)
             more = [output for output in outputs_of(step) if output not in seen]
             seen.update(more)
             todo.extend(more)
-    return reached
+    return found

@@ -1,4 +1,4 @@
-"""The sources of micro-batches, as the driver sees them: what the next batch reads, and what time it is then."""
+"""The sources of micro-batches on the driver: they plan the input and the clocks of the next batch."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from ...execution.streaming.restored import shown_positions
 from ...execution.time_slice import Pace
 from ...execution.user_errors import guarded
 from ..dataframes import opened
-from .plan import Gathered, WholeSplit
-from .scripted_source import ScriptOnDriver
-from .structured_streaming import StreamOnDriver, StreamSettings
-from .unbounded_source import Admission, UnboundedOnDriver
+from .plan import BatchInput, InputSplit, SourceSplit
+from .scripted_source import DriverScript
+from .structured_streaming import DriverFrameStream, StreamSettings
+from .unbounded_source import Admission, DriverUnboundedSource
 
 _logger = logger_of(__name__)
 
-# How many elements the first batch of a run reads, and how long a batch is to take, in microseconds: whatever is asked
-# of the query waits for it.
-_FIRST, _LONG = 250, 5_000_000
+# The elements that the first batch of a run reads, and the duration that batches are adapted to, in microseconds:
+# a request to the query waits for the batch that runs.
+_FIRST_RECORDS, _BATCH_MICROS = 250, 5_000_000
 
 
-class BoundedOnDriver:
+class DriverBoundedSource:
     """A bounded source: all of its splits are in the first batch."""
 
-    def __init__(self, step: Source, shards: int) -> None:
+    def __init__(self, step: Source, parallelism: int) -> None:
         self.label = step.transform.label
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.Read)
         self._source: Any = primitive.source
-        self._shards = shards
+        self._parallelism = parallelism
         (self._output,) = step.transform.outputs.values()
         self.is_finished = False
 
-    def gather(self, into: Gathered) -> None:
-        """Add what is to be read, once."""
+    def add_input(self, into: BatchInput) -> None:
+        """Add the source's splits to the batch, once."""
         if self.is_finished:
             return
         self.is_finished = True
@@ -59,27 +59,27 @@ class BoundedOnDriver:
         if isinstance(self._source, BoundedFrame):
             into.frames[self.label] = None
             return
-        for split in guarded(self.label, lambda: list(self._source.split(self._shards))):
-            into.readings.append(WholeSplit(self.label, split))
+        for split in guarded(self.label, lambda: list(self._source.split(self._parallelism))):
+            into.splits.append(SourceSplit(self.label, split))
 
     def check_split(self, split: Any) -> None:
         """Raise `SourceError` if a split has changed."""
         self._source.check_split(split)
 
     def frame(self, session: Any) -> Any:
-        """The DataFrame that it is."""
+        """Return the DataFrame that the source reads."""
         return opened(self.label, self._source, session)
 
     def position(self) -> Any:
-        """Where it stands."""
+        """Return True if the source has been read."""
         return self.is_finished
 
     def restore(self, position: Any) -> None:
-        """Go on from there."""
+        """Continue from a position."""
         self.is_finished = position
 
 
-OnDriver: TypeAlias = BoundedOnDriver | ScriptOnDriver | UnboundedOnDriver | StreamOnDriver
+DriverSource: TypeAlias = DriverBoundedSource | DriverScript | DriverUnboundedSource | DriverFrameStream
 
 
 class DriverSources:
@@ -87,26 +87,26 @@ class DriverSources:
 
     Attributes:
       identities: the identities of the sources, by label.
+      reset_labels: the labels of the sources whose checkpointed positions are dropped.
 
     Args:
-      shards: into how many splits a bounded source is cut, about.
-      admission: how much a batch may read of the unbounded ones.
-      streams: what Spark's queries are started with.
+      parallelism: the number of splits of a bounded source, approximately.
+      admission: the limits of a batch's input from unbounded sources.
+      streams: the settings of Spark's streaming queries.
     """
 
-    def __init__(self, plan: Plan, shards: int, admission: Admission, streams: StreamSettings) -> None:
-        self._sources: list[OnDriver] = []
+    def __init__(self, plan: Plan, parallelism: int, admission: Admission, streams: StreamSettings) -> None:
+        self._sources: list[DriverSource] = []
         self._admission = admission
         self._described = sources_of(plan)
         self.identities: Identities = identities_of(plan)
-        self._pace = Pace(admission.records, _FIRST, _LONG, growth=8)
+        self.reset_labels: Set[str] = frozenset()
+        self._pace = Pace(admission.records, _FIRST_RECORDS, _BATCH_MICROS, growth=8)
         self._session = streams.session
-        # The labels of those whose positions are dropped.
-        self.begun_anew: Set[str] = frozenset()
-        # A worker that hasn't seen the earlier batches has to be told of these, too.
+        # A worker that hasn't run earlier batches needs all watermarks.
         self._watermarks: dict[int, int] = {}
         self._percentiles: dict[float, int] = {}
-        # In another pipeline the same PCollection may have another number.
+        # The ids of PCollections, which differ in another pipeline, by name.
         self._outputs: dict[str, int] = {}
         for step in plan.steps:
             if not isinstance(step, Source):
@@ -115,123 +115,118 @@ class DriverSources:
             assert isinstance(primitive, graph.Read)
             self._outputs |= {f"{step.transform.label}[{tag}]": id for tag, id in step.transform.outputs.items()}
             if isinstance(primitive.source, Script):
-                self._sources.append(ScriptOnDriver(step, plan))
+                self._sources.append(DriverScript(step, plan))
             elif isinstance(primitive.source, UnboundedFrame):
-                self._sources.append(StreamOnDriver(step, streams))
+                self._sources.append(DriverFrameStream(step, streams))
             elif isinstance(primitive.source, UnboundedSource):
-                self._sources.append(UnboundedOnDriver(step))
+                self._sources.append(DriverUnboundedSource(step))
             else:
-                self._sources.append(BoundedOnDriver(step, shards))
-        self._shares = {
+                self._sources.append(DriverBoundedSource(step, parallelism))
+        self._bounded = [source for source in self._sources if isinstance(source, DriverBoundedSource)]
+        self._scripts = [source for source in self._sources if isinstance(source, DriverScript)]
+        self._unbounded = [source for source in self._sources if isinstance(source, DriverUnboundedSource)]
+        self._streams = [source for source in self._sources if isinstance(source, DriverFrameStream)]
+        self._endless: list[DriverUnboundedSource | DriverFrameStream] = [*self._unbounded, *self._streams]
+        # The percentiles that triggers use.
+        self._used_percentiles = {
             share
             for s in plan.steps
             if isinstance(s, Grouping)
             for share in s.primitive.windowing.trigger.percentiles()
         }
 
-    def took(self, counts: Mapping[str, int], micros: int) -> None:
-        """A batch took so long, for so many elements of each step: the next one reads as many as fit.
+    def adapt_pace(self, counts: Mapping[str, int], micros: int) -> None:
+        """Adapt the size of the next batch to the duration of the last one.
 
         Args:
-          counts: by the label of a step, how many elements it has put out.
+          counts: the elements that each step has output, by label.
         """
-        labels = [source.label for source in self._sources if isinstance(source, UnboundedOnDriver)]
-        if labels:
-            # Each has an equal share, whether it needs it or not.
-            self._pace.took(len(labels) * max(counts.get(label, 0) for label in labels), micros)
+        if self._unbounded:
+            # Sources have equal shares of a batch.
+            most = max(counts.get(source.label, 0) for source in self._unbounded)
+            self._pace.took(len(self._unbounded) * most, micros)
 
     @property
     def has_script(self) -> bool:
-        """Whether a script has the clock."""
-        return any(isinstance(source, ScriptOnDriver) for source in self._sources)
+        """True if a script controls the clock."""
+        return bool(self._scripts)
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will come."""
+        """True if all sources have ended."""
         return all(source.is_finished for source in self._sources)
 
     @property
-    def has_come(self) -> bool:
-        """Whether Spark has brought something, and waits."""
-        return any(stream.has_come for stream in self._streams)
+    def has_data(self) -> bool:
+        """True if a batch of a streaming DataFrame waits to be read."""
+        return any(stream.has_data for stream in self._streams)
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether Spark has still to bring something of what was there when the run began."""
-        return any(stream.is_awaited for stream in self._streams)
-
-    @property
-    def _streams(self) -> list[StreamOnDriver]:
-        return [source for source in self._sources if isinstance(source, StreamOnDriver)]
+    def awaits_data(self) -> bool:
+        """True if Spark may still deliver data that existed when the run began."""
+        return any(stream.awaits_data for stream in self._streams)
 
     def drain(self) -> None:
-        """Have the unbounded sources stop, as if the input had ended."""
+        """End the unbounded sources, as if their input had ended."""
         for stream in self._streams:
             stream.drain()
-        for source in self._sources:
-            if isinstance(source, UnboundedOnDriver):
-                source.is_drained = True
+        for source in self._unbounded:
+            source.is_drained = True
 
-    def gather(self, now: int) -> Gathered:
-        """What the next batch is given: first what is bounded, and then one script after the other, and streams."""
-        gathered = Gathered(now)
-        self._gather(gathered)
+    def plan_input(self, now: int) -> BatchInput:
+        """Return the input of the next batch: bounded sources first, then one script after the other, and streams."""
+        planned = BatchInput(now)
+        self._add_input(planned)
         before = dict(self._watermarks)
-        for pcollection, micros in gathered.watermarks.items():
+        for pcollection, micros in planned.watermarks.items():
             self._watermarks[pcollection] = max(micros, self._watermarks.get(pcollection, MIN_MICROS))
-        gathered.watermarks = {i: micros for i, micros in self._watermarks.items() if before.get(i) != micros}
-        gathered.all_watermarks = dict(self._watermarks)
-        moved = {
+        planned.watermarks = {i: micros for i, micros in self._watermarks.items() if before.get(i) != micros}
+        planned.all_watermarks = dict(self._watermarks)
+        planned.percentiles = {
             share: micros
-            for share, micros in gathered.percentiles.items()
-            if share in self._shares and micros > self._percentiles.get(share, MIN_MICROS)
+            for share, micros in planned.percentiles.items()
+            if share in self._used_percentiles and micros > self._percentiles.get(share, MIN_MICROS)
         }
-        self._percentiles |= moved
-        gathered.percentiles = moved
-        return gathered
+        self._percentiles |= planned.percentiles
+        return planned
 
-    def _gather(self, gathered: Gathered) -> None:
-        bounded = [source for source in self._sources if isinstance(source, BoundedOnDriver) and not source.is_finished]
-        for source in bounded:
-            source.gather(gathered)
-        # They have a batch of their own, if there is anything in them.
-        if gathered.readings or gathered.frames:
+    def _add_input(self, planned: BatchInput) -> None:
+        for source in self._bounded:
+            source.add_input(planned)
+        # Bounded sources have a batch of their own, if they aren't empty.
+        if planned.splits or planned.frames:
             return
-        for script in self._sources:
-            if isinstance(script, ScriptOnDriver) and not script.is_finished:
-                script.gather(gathered)
+        for script in self._scripts:
+            if not script.is_finished:
+                script.add_input(planned)
                 break
-        unbounded = [source for source in self._sources if isinstance(source, UnboundedOnDriver)]
-        for reader in unbounded:
-            records = -(-self._pace.count // len(unbounded))
-            reader.gather(gathered, attrs.evolve(self._admission, records=records))
+        for reader in self._unbounded:
+            records = -(-self._pace.count // len(self._unbounded))
+            reader.add_input(planned, attrs.evolve(self._admission, records=records))
         for stream in self._streams:
-            stream.gather(gathered)
+            stream.add_input(planned)
 
     def time_jumped(self, micros: int) -> None:
-        """Processing time was set forward by so much."""
-        for source in self._sources:
-            if isinstance(source, UnboundedOnDriver):
-                source.time_jumped(micros)
+        """Tell the sources that processing time was set forward."""
+        for source in self._unbounded:
+            source.time_jumped(micros)
 
     def frames(self, wanted: Mapping[str, int | None]) -> dict[str, Any]:
-        """The DataFrames that a batch reads; those of streams when Spark has brought them."""
-        frames = {}
-        for source in self._sources:
-            if isinstance(source, BoundedOnDriver) and source.label in wanted:
-                frames[source.label] = source.frame(self._session)
-            elif isinstance(source, StreamOnDriver) and (number := wanted.get(source.label)) is not None:
-                frames[source.label] = source.frame(number)
+        """Return the DataFrames that a batch reads; waits until Spark has delivered those of streams."""
+        frames = {source.label: source.frame(self._session) for source in self._bounded if source.label in wanted}
+        for stream in self._streams:
+            if (number := wanted.get(stream.label)) is not None:
+                frames[stream.label] = stream.frame(number)
         return frames
 
-    def heard(self, newest: Mapping[str, int]) -> None:
-        """The greatest event times of a batch that is committed, by label."""
+    def observe(self, newest: Mapping[str, int]) -> None:
+        """Advance the streams to the greatest event times of a committed batch, by label."""
         for stream in self._streams:
             if stream.label in newest:
-                stream.heard(newest[stream.label])
+                stream.observe(newest[stream.label])
 
     def positions(self) -> Mapping[str, Any]:
-        """Where each stands."""
+        """Return the positions of all sources, with their identities and watermarks."""
         return {
             "sources": {source.label: source.position() for source in self._sources},
             "outputs": dict(self._outputs),
@@ -241,34 +236,34 @@ class DriverSources:
         }
 
     def restore(self, positions: Mapping[str, Any]) -> None:
-        """Go on from there."""
-        numbers = {known: self._outputs.get(name) for name, known in positions["outputs"].items()}
-        moved = {numbers.get(known): micros for known, micros in positions["watermarks"].items()}
-        self._watermarks = {id: micros for id, micros in moved.items() if id is not None}
+        """Continue from positions."""
+        new_ids = {old: self._outputs.get(name) for name, old in positions["outputs"].items()}
+        watermarks = {new_ids.get(old): micros for old, micros in positions["watermarks"].items()}
+        self._watermarks = {id: micros for id, micros in watermarks.items() if id is not None}
         self._percentiles = dict(positions["percentiles"])
         before = positions.get("identities", {})
         for source in self._sources:
-            if source.label not in positions["sources"] or source.label in self.begun_anew:
+            if source.label not in positions["sources"] or source.label in self.reset_labels:
                 continue
-            if isinstance(source, UnboundedOnDriver):
+            if isinstance(source, DriverUnboundedSource):
                 source.restore(positions["sources"][source.label], before.get(source.label))
             else:
                 source.restore(positions["sources"][source.label])
 
-    def are_those_of(self, positions: Mapping[str, Any]) -> bool:
-        """Whether they were planned with the same sources, and the same numbers of PCollections."""
+    def match(self, positions: Mapping[str, Any]) -> bool:
+        """Return True if positions are of the same sources, with the same ids of PCollections."""
         is_same = positions.get("identities", self.identities) == self.identities
         return is_same and bool(positions.get("outputs") == self._outputs)
 
-    def have(self, readings: Iterable[Any]) -> bool:
-        """Return True if the splits of these readings have not changed since they were planned."""
-        bounded = {source.label: source for source in self._sources if isinstance(source, BoundedOnDriver)}
+    def are_unchanged(self, splits: Iterable[InputSplit]) -> bool:
+        """Return True if these splits of bounded sources have not changed since they were planned."""
+        bounded = {source.label: source for source in self._bounded}
         try:
-            for reading in readings:
-                if isinstance(reading, WholeSplit):
-                    bounded[reading.label].check_split(reading.split)
+            for split in splits:
+                if isinstance(split, SourceSplit):
+                    bounded[split.label].check_split(split.split)
         except SourceError as error:
-            _logger.warning("the batch that was planned is planned anew: %s", error)
+            _logger.warning("A split of the planned batch has changed. Planning the batch again. %s", error)
             return False
         return True
 
@@ -278,37 +273,35 @@ class DriverSources:
 
     @property
     def watermarks(self) -> Mapping[int, int]:
-        """How far each is known to be, in microseconds, by PCollection."""
+        """The watermarks of the sources' PCollections, in microseconds."""
         return dict(self._watermarks)
 
     def unknown(self, positions: Mapping[str, Any]) -> set[str]:
-        """The labels of unbounded sources that stand somewhere, and aren't in the plan."""
-        # A bounded source is read or isn't; there is nothing more of it to come.
-        standing = {label for label, position in positions["sources"].items() if not isinstance(position, bool)}
-        return standing - {source.label for source in self._sources}
+        """Return the labels of unbounded sources with a position that aren't in the plan."""
+        # A bounded source was read whole, so nothing of it can be lost.
+        unbounded = {label for label, position in positions["sources"].items() if not isinstance(position, bool)}
+        return unbounded - {source.label for source in self._sources}
 
     def restore_committed(self, positions: Mapping[str, Any]) -> None:
-        """Go on from what is committed."""
+        """Continue from the positions of a committed batch."""
         self.restore(positions)
         for stream in self._streams:
             if stream.label in positions["sources"]:
                 stream.acknowledge(positions["sources"][stream.label])
 
     def acknowledge(self, positions: Mapping[str, Any]) -> None:
-        """A batch with these positions is committed."""
-        for source in self._sources:
-            if isinstance(source, (UnboundedOnDriver, StreamOnDriver)):
-                source.acknowledge(positions["sources"][source.label])
+        """Tell the sources that a batch with these positions is committed."""
+        for source in self._endless:
+            source.acknowledge(positions["sources"][source.label])
 
     def close(self) -> None:
-        """Close what is open."""
-        for source in self._sources:
-            if isinstance(source, (UnboundedOnDriver, StreamOnDriver)):
-                source.close()
+        """Close readers and stop queries."""
+        for source in self._endless:
+            source.close()
 
 
 def shown_positions_of(positions: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
-    """Return where committed sources stand, as text: of unbounded ones by partition."""
+    """Return the positions of committed sources as text: of unbounded ones by partition."""
     shown = {}
     for label, position in positions.items():
         if isinstance(position, tuple) and len(position) == 3 and isinstance(position[2], list):

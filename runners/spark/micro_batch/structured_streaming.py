@@ -1,14 +1,15 @@
-"""A streaming DataFrame as the driver sees it: batches that a Structured Streaming query brings, one by one.
+"""A streaming DataFrame on the driver, whose batches a Structured Streaming query delivers.
 
-Spark's query finds out what is new, writes down what its next batch holds, in a checkpoint of its own, and
-calls this process with that batch (`foreachBatch`).  The call waits until one of our batches has read it and
-is committed; only then does Spark call it done.  So there are two logs, and the query's is never ahead:
+Spark's query plans its next batch, writes the plan to a checkpoint of its own, and calls this process with the batch
+(`foreachBatch`).  The call returns when a micro-batch of ours has read Spark's batch and is committed; then Spark
+commits its batch, too.  So there are two logs, and the query's is never ahead
+(docs/decisions/011-two-logs-of-a-spark-stream.md):
 
-- Spark's batch is announced and we go down: Spark announces it again, with the same number and the same rows.
-  If ours was planned already it runs as it was planned, else it is planned anew.
-- Ours is committed, and Spark hasn't heard of it: Spark announces it again, and is told that it is done.
+- If this process fails after Spark has delivered a batch, Spark delivers it again, with the same number and rows.  Our
+  batch runs again as planned, or is planned now.
+- If our batch is committed and Spark's is not, Spark delivers it again, and the call returns at once.
 
-Between Spark's batches ours go on whenever a timer or a watermark is due; those read nothing.
+Between Spark's batches, ours run without input when a timer or a watermark is due.
 """
 
 from __future__ import annotations
@@ -31,28 +32,28 @@ from ...execution.plan.fusion import Source
 from ...execution.plan.source_identities import changes_of_sources, described
 from ...execution.user_errors import guarded
 from ..dataframes import opened
-from .plan import Gathered
+from .plan import BatchInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Where, in the directory of our checkpoints, those of the queries are.
+# The directory of the queries' checkpoints, in the directory of ours.
 STREAMS = "spark-streams"
 
-# Seconds: how often it is looked whether a query still runs.
-_LOOK = 0.2
+# The interval, in seconds, at which a wait checks that the query still runs.
+_CHECK_SECONDS = 0.2
 
 
 @attrs.frozen
 class StreamSettings:
-    """What queries are started with.
+    """The settings of Spark's queries.
 
     Attributes:
-      directory: where our checkpoints are, on `disk`.
-      interval: microseconds from one batch to the next, at least.
-      available_now: whether they end when all has been read that was there when they began.
-      allow_changed: resume queries from their offsets, also those with another input.
-      is_cancelled: whether nobody waits for them any more.
+      directory: the directory of our checkpoints, on `disk`.
+      interval: the least time between the starts of batches, in microseconds.
+      available_now: whether queries end after the data that existed when they began.
+      allow_changed: whether queries with another input resume from their offsets.
+      is_cancelled: whether the run was cancelled.
     """
 
     session: SparkSession
@@ -67,7 +68,7 @@ class StreamSettings:
 @stored_as("frame-stream-position", 1)
 @attrs.define
 class _Position:
-    """Where it stands: the number of Spark's batch that was taken last, the clocks, and what the query reads."""
+    """A position: the number of the last batch that was read, the clocks, and the identity of the query's input."""
 
     taken: int = -1
     newest: int | None = None
@@ -77,12 +78,8 @@ class _Position:
     identity: Mapping[str, Any] | None = None
 
 
-class StreamOnDriver:
-    """One streaming DataFrame, and Spark's query that reads it.
-
-    Attributes:
-      is_finished: whether nothing more will come.
-    """
+class DriverFrameStream:
+    """One streaming DataFrame, and Spark's query that reads it."""
 
     def __init__(self, step: Source, settings: StreamSettings) -> None:
         self.label = step.transform.label
@@ -95,44 +92,43 @@ class StreamOnDriver:
         self._at = _Position()
         self._done = -1
         self._query: Any = None
-        # What Spark's thread has brought; it waits until that is done.
+        # The batch that Spark's thread has delivered; the thread waits until it is committed.
         self._changed = threading.Condition()
-        self._brought: tuple[int, Any] | None = None
+        self._delivered: tuple[int, Any] | None = None
         self._is_closed = False
 
     @property
     def is_finished(self) -> bool:
+        """True if no batch will read more."""
         return self._at.is_finished
 
     @property
-    def has_come(self) -> bool:
-        """Whether a batch of Spark's waits to be read."""
+    def has_data(self) -> bool:
+        """True if a batch of Spark's waits to be read."""
         with self._changed:
-            return self._brought is not None
+            return self._delivered is not None
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether something may still come of what was there when the query began.
+    def awaits_data(self) -> bool:
+        """True if Spark may still deliver data that existed when the query began.
 
-        Raises what has made the query end, if it has failed.
+        Raises `RunnerError` if the query has failed.
         """
         if self._query is None:
-            # What is bounded is read first, even if there is nothing of it.
+            # The query starts after the batch of the bounded sources.
             return not (self._at.is_drained or self._at.is_finished)
         if self._query.isActive:
             return True
-        # Since the last batch was gathered it may have failed: that isn't its end.
+        # The query may have failed since the last batch was planned.
         self._check()
         return False
 
-    # What the next batch reads
-
     def drain(self) -> None:
-        """Read no more than what Spark has brought already."""
+        """End the stream after the batch that Spark has delivered, if any."""
         self._at.is_drained = True
 
-    def gather(self, into: Gathered) -> None:
-        """Add what has come."""
+    def add_input(self, into: BatchInput) -> None:
+        """Add Spark's batch, if one was delivered, and the watermark to a batch of ours."""
         at = self._at
         if at.is_finished:
             into.watermarks[self._output] = MAX_MICROS
@@ -141,12 +137,12 @@ class StreamOnDriver:
             self._start()
         self._check()
         with self._changed:
-            if self._brought is not None:
-                number = self._brought[0]
+            if self._delivered is not None:
+                number = self._delivered[0]
                 if number != at.taken + 1:
                     raise self._mismatch(number, at.taken + 1)
                 at.taken = into.frames[self.label] = number
-            # Asked in the same breath: nothing can have come in between.
+            # Under the lock, so that no batch is delivered in between.
             at.is_finished = at.is_drained
         if at.is_finished:
             at.watermark = MAX_MICROS
@@ -155,47 +151,47 @@ class StreamOnDriver:
             at.watermark = max(at.watermark, guarded(self.label, lambda: self._source.watermark(newest, now)).micros)
         into.watermarks[self._output] = at.watermark
 
-    def heard(self, newest: int) -> None:
-        """The greatest event time of a batch that is committed."""
+    def observe(self, newest: int) -> None:
+        """Note the greatest event time of a committed batch."""
         self._at.newest = newest if self._at.newest is None else max(self._at.newest, newest)
 
     def frame(self, number: int) -> Any:
-        """The rows of one of Spark's batches, as a DataFrame; waits until Spark has brought it, again."""
+        """Return one of Spark's batches as a DataFrame; after a restart, wait until Spark delivers it again."""
         if self._query is None:
             self._start()
         while True:
             with self._changed:
-                if self._brought is None:
-                    self._changed.wait(_LOOK)
-                if self._brought is not None:
-                    found, frame = self._brought
+                if self._delivered is None:
+                    self._changed.wait(_CHECK_SECONDS)
+                if self._delivered is not None:
+                    found, frame = self._delivered
                     if found == number:
                         return frame
                     raise self._mismatch(found, number)
             self._check()
             if self._settings.is_cancelled():
-                raise RunnerError(f"{self.label}: cancelled while it waited for batch {number} of Spark's query")
+                raise RunnerError(f"{self.label}: cancelled while waiting for batch {number} of Spark's query")
 
-    # Where it stands
+    # Positions
 
     def position(self) -> Any:
-        """Where it stands."""
+        """Return the position after the last planned batch."""
         return attrs.evolve(self._at)
 
     def restore(self, position: Any) -> None:
-        """Go on from there."""
+        """Continue from a position."""
         self._at = attrs.evolve(position)
 
     def acknowledge(self, position: Any) -> None:
-        """A batch with this position is committed: Spark's call that brought it may return."""
+        """Let Spark's call return: a batch of ours with this position is committed."""
         with self._changed:
             self._done = position.taken
-            if self._brought is not None and self._brought[0] <= self._done:
-                self._brought = None
+            if self._delivered is not None and self._delivered[0] <= self._done:
+                self._delivered = None
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop the query; what it has brought and nobody has committed, it brings again when it is started again."""
+        """Stop the query.  After a restart it delivers again the batch that is not committed."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -207,17 +203,17 @@ class StreamOnDriver:
     def _start(self) -> None:
         settings = self._settings
         place = f"{STREAMS}/{quote(self.label, safe='')}"
-        # Spark says of the last batch that it has announced what is in it; a directory without that isn't this query's.
+        # Spark's checkpoint has the offsets of the last batch that was delivered, or it is another query's.
         known = f"{settings.directory}/{place}/offsets/{self._done}"
         if self._done >= 0 and not settings.disk.exists(known):
             raise CheckpointMismatchError(
                 f"{self.label}: the last batch of Spark's query that was read has the number {self._done}, but "
-                f"there is no {known}; the query's own checkpoint has to be kept with ours. Give "
-                "another --checkpoint_dir to begin again"
+                f"there is no {known}. Keep the query's own checkpoint with ours, or give another --checkpoint_dir to "
+                "start from the beginning"
             )
         frame = opened(self.label, self._source, settings.session)
         self._check_identity(guarded(self.label, lambda: dict(self._source.frame_identity(frame))))
-        writer = frame.writeStream.foreachBatch(self._bring).queryName(f"{self.label} ({uuid4().hex[:8]})")
+        writer = frame.writeStream.foreachBatch(self._deliver).queryName(f"{self.label} ({uuid4().hex[:8]})")
         writer = writer.option("checkpointLocation", f"{_as_url(settings.directory)}/{place}")
         if settings.available_now:
             writer = writer.trigger(availableNow=True)
@@ -235,40 +231,40 @@ class StreamOnDriver:
                 "or, if the same input has moved, --allow_changed_sources to resume from those offsets"
             )
 
-    def _bring(self, frame: Any, number: int) -> None:
-        """What Spark calls, in a thread of its own, with each of its batches."""
+    def _deliver(self, frame: Any, number: int) -> None:
+        """Take a batch from Spark, which calls this in a thread of its own."""
         with self._changed:
             if number <= self._done:
                 return
-            self._brought = number, frame
+            self._delivered = number, frame
             self._changed.notify_all()
             while self._done < number and not self._is_closed:
                 self._changed.wait()
             if self._done < number:
-                # Whatever is raised: Spark mustn't take it for done.
-                raise InterruptedError(f"{self.label}: batch {number} isn't committed; it will be read again")
+                # Any exception keeps Spark from committing its batch.
+                raise InterruptedError(f"{self.label}: batch {number} isn't committed. It will be read again")
 
     def _check(self) -> None:
-        """Raise what has made the query end, if anything has."""
+        """Raise `RunnerError` if the query has failed or was stopped."""
         query = self._query
         if query is None or query.isActive:
             return
         failure = query.exception()
         if failure is not None:
-            raise RunnerError(f"{self.label}: Spark's streaming query failed: {_said(str(failure))}") from failure
+            raise RunnerError(f"{self.label}: Spark's streaming query failed: {_first_line(str(failure))}") from failure
         if not self._settings.available_now and not self._at.is_drained:
-            raise RunnerError(f"{self.label}: Spark's streaming query was stopped by somebody else")
+            raise RunnerError(f"{self.label}: Spark's streaming query was stopped, but not by this run")
 
     def _mismatch(self, found: int, expected: int) -> CheckpointMismatchError:
         return CheckpointMismatchError(
-            f"{self.label}: Spark's query goes on with its batch {found}, but the next to be read is {expected}: "
-            f"its checkpoint ({STREAMS}, in the --checkpoint_dir) and ours aren't of the same time. Restore them "
-            "together, or give another --checkpoint_dir to begin again"
+            f"{self.label}: Spark's query continues with its batch {found}, expected batch {expected}: its checkpoint "
+            f"({STREAMS}, in the --checkpoint_dir) and ours were not taken together. Restore both, or give another "
+            "--checkpoint_dir to start from the beginning"
         )
 
 
-def _said(text: str) -> str:
-    """What matters in a message of Spark's, which has a plan and stacks behind it."""
+def _first_line(text: str) -> str:
+    """Return the first line of a message of Spark's, without the query plan and stack traces."""
     return text.split("\n", 1)[0][:500]
 
 
@@ -279,13 +275,13 @@ def _started(label: str, writer: Any) -> Any:
         return writer.start()
     except AnalysisException as error:
         raise SourceError(
-            f"{label}: Spark can't stream this DataFrame: {_said(str(error))}. It may filter, select, and join with "
-            "tables; what is to be grouped, let the pipeline group"
+            f"{label}: Spark can't stream this DataFrame: {_first_line(str(error))}. It may filter, select, and join "
+            "with tables. Group in the pipeline instead"
         ) from error
 
 
 def _as_url(directory: str) -> str:
-    """A directory as Spark is told of it: a path is a local one, whatever file system the cluster has by default."""
+    """Return a directory as a URL: a path is a local one, not one of the cluster's default file system."""
     from pathlib import Path
 
     return directory if "://" in directory else Path(directory).absolute().as_uri()

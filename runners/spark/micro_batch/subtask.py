@@ -1,7 +1,7 @@
-"""One level's task on one shard: what its Python worker keeps of it from batch to batch, and one batch of it.
+"""A subtask of a micro-batch: it runs once per batch, and keeps its state in its Python worker in between.
 
-The state is resident in the worker.  A batch says which part of the snapshot store it goes on from; a
-worker that holds just that goes on, any other one reads it first.
+The driver says which part of the snapshot store a batch continues from.  A worker whose subtask has just that state
+continues with it; any other worker restores the part first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...execution.checkpoints.manifest import PartReference
 from ...execution.checkpoints.store import SnapshotStore
 from ...execution.clock import Clock
 from ...execution.counters import Counts
-from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, Task
+from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.plan.fusion import Grouping, Keyed, Source
 from ...execution.shuffle.blocks import decode_bundle
 from ...execution.streaming.snapshot import Restored, snapshot
@@ -38,89 +38,65 @@ from ...execution.streaming.snapshot_chunks import CLOCKS, Chunk, Origin, chunks
 from ...execution.streaming.spiller import Spiller
 from ...execution.streaming.task_execution import TaskExecution
 from ...execution.user_errors import guarded
-from .exchange import Buffer, Outbox, Parcel, TaskId, TaskResult, TaskSeconds, address
-from .failpoints import Reached, go_on
-from .plan import Arriving, FrameRows, OffsetRange, PlannedBatch, Reading
-from .task_rdds import Row
+from .commit_log import Reached, StatePart, no_failure, part_name
+from .exchange import Buffer, MessageWriter, Row, ShuffleMessage, SubtaskResult, SubtaskSeconds, address
+from .plan import FrameRows, InputSplit, PartitionRange, PlannedBatch, ScriptedElements
 
-# A part is written whole again when there are so many changes on it, or they are larger than it.
-LONGEST_CHAIN = 16
+# The most deltas of a part: with more of them, and larger together than the full snapshot, it is written whole.
+MAX_DELTAS = 16
 
 
 @attrs.frozen
 class Program:
-    """What a run's workers know from the beginning.
+    """What the workers of a run are sent once.
 
     Attributes:
-      execution_graph: its tasks are levels.
-      store: where state is kept.
-      reached: is told of each of the `commit_points`.
-      shard_memory: about how many bytes of keyed state a shard may have in memory; None if all of it.
+      store: the store of state.
+      reached: called at each of `TASK_POINTS`.
+      subtask_memory: the bytes of keyed state that the subtasks of one index may have in memory, approximately; None
+        for no limit.
       worker_timeout: seconds after which a call that has not returned is named in the worker's log.
     """
 
     execution_graph: ExecutionGraph
     store: SnapshotStore
-    reached: Reached = go_on
-    shard_memory: int | None = None
+    reached: Reached = no_failure
+    subtask_memory: int | None = None
     worker_timeout: float = 10.0
 
     @property
-    def levels(self) -> int:
-        """How many levels there are."""
+    def tasks(self) -> int:
+        """The number of tasks."""
         return len(self.execution_graph.tasks)
 
     @property
-    def shards(self) -> int:
-        """How many shards there are."""
+    def parallelism(self) -> int:
+        """The number of subtasks of each task."""
         return self.execution_graph.parallelism
 
 
-@attrs.frozen
-class StatePart:
-    """A part that a task's state is in, and which shard of how many wrote it."""
-
-    part: PartReference
-    shard: int
-    of: int
-
-
-def part_name(id: TaskId, shards: int) -> str:
-    """What a task's part of a checkpoint is called.
-
-    >>> part_name(TaskId(1, 0), 4)
-    'level 1, shard 0 of 4'
-    """
-    return f"level {id.level}, shard {id.shard} of {shards}"
-
-
-class Shard:
-    """A task at work, from batch to batch.
+class MicroBatchSubtask:
+    """A subtask, from batch to batch.
 
     Attributes:
-      version: the last file of its state as it is in the store; None if nothing is there.
+      version: the last file of its state in the store; None if it has no state there.
     """
 
-    def __init__(self, program: Program, id: TaskId, batch: PlannedBatch) -> None:
+    def __init__(self, program: Program, id: SubtaskId, batch: PlannedBatch) -> None:
         self.id = id
         self.program = program
         self.version: str | None = None
-        self.was_loaded = False
+        self._was_loaded = False
         self._loading = 0.0
-        self._task = program.execution_graph.tasks[id.level]
+        self._task = program.execution_graph.tasks[id.task]
         self._metrics = MetricsContainer()
         self._newest: dict[str, int] = {}
         self._counts = Counts()
         self._clock = Clock(0)
         plan = program.execution_graph.plan
+        unit = f"{id.task}-{id.index}-{uuid4().hex[:8]}"
         self.execution = TaskExecution(
-            plan,
-            self._task,
-            self._clock,
-            self._metrics,
-            self._counts,
-            batch.transaction,
-            f"{id.level}-{id.shard}-{uuid4().hex[:8]}",
+            plan, self._task, self._clock, self._metrics, self._counts, batch.transaction, unit
         )
         nodes = plan.graph.pcollections
         labels = {
@@ -129,90 +105,95 @@ class Shard:
             else nodes[edge.pcollection].producer
             for edge in self._task.outputs
         }
-        self._spiller = self._new_spiller()
-        self._outbox = Outbox(id, self._task.outputs, program.shards, labels)
+        self._spiller = self._open_spiller()
+        self._writer = MessageWriter(id, self._task.outputs, program.parallelism, labels)
         for edge in self._task.outputs:
-            self.execution.dataflow.attach(edge.pcollection, partial(self._outbox.send, edge))
+            self.execution.dataflow.attach(edge.pcollection, partial(self._writer.write, edge))
         self._edges = {edge.id: edge for edge in self._task.inputs}
         self._receivers = {edge.id: self.execution.receiver(edge) for edge in self._task.inputs}
         self._sources = {step.transform.label: step for step in self._task.sources}
 
-    def _new_spiller(self) -> Spiller | None:
-        """What parks the state that there is no memory for, if any is kept; a shard's levels have equal parts."""
-        limit = self.program.shard_memory
-        if limit is None or not keeps_state(self._task):
+    def _open_spiller(self) -> Spiller | None:
+        """Open the spiller of a task with state, if memory is limited; all tasks with state get equal shares."""
+        limit = self.program.subtask_memory
+        if limit is None or not has_state(self._task):
             return None
-        levels = sum(map(keeps_state, self.program.execution_graph.tasks))
-        # Spark's own places for what is temporary: large ones, which it removes with the executor.
+        stateful = sum(map(has_state, self.program.execution_graph.tasks))
+        # Spark's own scratch directories are on large disks, and are removed with the executor.
         directories = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-        return Spiller(self.execution, limit // levels, directories[0] or None)
+        return Spiller(self.execution, limit // stateful, directories[0] or None)
 
-    def load(self, parts: Sequence[StatePart]) -> None:
-        """Take over what is in the store."""
+    def restore(self, parts: Sequence[StatePart]) -> None:
+        """Restore the state from parts of the store."""
         began = time.perf_counter()
-        is_anothers = not all(self.program.store.has_written(p.part) for p in parts)
-        restored = Restored(self.id.shard, self.program.shards, compares_keys=is_anothers)
-        for part, shard, of in ((p.part, p.shard, p.of) for p in parts):
-            records = (of_file for _, of_file in self.program.store.read_part(part))
-            files = [self._chunks_of(own, file, restored) for own, file in zip(records, part.files, strict=True)]
-            restored.add(files, shard, of)
+        program = self.program
+        by_another_run = not all(program.store.has_written(p.part) for p in parts)
+        restored = Restored(self.id.index, program.parallelism, compares_keys=by_another_run)
+        for part in parts:
+            records = (of_file for _, of_file in program.store.read_part(part.part))
+            files = [self._chunks_of(own, file, restored) for own, file in zip(records, part.part.files, strict=True)]
+            restored.add(files, part.index, part.parallelism)
         restored.into(self.execution)
         restored.watch_keys(self.execution)
-        self.was_loaded = bool(parts)
+        self._was_loaded = bool(parts)
         self._loading = time.perf_counter() - began
 
     def _chunks_of(self, records: Iterable[bytes], file: FileReference, restored: Restored) -> Iterable[Chunk]:
         program = self.program
-        plan = program.execution_graph.plan
-        origin = Origin.of(f"the checkpoint in {program.store.directory}", plan)
+        origin = Origin.of(f"the checkpoint in {program.store.directory}", program.execution_graph.plan)
         chunks = chunks_of(records, origin.of_file(path_of(program.store.directory, file)))
         if self._spiller is None:
             return chunks
-        return self._spiller.restoring(restored.noting_keys(chunks), self.id.shard, program.shards)
+        return self._spiller.restoring(restored.noting_keys(chunks), self.id.index, program.parallelism)
 
     def teardown(self) -> None:
-        """Nothing more will come to it."""
-        self._finish()
+        """Tear down user code and remove spilled state."""
+        self._teardown_steps()
         if self._spiller is not None:
             self._spiller.close()
 
-    def _finish(self) -> None:
+    def _teardown_steps(self) -> None:
         self.execution.teardown()
-        self._outbox.teardown()
+        self._writer.teardown()
 
     # A batch
 
     def run(self, batch: PlannedBatch, rows: Iterable[Buffer], base: PartReference | None) -> Iterator[Row]:
-        """One batch: its parcels, and what it has to tell the driver."""
+        """Run a batch: yield its messages to later tasks, then its result.
+
+        Args:
+          rows: pickled splits for a subtask of the first task, messages for any other.
+          base: the part that a delta of the state can be based on.
+        """
         attempt, began = uuid4().hex[:12], time.perf_counter()
-        execution, outbox = self.execution, self._outbox
-        outbox.begin(attempt)
+        execution, writer = self.execution, self._writer
+        writer.begin(attempt)
         self._newest.clear()
         for output in execution.outputs:
             output.next(batch.transaction)
         try:
             with scoped(self._metrics):
-                self._hear(batch)
-                if self.id.level == 0:
-                    consumed: dict[TaskId, str] = {}
+                self._advance_clocks(batch)
+                consumed: dict[SubtaskId, str] = {}
+                if self.id.task == 0:
                     for row in rows:
                         self._read(batch, pickle.loads(row))
-                        yield from outbox.taken()
+                        yield from writer.take_full()
                     for pcollection, micros in batch.watermarks.items():
                         execution.move(pcollection, micros)
                 else:
-                    parcels = sorted(map(pickle.loads, rows), key=_order)
-                    consumed = {parcel.source: parcel.attempt for parcel in parcels}
-                    for _ in self._take(parcels):
-                        yield from outbox.taken()
+                    messages = sorted(map(pickle.loads, rows), key=_order)
+                    consumed = {message.source: message.attempt for message in messages}
+                    for _ in self._receive(messages):
+                        yield from writer.take_full()
                 execution.propagate()
                 is_complete = batch.is_last and execution.is_complete()
                 for output in execution.outputs:
                     output.stage()
                 if is_complete:
-                    self._finish()
-            yield from outbox.finish({e.id: execution.watermark(e.pcollection) for e in self._task.outputs})
-            seconds = TaskSeconds(self._loading, time.perf_counter() - began)
+                    self._teardown_steps()
+            yield from writer.finish({e.id: execution.watermark(e.pcollection) for e in self._task.outputs})
+            seconds = SubtaskSeconds(self._loading, time.perf_counter() - began)
             result = self._result(batch, attempt, consumed, base, is_complete, seconds)
         except BaseException:
             for output in execution.outputs:
@@ -221,11 +202,11 @@ class Shard:
                 self.teardown()
             raise
         self.version = None if result.part is None else result.part.files[-1].file
-        self.was_loaded, self._loading = False, 0.0
-        yield self.id.shard, address(self.program.levels, pickle.dumps(result, protocol=5))
+        self._was_loaded, self._loading = False, 0.0
+        yield self.id.index, address(self.program.tasks, pickle.dumps(result, protocol=5))
 
-    def _hear(self, batch: PlannedBatch) -> None:
-        """Everybody is told what time it is before anything comes of it."""
+    def _advance_clocks(self, batch: PlannedBatch) -> None:
+        """Advance processing time and percentile watermarks, and deliver signals, before any element."""
         execution = self.execution
         if batch.now > self._clock.now:
             self._clock.now = batch.now
@@ -235,66 +216,65 @@ class Shard:
         for name in batch.signals:
             execution.signal(name)
 
-    def _take(self, parcels: Sequence[Parcel]) -> Iterator[None]:
-        """Side inputs first: so that what looks at them needn't wait for the next batch."""
+    def _receive(self, messages: Sequence[ShuffleMessage]) -> Iterator[None]:
+        """Process side inputs first, so that no element waits for the next batch."""
         for is_side in (True, False):
             edges = {id: edge for id, edge in self._edges.items() if (edge.kind is EdgeKind.BROADCAST) is is_side}
-            for parcel in parcels:
-                for _, id, block in parcel.blocks:
+            for message in messages:
+                for _, id, block in message.blocks:
                     if id in edges:
                         self._receivers[id](decode_bundle(block))
-                        self._relieve()
+                        self._spill()
                         yield
-            self._move(edges, parcels)
+            self._advance_edges(edges, messages)
             if is_side and edges:
                 self.execution.propagate()
 
-    def _relieve(self) -> None:
+    def _spill(self) -> None:
         if self._spiller is not None:
             self._spiller.spill_excess()
 
-    def _move(self, edges: dict[int, Edge], parcels: Sequence[Parcel]) -> None:
-        """The watermark of an edge is the least of those at its beginnings."""
-        said: dict[int, list[int]] = {id: [] for id in edges}
-        for parcel in parcels:
-            for id, micros in (parcel.watermarks or {}).items():
-                if id in said:
-                    said[id].append(micros)
-        for id, watermarks in said.items():
-            self.execution.move_edge(edges[id], min(watermarks))
+    def _advance_edges(self, edges: dict[int, Edge], messages: Sequence[ShuffleMessage]) -> None:
+        """Advance the watermark of each edge to the least of its upstream subtasks' watermarks."""
+        watermarks: dict[int, list[int]] = {id: [] for id in edges}
+        for message in messages:
+            for id, micros in (message.watermarks or {}).items():
+                if id in watermarks:
+                    watermarks[id].append(micros)
+        for id, upstream in watermarks.items():
+            self.execution.move_edge(edges[id], min(upstream))
 
     # Sources
 
-    def _read(self, batch: PlannedBatch, readings: Sequence[Reading]) -> None:
-        for reading in readings:
-            step = self._sources[reading.label]
-            count = self._counts.of(reading.label)
-            pcollection, bundles = self._bundles(batch, reading, step)
+    def _read(self, batch: PlannedBatch, splits: Sequence[InputSplit]) -> None:
+        for split in splits:
+            count = self._counts.of(split.label)
+            pcollection, bundles = self._bundles(batch, split, self._sources[split.label])
             send = self.execution.dataflow.send_to(pcollection)
-            while (bundle := guarded(reading.label, partial(next, bundles, None))) is not None:
+            while (bundle := guarded(split.label, partial(next, bundles, None))) is not None:
                 count.read += len(bundle)
                 count.written += len(bundle)
-                if isinstance(reading, FrameRows):
+                if isinstance(split, FrameRows):
                     newest = max(expanded(bundle.timestamps, len(bundle)))
-                    self._newest[reading.label] = max(newest, self._newest.get(reading.label, newest))
+                    self._newest[split.label] = max(newest, self._newest.get(split.label, newest))
                 send(bundle)
-                self._relieve()
+                self._spill()
 
-    def _bundles(self, batch: PlannedBatch, reading: Reading, step: Source) -> tuple[int, Iterator[Any]]:
-        if isinstance(reading, Arriving):
-            return reading.pcollection, iter([reading.bundle])
+    def _bundles(self, batch: PlannedBatch, split: InputSplit, step: Source) -> tuple[int, Iterator[Any]]:
+        if isinstance(split, ScriptedElements):
+            return split.pcollection, iter([split.bundle])
         primitive = step.transform.primitive
         assert isinstance(primitive, graph.Read)
         (output,) = step.transform.outputs.values()
         source: Any = primitive.source
-        if isinstance(reading, OffsetRange):
-            return output, _between(source, reading, batch.now)
-        return output, guarded(reading.label, lambda: iter(source.read_bundles(reading.split)))
+        if isinstance(split, PartitionRange):
+            return output, _read_range(source, split, batch.now)
+        return output, guarded(split.label, lambda: iter(source.read_bundles(split.split)))
 
-    # What is left
+    # The result
 
     def _chunks(self, is_whole: bool, labels: dict[str, None]) -> Iterator[Chunk]:
-        """What has to be remembered; the steps that it is of go into `labels`."""
+        """Yield the snapshot; add the labels of its steps to `labels`."""
         if self._spiller is not None:
             self._spiller.remeasure()
         spilled = () if self._spiller is None else self._spiller.chunks(is_whole)
@@ -307,74 +287,73 @@ class Shard:
         self,
         batch: PlannedBatch,
         attempt: str,
-        consumed: dict[TaskId, str],
+        consumed: dict[SubtaskId, str],
         base: PartReference | None,
         is_complete: bool,
-        seconds: TaskSeconds,
-    ) -> TaskResult:
+        seconds: SubtaskSeconds,
+    ) -> SubtaskResult:
         began = time.perf_counter()
-        execution = self.execution
+        execution, program = self.execution, self.program
         staged: dict[str, list[bytes]] = {}
         for output in execution.outputs:
             tokens, output.staged = output.staged, []
             if tokens:
                 staged[output.label] = [dumps(token, output.label) for token in tokens]
-        whole = base is None or is_long(base)
+        whole = base is None or has_many_deltas(base)
         labels: dict[str, None] = {}
         chunks = self._chunks(whole, labels)
         first = next(chunks, None)
         part = None
         if first is not None:
-            name = part_name(self.id, self.program.shards)
-            self.program.reached("before-state", batch.number)
-            part = self.program.store.write_part(
-                batch.number, name, records_of(chain([first], chunks)), None if whole else base
-            )
-            self.program.reached("after-state", batch.number)
+            program.reached("before-state", batch.number)
+            records = records_of(chain([first], chunks))
+            name = part_name(self.id, program.parallelism)
+            part = program.store.write_part(batch.number, name, records, None if whole else base)
+            program.reached("after-state", batch.number)
         seconds.saving = time.perf_counter() - began
-        return TaskResult(
+        return SubtaskResult(
             self.id,
             attempt,
             consumed,
             part,
             tuple(labels),
             staged,
-            _taken(self._metrics),
-            _counted(self._counts),
+            _take_metrics(self._metrics),
+            _take_counts(self._counts),
             execution.next_processing_time(),
             execution.next_event_times(),
             is_complete,
-            self.was_loaded,
+            self._was_loaded,
             seconds,
             dict(self._newest),
         )
 
 
-def keeps_state(task: Task) -> bool:
-    """Whether a task keeps anything by key."""
+def has_state(task: Task) -> bool:
+    """Return True if a task has steps with keyed state."""
     return any(isinstance(step, (Grouping, Keyed)) for step in task.steps)
 
 
-def is_long(part: PartReference) -> bool:
-    """Whether a part had better be written whole again."""
+def has_many_deltas(part: PartReference) -> bool:
+    """Return True if the next snapshot of a part should be a full one."""
     full, *deltas = part.files
-    return len(deltas) >= LONGEST_CHAIN and sum(delta.length for delta in deltas) > full.length
+    return len(deltas) >= MAX_DELTAS and sum(delta.length for delta in deltas) > full.length
 
 
-def _order(parcel: Parcel) -> Any:
-    return parcel.source, parcel.number
+def _order(message: ShuffleMessage) -> Any:
+    return message.source, message.number
 
 
-def _between(source: UnboundedSource[Any], reading: OffsetRange, now: int) -> Iterator[Any]:
-    reader = source.open(reading.partition, reading.start)
+def _read_range(source: UnboundedSource[Any], split: PartitionRange, now: int) -> Iterator[Any]:
+    reader = source.open(split.partition, split.start)
     try:
-        yield from reader.read_to(reading.end, Timestamp.of_micros(now))
+        yield from reader.read_to(split.end, Timestamp.of_micros(now))
     finally:
         reader.close()
 
 
-def _taken(metrics: MetricsContainer) -> MetricsContainer:
-    """What has been reported in this batch; the dictionaries stay, for whoever holds them."""
+def _take_metrics(metrics: MetricsContainer) -> MetricsContainer:
+    """Return the metrics of this batch and reset them in place: user code holds references to the containers."""
     taken = MetricsContainer()
     taken.merge(metrics)
     for step in metrics.steps.values():
@@ -384,7 +363,7 @@ def _taken(metrics: MetricsContainer) -> MetricsContainer:
     return taken
 
 
-def _counted(counts: Counts) -> Counts:
+def _take_counts(counts: Counts) -> Counts:
     taken = Counts()
     for label, step in counts.steps.items():
         if step.read or step.written:

@@ -1,7 +1,7 @@
-"""An unbounded source as the driver sees it: how far a batch may go, partition by partition.
+"""An unbounded source on the driver: it plans the ranges of the source's partitions that a batch reads.
 
-A reader on the driver is asked what may be admitted, and how far the watermark is then; another one, in an
-executor, reads exactly that much.
+A reader on the driver says which offset a batch may read to, and the watermark there.  Another reader, in an executor,
+reads exactly this range.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ...execution.plan.fusion import Source
 from ...execution.plan.source_identities import PartitionPosition, rescaled
 from ...execution.streaming.source_checks import checked_partitions, checked_watermark, checked_watermarks
 from ...execution.user_errors import guarded
-from .plan import Gathered, OffsetRange
+from .plan import BatchInput, PartitionRange
 
 
 @attrs.frozen
 class Admission:
-    """How much one batch may read.
+    """Limits of the input of one batch.
 
     Attributes:
-      records: at most so many elements, of all sources together.
-      bytes: about so many bytes of each partition; None for no limit.
+      records: the most elements, of all sources together.
+      bytes: the most bytes of each partition, approximately; None for no limit.
     """
 
     records: int = 1_000_000
@@ -39,18 +39,18 @@ class Admission:
 @attrs.define
 class _Partition:
     partition: Any
-    # None once a committed batch says that it is finished.
+    # None once a committed batch has read the partition to its end.
     reader: UnboundedReader[Any] | None
     offset: Any
     watermark: int = MIN_MICROS
     is_finished: bool = False
 
 
-class UnboundedOnDriver:
-    """A source's partitions.
+class DriverUnboundedSource:
+    """The partitions of an unbounded source.
 
     Attributes:
-      is_drained: whether it was told to stop as if the input had ended.
+      is_drained: whether the source ends as if its input had ended.
     """
 
     def __init__(self, step: Source) -> None:
@@ -68,15 +68,15 @@ class UnboundedOnDriver:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will come."""
+        """True if no batch will read more."""
         if self.is_drained:
             return True
         if self._partitions is None or self._source.discovery_interval is not None:
             return False
         return all(partition.is_finished for partition in self._partitions.values())
 
-    def gather(self, into: Gathered, admission: Admission) -> None:
-        """Add what is to be read."""
+    def add_input(self, into: BatchInput, admission: Admission) -> None:
+        """Add ranges of partitions, and the watermark after them, to a batch."""
         now = Timestamp.of_micros(into.now)
         self._discover(into.now)
         assert self._partitions is not None
@@ -92,21 +92,23 @@ class UnboundedOnDriver:
                 start = partition.offset
                 end = guarded(self.label, partial(reader.admit, share, admission.bytes, now))
                 if end != start:
-                    into.readings.append(OffsetRange(self.label, partition.partition, start, end))
+                    into.splits.append(PartitionRange(self.label, partition.partition, start, end))
                     partition.offset = end
                     left -= share
-        self._move(into, now, active)
+        self._advance(into, now, active)
 
-    def _move(self, into: Gathered, now: Timestamp, active: Sequence[tuple[_Partition, UnboundedReader[Any]]]) -> None:
+    def _advance(
+        self, into: BatchInput, now: Timestamp, active: Sequence[tuple[_Partition, UnboundedReader[Any]]]
+    ) -> None:
         holding = []
         for partition, reader in active:
             watermark = checked_watermark(guarded(self.label, partial(reader.watermark, now)), self.label)
             partition.watermark = known = max(partition.watermark, watermark)
-            # Where others may be found it is its last words that count, and not that it says nothing more.
+            # If partitions may still be found, the finished one's last watermark counts, not the end of time.
             if guarded(self.label, reader.is_finished):
                 partition.is_finished = True
                 partition.watermark = MAX_MICROS
-            # Of partitions that are yet to be found nobody knows, also if this one is at the end of time.
+            # A partition at the end of time doesn't hold the watermark, but can't advance it for those to be found.
             is_over = known >= MAX_MICROS and self._source.discovery_interval is not None
             if is_over or guarded(self.label, partial(reader.is_idle, now)):
                 continue
@@ -138,21 +140,21 @@ class UnboundedOnDriver:
         before = self._partitions.get(partition)
         if before is not None and before.reader is not None:
             before.reader.close()
-        # What is finished may be gone.
+        # The input of a finished partition may have been removed.
         reader = None if is_finished else guarded(self.label, partial(self._source.open, partition, offset))
         start = guarded(self.label, reader.offset) if offset is None and reader is not None else offset
         self._partitions[partition] = _Partition(partition, reader, start, watermark, is_finished)
 
     def time_jumped(self, micros: int) -> None:
-        """Processing time was set forward by so much."""
+        """Tell the readers that processing time was set forward."""
         for partition in (self._partitions or {}).values():
             if partition.reader is not None and not partition.is_finished:
                 guarded(self.label, partial(partition.reader.time_jumped, micros))
 
-    # Where it stands
+    # Positions
 
     def position(self) -> Any:
-        """Where it stands."""
+        """Return the watermark, whether the source is drained, and the positions of the partitions."""
         partitions = (self._partitions or {}).values()
         return (
             self._watermark,
@@ -161,10 +163,10 @@ class UnboundedOnDriver:
         )
 
     def restore(self, position: Any, before: Mapping[str, Any] | None = None) -> None:
-        """Go on from there.
+        """Continue from a position.
 
         Args:
-          before: the source's identity then, where it is known.
+          before: the source's identity when the position was taken, if it is known.
         """
         self.close()
         self._watermark, self.is_drained, partitions = position
@@ -180,7 +182,7 @@ class UnboundedOnDriver:
                 self._discover_at = MIN_MICROS
 
     def acknowledge(self, position: Any) -> None:
-        """A batch with this position is committed."""
+        """Tell the readers that a batch with this position is committed."""
         _, _, partitions = position
         for partition, offset, _, is_finished in partitions:
             own = (self._partitions or {}).get(partition)
@@ -192,7 +194,7 @@ class UnboundedOnDriver:
                 own.reader = None
 
     def close(self) -> None:
-        """Close every reader."""
+        """Close all readers."""
         for partition in (self._partitions or {}).values():
             if partition.reader is not None:
                 partition.reader.close()

@@ -70,7 +70,7 @@ def test_a_source_that_is_built_before_the_others_begins_at_its_beginning(run: C
 
 
 def test_state_is_found_where_the_step_is_now(run: Callable[..., None]) -> None:
-    """A shuffle before it moves it to the next level, which looked only at what that level had written."""
+    """A shuffle before it moves it to the next task, which once restored only the parts that task had written."""
     sink = Recording()
     with pytest.raises(Died):
         run(lambda p: sums(p, "its") | beam.io.Write(sink), ("after-manifest", 1))

@@ -38,7 +38,7 @@ def run() -> Callable[..., list[Any]]:
 
         store = SnapshotStore(disk, "checkpoints")
         p = beam.Pipeline(
-            RunnerInThisProcess(store=store, admission=Admission(20), reached=reached, may_start_again=True, **settings)
+            RunnerInThisProcess(store=store, admission=Admission(20), reached=reached, is_restartable=True, **settings)
         )
         p | "Read" >> read | beam.io.Write(sink)
         p.run()

@@ -20,7 +20,7 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.spark import SparkMicroBatchRunner
-from penstock.runners.spark.micro_batch.failpoints import go_on
+from penstock.runners.spark.micro_batch.commit_log import no_failure
 from penstock.runners.spark.micro_batch.query import MicroBatchQuery, QuerySettings
 from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import PipelineState
@@ -117,7 +117,7 @@ class DriverOnly:
         self._function(point, batch)
 
     def __reduce__(self) -> Any:
-        return DriverOnly, (go_on,)
+        return DriverOnly, (no_failure,)
 
 
 def test_a_window_is_put_out_when_the_stream_is_drained(start: Callable[..., Any]) -> None:

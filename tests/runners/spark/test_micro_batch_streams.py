@@ -111,7 +111,7 @@ def test_a_driver_that_dies_goes_on_where_it_was(
     assert EXPECTED == by_value(sink)
 
 
-def test_a_restart_may_have_another_number_of_shards(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restart_may_have_another_parallelism(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each finds its keys in what the others have written."""
     sink = Recording()
     die_at(monkeypatch, *POINTS["run"], 3)

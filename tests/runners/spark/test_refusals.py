@@ -62,7 +62,7 @@ def test_a_flag_that_cannot_be_so_or_that_nothing_would_come_of_is_refused(flag:
 
 
 @pytest.mark.parametrize("runner", ["local", "spark-batch"])
-def test_memory_of_shards_is_refused_where_there_are_none(runner: str) -> None:
+def test_shard_memory_is_refused_by_other_runners(runner: str) -> None:
     """The local runner keeps its state in memory; a batch has groups that are larger than it anyway."""
     p = beam.Pipeline(runner, options=PipelineOptions(["--shard_memory=512MB"]))
     p | beam.Create([1])
@@ -73,7 +73,7 @@ def test_memory_of_shards_is_refused_where_there_are_none(runner: str) -> None:
     assert told == str(raised.value)
 
 
-def test_memory_of_shards_needs_rocksdb_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shard_memory_needs_rocksdb_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not when memory runs out."""
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     p = beam.Pipeline("spark-microbatch", options=PipelineOptions(["--shard_memory=512MB"]))

@@ -1,4 +1,4 @@
-"""Shards with less memory than state, on Spark: results are the same, and nothing is left on the disk."""
+"""Subtasks with less memory than state, on Spark: results are the same, and nothing is left on the disk."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Places(beam.DoFn):
         yield "spilled", sum(1 for place in local for _ in place.glob("penstock-spilled-*"))
 
 
-def test_a_shard_keeps_on_disk_what_it_has_no_memory_for(spark: Any) -> None:
-    """In Spark's own directory for what is temporary, until the run is over."""
+def test_a_subtask_spills_state_beyond_its_memory(spark: Any) -> None:
+    """To Spark's scratch directory, until the run ends."""
     keys = [f"key {n}" for n in range(50)]
     stream = TestStream()
     for round in range(2):

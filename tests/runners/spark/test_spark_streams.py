@@ -268,7 +268,7 @@ def test_a_stream_that_spark_has_grouped_is_refused(run: Callable[..., Any], pla
     def build(p: Any) -> None:
         _ = p | "counts" >> beam.io.FromSparkStream(grouped, timestamp="at") | beam.io.Write(Recording())
 
-    with pytest.raises(SourceError, match=r"^counts: Spark can't stream this DataFrame: .*let the pipeline group$"):
+    with pytest.raises(SourceError, match=r"^counts: Spark can't stream this DataFrame: .*in the pipeline instead$"):
         run(build).wait_until_finish()
 
 
@@ -280,7 +280,7 @@ def test_streams_and_scripts_do_not_mix(run: Callable[..., Any], spark: Any) -> 
         numbers = p | "rate" >> beam.io.FromSparkStream(rate, timestamp="timestamp")
         _ = (numbers, p | "script" >> TestStream()) | beam.Flatten() | beam.io.Write(Recording())
 
-    with pytest.raises(UnsupportedError, match="rate: .* but script says what time it is"):
+    with pytest.raises(UnsupportedError, match="rate: .* but script controls the clock"):
         run(build)
     with pytest.raises(UnsupportedError, match="FromSpark: the DataFrame is a stream; read it by FromSparkStream"):
         beam.io.FromSpark(rate)

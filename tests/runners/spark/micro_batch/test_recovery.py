@@ -60,7 +60,7 @@ def test_what_was_staged_for_a_sink_that_is_gone_is_not_forgotten(store: Snapsho
     assert newest(recovery(store)) is None
     commit(store, 1)
 
-    with pytest.raises(CheckpointMismatchError, match=r"batch 1 has staged something for 'Table/?.*', which the pipel"):
+    with pytest.raises(CheckpointMismatchError, match=r"batch 1 has staged output for 'Table/?.*', which the pipel"):
         recovery(store, "Rows").newest()
     assert 1 == newest(recovery(store, "Rows", allow_dropped_state=True))
     assert 1 == newest(recovery(store))
@@ -85,7 +85,7 @@ def test_what_will_come_twice_is_said(store: SnapshotStore, tmp_path: Path, capl
     damaged.write_bytes(damaged.read_bytes()[:40])
 
     assert 1 == newest(recovery(store))
-    assert f"{tmp_path}: goes on from batch 1; what sinks have published of batch 2 stays, and comes again" in (
+    assert f"{tmp_path}: Continuing from batch 1. Sinks have published batch 2 already, and will publish it again" in (
         caplog.messages
     )
 
@@ -101,6 +101,6 @@ def test_a_run_that_has_ended_says_so(store: SnapshotStore, caplog: pytest.LogCa
     newest(recovery(store))
     (message,) = caplog.messages
     assert message.endswith(
-        "has ended, with batch 2, and there is nothing left to do; to run the pipeline anew, give another "
+        "has ended with batch 2, and there is nothing left to do. To run the pipeline from the beginning, give another "
         "--checkpoint_dir"
     )

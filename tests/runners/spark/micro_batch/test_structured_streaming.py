@@ -10,7 +10,7 @@ from subtasks_by_hand import graph_of
 
 import penstock as beam
 from penstock.runners.execution.checkpoints.storage import LocalDisk
-from penstock.runners.spark.micro_batch.structured_streaming import StreamOnDriver, StreamSettings
+from penstock.runners.spark.micro_batch.structured_streaming import DriverFrameStream, StreamSettings
 from penstock.sdk.errors import RunnerError
 
 
@@ -25,21 +25,21 @@ class Query:
         return self.failure
 
 
-def stream(query: Query | None) -> StreamOnDriver:
+def stream(query: Query | None) -> DriverFrameStream:
     """A stream that is read as long as something is there, by this query."""
     graph = graph_of(lambda p: p | beam.io.FromSparkStream(lambda session: None, timestamp="at"))
     (step,) = graph.tasks[0].sources
     nowhere: Any = None
-    found = StreamOnDriver(step, StreamSettings(nowhere, "/nowhere", LocalDisk(), 0, True, lambda: False))
+    found = DriverFrameStream(step, StreamSettings(nowhere, "/nowhere", LocalDisk(), 0, True, lambda: False))
     found._query = query
     return found
 
 
 def test_more_is_awaited_until_the_query_has_read_all() -> None:
     """Also before it has begun: bounded sources come first, and there may be nothing in them."""
-    assert stream(None).is_awaited
-    assert stream(Query(isActive=True)).is_awaited
-    assert not stream(Query(isActive=False)).is_awaited
+    assert stream(None).awaits_data
+    assert stream(Query(isActive=True)).awaits_data
+    assert not stream(Query(isActive=False)).awaits_data
 
 
 def test_a_drained_stream_whose_query_has_not_begun_awaits_nothing() -> None:
@@ -47,10 +47,10 @@ def test_a_drained_stream_whose_query_has_not_begun_awaits_nothing() -> None:
     drained = stream(None)
     drained.drain()
 
-    assert not drained.is_awaited
+    assert not drained.awaits_data
 
 
 def test_a_query_that_has_failed_is_not_taken_for_one_that_has_read_all() -> None:
     """However late it is noticed: the run isn't done."""
     with pytest.raises(RunnerError, match=r"FromSparkStream: Spark's streaming query failed: no broker"):
-        _ = stream(Query(isActive=False, failure=ValueError("no broker\nand a stack"))).is_awaited
+        _ = stream(Query(isActive=False, failure=ValueError("no broker\nand a stack"))).awaits_data

@@ -10,10 +10,10 @@ from subtasks_by_hand import graph_of
 
 import penstock as beam
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.spark.micro_batch.plan import Gathered
+from penstock.runners.spark.micro_batch.plan import BatchInput
 from penstock.runners.spark.micro_batch.sources import DriverSources
 from penstock.runners.spark.micro_batch.structured_streaming import StreamSettings
-from penstock.runners.spark.micro_batch.unbounded_source import Admission, UnboundedOnDriver
+from penstock.runners.spark.micro_batch.unbounded_source import Admission, DriverUnboundedSource
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.sources.bounded import BoundedSource
 from penstock.sdk.sources.unbounded import UnboundedReader, UnboundedSource
@@ -72,11 +72,11 @@ class HourReader(UnboundedReader[Any]):
         return self.at == 1
 
 
-def watermark_of(source: UnboundedOnDriver, now: int) -> int:
+def watermark_of(source: DriverUnboundedSource, now: int) -> int:
     """That of the batch that would be planned then."""
-    gathered = Gathered(now * 1_000_000)
-    source.gather(gathered, Admission())
-    (watermark,) = gathered.watermarks.values()
+    planned_input = BatchInput(now * 1_000_000)
+    source.add_input(planned_input, Admission())
+    (watermark,) = planned_input.watermarks.values()
     return watermark
 
 
@@ -84,7 +84,7 @@ def test_the_last_watermark_of_a_partition_counts_where_others_may_be_found() ->
     """Or windows that were complete would wait for whatever is found next."""
     hours = Hourly()
     (step,) = graph_of(lambda p: p | beam.io.Read(hours)).tasks[0].sources
-    source = UnboundedOnDriver(step)
+    source = DriverUnboundedSource(step)
 
     assert 2 == watermark_of(source, 0)
     assert 2 == watermark_of(source, 2)
@@ -93,18 +93,18 @@ def test_the_last_watermark_of_a_partition_counts_where_others_may_be_found() ->
     source.close()
 
 
-def of_files(pattern: Path) -> UnboundedOnDriver:
+def of_files(pattern: Path) -> DriverUnboundedSource:
     """The lines of files, looked for each second."""
     graph = graph_of(lambda p: p | beam.io.ReadContinuouslyFromText(str(pattern), poll_interval=1))
     (step,) = graph.tasks[0].sources
-    return UnboundedOnDriver(step)
+    return DriverUnboundedSource(step)
 
 
-def planned(source: UnboundedOnDriver, now: int) -> list[tuple[int, int]]:
+def planned(source: DriverUnboundedSource, now: int) -> list[tuple[int, int]]:
     """From where to where a batch would read, in bytes."""
-    gathered = Gathered(now * 1_000_000)
-    source.gather(gathered, Admission())
-    readings: list[Any] = gathered.readings
+    planned_input = BatchInput(now * 1_000_000)
+    source.add_input(planned_input, Admission())
+    readings: list[Any] = planned_input.splits
     return [(reading.start[0], reading.end[0]) for reading in readings]
 
 
@@ -118,7 +118,7 @@ def test_a_bounded_source_that_has_nothing_keeps_no_stream_waiting(tmp_path: Pat
     streams = StreamSettings(nothing, str(tmp_path), nothing, 0, True, lambda: False)
     sources = DriverSources(fuse(p.graph(), lambda grouping: False), 1, Admission(), streams)
 
-    readings: list[Any] = sources.gather(0).readings
+    readings: list[Any] = sources.plan_input(0).splits
     assert ["ReadContinuouslyFromText"] == [reading.label.partition("/")[0] for reading in readings]
     sources.close()
 

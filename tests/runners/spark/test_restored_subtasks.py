@@ -1,4 +1,4 @@
-"""Shards that are forgotten and read again: what has changed is enough, of whatever they keep."""
+"""Subtasks that are restored before a batch: full snapshots and deltas hold all of their state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALWAYS, NEVER = (lambda number: True), (lambda number: False)
 
 @pytest.mark.parametrize("forgets", [ALWAYS, NEVER, lambda number: number % 3 == 0])
 def test_a_side_input_is_known_in_batches_in_which_nothing_comes_for_it(forgets: Any) -> None:
-    """A shard that keeps nothing else has no changes then; it used to be taken for one that keeps nothing."""
+    """A subtask with side inputs only has no changes in such a batch, and was once taken for one without state."""
 
     def build(p: Any) -> Any:
         stream = TestStream(output_tags=["rates", "prices"])
@@ -55,7 +55,7 @@ class Number(beam.DoFn):
 
 @pytest.mark.parametrize("forgets", [ALWAYS, NEVER, lambda number: number % 3 == 0])
 def test_what_was_put_out_is_what_is_retracted(forgets: Any) -> None:
-    """By a shard that has read what another one has put out."""
+    """By a subtask whose state another one has written."""
 
     def build(p: Any) -> Any:
         stream = TestStream()

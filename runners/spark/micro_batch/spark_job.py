@@ -1,0 +1,393 @@
+"""The Spark job of a micro-batch: one stage for each task of the execution graph, with shuffles between them.
+
+Spark gives a task to any idle Python worker of its executor, but keeps workers with different environments apart.  So
+each subtask's partition is an RDD of its own, whose workers have the number of the subtask in their environment.  On
+one executor a subtask always runs in the same worker, which has its state
+(docs/decisions/010-a-subtasks-own-worker.md).
+
+Rows are shuffled as bytes, without PySpark's pickled batches of pairs around them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from uuid import uuid4
+
+import attrs
+import cloudpickle
+
+from ....sdk.coders import registry
+from ....sdk.errors import RunnerError
+from ....sdk.serialization import dumps, local_modules_by_value
+from ....sdk.spark_interfaces import Block
+from ...execution.checkpoints.manifest import PartReference
+from ...execution.error_transport import wrapped
+from ...execution.gc_tuning import rarely_collected, set_aside
+from ...execution.plan.execution_graph import SubtaskId
+from ...execution.stuck_calls import CallWatch
+from ...execution.user_errors import as_exception
+from ..dataframes import blocks, each_as
+from ..jobs import LONGEST_NAME, Jobs, raise_original, stage_named
+from .commit_log import StatePart
+from .exchange import Buffer, Row, SubtaskResult, addressed
+from .plan import FrameRows, PlannedBatch
+from .subtask import MicroBatchSubtask, Program
+
+if TYPE_CHECKING:
+    from pyspark import RDD, Broadcast, SparkContext
+    from pyspark.sql import SparkSession
+
+# How often a batch runs if Spark recomputes subtasks whose output was already consumed.
+_ATTEMPTS = 3
+
+# The environment variable that tells the workers of one subtask from those of others.
+SUBTASK_VARIABLE = "PENSTOCK_SUBTASK"
+
+# The most groups of workers.  With more subtasks, several share workers: an RDD costs the driver a millisecond or two.
+MAX_WORKER_GROUPS = 64
+
+# The number of runs whose subtasks a worker keeps; a session may have several at the same time.
+_MAX_RUNS = 4
+
+# Held while the context's environment is that of a subtask: several queries may run in a session.
+_environment = threading.Lock()
+
+RowFunction: TypeAlias = Callable[[Iterable[bytes]], Iterator[Row]]
+
+
+class MicroBatches:
+    """Runs batches of one program.
+
+    Attributes:
+      jobs: its Spark jobs.
+    """
+
+    def __init__(self, program: Program, session: SparkSession) -> None:
+        self.program = program
+        self.run_name = uuid4().hex[:12]
+        self._context = session.sparkContext
+        self.jobs = Jobs(self._context, f"penstock-{self.run_name}")
+        self._rdds = SubtaskRdds(self._context, program.parallelism)
+        with local_modules_by_value():
+            payload = dumps((program, registry.registered()), "the pipeline")
+        self._payload = self._context.broadcast(payload)
+
+    def close(self) -> None:
+        """Remove the program from the executors."""
+        self._payload.destroy()
+
+    def run(
+        self,
+        batch: PlannedBatch,
+        parts: Mapping[SubtaskId, Sequence[StatePart]],
+        frames: Mapping[str, Any] | None = None,
+    ) -> list[SubtaskResult]:
+        """Run a batch.  Its output isn't visible before the results are committed.
+
+        Args:
+          parts: the state of each subtask before the batch.
+          frames: the DataFrames that the batch reads, by the labels of their sources.
+
+        Raises the error that made the batch fail.
+        """
+        for _ in range(_ATTEMPTS):
+            results = self._run_once(batch, parts, frames or {})
+            if is_of_one_attempt(results):
+                return results
+        raise RunnerError(
+            f"batch {batch.number}: in each of {_ATTEMPTS} runs Spark computed a task again after other tasks had read "
+            "the output of an earlier attempt. Check whether executors are being lost"
+        )
+
+    def _run_once(
+        self, batch: PlannedBatch, parts: Mapping[SubtaskId, Sequence[StatePart]], frames: Mapping[str, Any]
+    ) -> list[SubtaskResult]:
+        parallelism = self.program.parallelism
+        with local_modules_by_value():
+            splits = [dumps(batch.splits_of(i, parallelism), "the batch's input") for i in range(parallelism)]
+        # Each subtask gets its own splits, and none needs the positions.
+        header = attrs.evolve(batch, splits=(), positions=None)
+        for task in self.program.execution_graph.tasks:
+
+            def function_of(index: int, number: int = task.id) -> SubtaskFunction:
+                id, own = SubtaskId(number, index), splits[index] if number == 0 else None
+                return SubtaskFunction(self.run_name, self._payload, id, header, parts.get(id, ()), own)
+
+            rows = _as_splits(frames, parallelism) if task.id == 0 and frames else None
+            self._rdds.add_task(function_of, task.label, rows)
+        try:
+            rows_of_driver = self.jobs.run(f"batch {batch.number}", self._rdds.collect)
+        except Exception as error:
+            self.jobs.cancel()
+            raise_original(error)
+            raise
+        return sorted((pickle.loads(addressed(row)[1]) for row in rows_of_driver), key=lambda result: result.id)
+
+
+def is_of_one_attempt(results: Sequence[SubtaskResult]) -> bool:
+    """Return True if every consumer of a subtask's output, and the driver, have read the same attempt's.
+
+    Spark may recompute a task whose output was lost after other tasks have read some of it.  User code that isn't
+    deterministic may then have produced other elements.
+    """
+    attempts = {result.id: result.attempt for result in results}
+    return all(attempts.get(id) == attempt for result in results for id, attempt in result.consumed.items())
+
+
+# --- RDDs
+
+
+class InputRows(NamedTuple):
+    """The rows that the first task reads.
+
+    Attributes:
+      rows: a Java RDD of bytes, with one partition for each subtask.
+      read: converts the rows of a partition; None if they need no conversion.
+    """
+
+    rows: Any
+    read: Callable[[Iterable[Any]], Iterator[bytes]] | None
+
+
+class SubtaskRdds:
+    """The RDDs of one job, task by task.
+
+    Args:
+      parallelism: the number of subtasks of each task.
+    """
+
+    def __init__(self, context: SparkContext, parallelism: int) -> None:
+        self._context: Any = context
+        self._parallelism = parallelism
+        number = min(parallelism, MAX_WORKER_GROUPS)
+        # The subtasks that share workers.
+        self._groups = [list(range(first, parallelism, number)) for first in range(number)]
+        self._empty = {n: self._context.parallelize([b""] * n, n) for n in {len(group) for group in self._groups}}
+        self._outputs: list[RDD[Any]] = []
+        self._name = ""
+
+    def add_task(self, function_of: Callable[[int], RowFunction], name: str, rows: InputRows | None = None) -> None:
+        """Append a task, whose subtasks read the rows that the task before has sent them.
+
+        Args:
+          function_of: returns the function of a subtask, by its index.
+          name: the name of the stage in Spark's UI.
+          rows: the input of the first task, if it has any.
+        """
+        if self._outputs:
+            inputs = self._shuffled()
+        elif rows is not None:
+            read = rows.read
+            inputs = [rdd if read is None else rdd.mapPartitions(read) for rdd in self._by_group(rows.rows)]
+        else:
+            inputs = [self._empty[len(group)] for group in self._groups]
+        self._outputs, self._name = [], name
+        for number, (group, rdd) in enumerate(zip(self._groups, inputs, strict=True)):
+            output = rdd.mapPartitionsWithIndex(_GroupFunction([function_of(index) for index in group]))
+            self._instantiate(output, number)
+            output.setName(name[:LONGEST_NAME])
+            self._outputs.append(output)
+
+    def collect(self) -> list[bytes]:
+        """Run the job and return the data that the last task's subtasks have sent.  The next task is a first one."""
+        outputs, self._outputs = self._outputs, []
+        with stage_named(self._context, self._name):
+            return self._context.union(outputs).collect()[1::2]  # type: ignore[no-any-return]
+
+    def _instantiate(self, rdd: Any, group: int) -> None:
+        """Create the Java RDD now, with the environment of the group's workers."""
+        with _environment:
+            environment = self._context.environment
+            self._context.environment = {**environment, SUBTASK_VARIABLE: str(group)}
+            try:
+                # Bytes need no serializer.
+                rdd._bypass_serializer = True
+                rdd._jrdd  # noqa: B018
+            finally:
+                self._context.environment = environment
+
+    def _shuffled(self) -> list[RDD[Any]]:
+        jvm = self._context._jvm
+        union: Any = self._context.union(self._outputs)
+        with stage_named(self._context, self._name):
+            pairs = jvm.PairwiseRDD(union._jrdd.rdd()).asJavaPairRDD()
+        by_subtask = jvm.PythonPartitioner(self._parallelism, id(SubtaskRdds))
+        return self._by_group(jvm.PythonRDD.valueOfPair(pairs.partitionBy(by_subtask)))
+
+    def _by_group(self, rows: Any) -> list[RDD[Any]]:
+        """Split a Java RDD with a partition for each subtask into one for each group of workers."""
+        from pyspark import RDD
+        from pyspark.serializers import NoOpSerializer
+
+        jvm = self._context._jvm
+        inputs: list[RDD[Any]] = []
+        for group in self._groups:
+            # A Scala set is a function that returns true for its elements.
+            wanted = jvm.PythonUtils.toSeq(group).toSet()
+            pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rows.rdd(), wanted)
+            inputs.append(RDD(pruned.toJavaRDD(), self._context, NoOpSerializer()))
+        return inputs
+
+
+class _GroupFunction:
+    """The function that Spark calls with each partition of one group's RDD."""
+
+    def __init__(self, functions: Sequence[RowFunction]) -> None:
+        self._functions = functions
+
+    def __call__(self, index: int, rows: Iterable[bytes]) -> Iterator[bytes]:
+        from pyspark.serializers import pack_long
+
+        for target, data in self._functions[index](rows):
+            yield pack_long(target)  # type: ignore[no-untyped-call]
+            yield data
+
+
+# --- Subtasks in a Python worker
+
+
+class SubtaskCache:
+    """The subtasks of a run that a worker keeps between batches."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.subtasks: dict[SubtaskId, MicroBatchSubtask] = {}
+
+    def take(self, id: SubtaskId, batch: PlannedBatch, parts: Sequence[StatePart]) -> MicroBatchSubtask:
+        """Remove and return a subtask with the state before a batch.  The caller puts it back if the batch succeeds."""
+        subtask = self.subtasks.pop(id, None)
+        own = own_part(parts, id, self.program.parallelism)
+        version = None if own is None else own.files[-1].file
+        if subtask is not None:
+            if subtask.version == version and (own is not None or not parts):
+                return subtask
+            # A batch has failed, or another worker has run batches since.
+            with suppress(Exception):
+                subtask.teardown()
+        subtask = MicroBatchSubtask(self.program, id, batch)
+        subtask.restore(parts)
+        return subtask
+
+
+_caches: OrderedDict[str, SubtaskCache] = OrderedDict()
+
+
+def _cache_of(run: str, payload: Broadcast[bytes]) -> SubtaskCache:
+    found = _caches.get(run)
+    if found is None:
+        program, coders = cloudpickle.loads(payload.value)
+        registry.register_all(coders)
+        found = _caches[run] = SubtaskCache(program)
+        while len(_caches) > _MAX_RUNS:
+            _caches.popitem(last=False)
+    _caches.move_to_end(run)
+    return found
+
+
+class SubtaskFunction:
+    """A batch on one subtask.
+
+    Args:
+      run: the name of the run.
+      payload: a broadcast of the run's program and coders, pickled.
+      parts: the state of the subtask before the batch.
+      splits: the input of a subtask of the first task, pickled.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        payload: Broadcast[bytes],
+        id: SubtaskId,
+        batch: PlannedBatch,
+        parts: Sequence[StatePart],
+        splits: bytes | None = None,
+    ) -> None:
+        self._run = run
+        self._payload = payload
+        self._id = id
+        self._batch = batch
+        self._parts = parts
+        self._splits = splits
+
+    def __call__(self, rows: Iterable[bytes]) -> Iterator[Row]:
+        """Yield the rows that the subtask sends, and forward messages for later tasks."""
+        try:
+            cache = _cache_of(self._run, self._payload)
+            with rarely_collected(), CallWatch(cache.program.worker_timeout):
+                yield from self._run_batch(cache, rows)
+        except GeneratorExit:
+            # Spark needs no more rows.
+            raise
+        except BaseException as error:
+            raise wrapped(as_exception(error)) from None
+
+    def _run_batch(self, cache: SubtaskCache, rows: Iterable[bytes]) -> Iterator[Row]:
+        id = self._id
+        own: Iterable[Buffer]
+        if self._splits is not None:
+            # The rows of a first task are those of DataFrames, read one by one, or one empty row.
+            own = chain([self._splits], filter(None, rows))
+        else:
+            own = []
+            for row in rows:
+                task, data = addressed(row)
+                if task == id.task:
+                    own.append(data)
+                else:
+                    yield id.index, row
+        subtask = cache.take(id, self._batch, self._parts)
+        yield from subtask.run(self._batch, own, own_part(self._parts, id, cache.program.parallelism))
+        cache.subtasks[id] = subtask
+        # Otherwise PySpark's daemon would collect garbage among all of the state after each task.
+        set_aside()
+
+
+def own_part(parts: Sequence[StatePart], id: SubtaskId, parallelism: int) -> PartReference | None:
+    """Return the part that this subtask wrote; None if there is none, or the parallelism was another one."""
+    if len(parts) == 1 and (parts[0].index, parts[0].parallelism) == (id.index, parallelism):
+        return parts[0].part
+    return None
+
+
+# --- DataFrames as input
+
+
+def _as_splits(frames: Mapping[str, Any], parallelism: int) -> InputRows:
+    """Return the rows of DataFrames as splits, with a part of each DataFrame in each partition."""
+    parts = []
+    for label, frame in frames.items():
+        messages, schema = blocks(label, frame, parallelism)
+        parts.append((messages, each_as(partial(_frame_rows, label), schema)))
+    messages, read = parts[0]
+    if len(parts) == 1:
+        return InputRows(_filled(messages.ctx, messages._jrdd, parallelism), read)
+    # The union no longer tells the frames apart, so each is converted before.
+    union: Any = None
+    for messages, read in parts:
+        converted: Any = messages.mapPartitions(read)
+        # Bytes need no serializer.
+        converted._bypass_serializer = True
+        union = converted._jrdd if union is None else union.union(converted._jrdd)
+    return InputRows(_filled(messages.ctx, union, parallelism), None)
+
+
+def _frame_rows(label: str, block: Block) -> bytes:
+    return pickle.dumps((FrameRows(label, block),), protocol=5)
+
+
+def _filled(context: Any, rows: Any, parallelism: int) -> Any:
+    """Return the rows in exactly this many partitions, without a shuffle."""
+    missing = parallelism - rows.getNumPartitions()
+    if missing < 0:
+        return rows.coalesce(parallelism)
+    if missing == 0:
+        return rows
+    return rows.union(context._jsc.parallelize(context._jvm.java.util.ArrayList(), missing))
