@@ -1,4 +1,4 @@
-"""Dead letters: records that a sink's target refuses, as a sink keeps them where `--on_commit_error=dead_letter`.
+"""Dead letters: records that a sink's target refuses, kept by the sink with `--on_commit_error=dead_letter`.
 
 >>> refused = Rejected({"word": None, "n": 3}, 1, "NOT NULL constraint failed: words.word")
 >>> refused.as_json()
@@ -29,8 +29,8 @@ class Rejected:
     """A record that the target refuses.
 
     Attributes:
-      record: its fields, or what else it is.
-      sign: -1 if it was to be taken back.
+      record: its fields, or the value itself.
+      sign: -1 for a retraction.
       why: the target's message.
     """
 
@@ -39,7 +39,7 @@ class Rejected:
     why: str = attrs.field(converter=redacted)
 
     def as_json(self) -> str:
-        """The record as JSON that every encoding can hold; what JSON has no form for becomes text."""
+        """Return the record as ASCII JSON; values that JSON has no form for become text."""
         text = json.dumps(self.record, ensure_ascii=False, separators=(",", ":"), default=_as_text)
         # A surrogate without the other half, escaped as JSON does.
         return text.encode(errors="backslashreplace").decode()
@@ -50,7 +50,7 @@ def _as_text(value: Any) -> str:
 
 
 def raise_for(rejected: Sequence[Rejected]) -> None:
-    """Raise `RejectedRecordError` for the first of them, if there are any."""
+    """Raise `RejectedRecordError` for the first rejected record, if there is one."""
     if not rejected:
         return
     first = rejected[0]

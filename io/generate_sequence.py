@@ -1,4 +1,4 @@
-"""GenerateSequence: whole numbers, all at once, or so many in each second."""
+"""GenerateSequence: whole numbers, all at once or at a rate."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class SequenceSource(ScheduledSource[int]):
 
 
 class GenerateSequence(PTransform):
-    """The numbers from `start` up to, and without, `stop`; without one, forever.
+    """The numbers from `start` up to, and without, `stop`, or without an end.
 
-    Without a stop, or with a rate, it is unbounded.  At a rate, a number's event time is when
-    it is due, and the watermark follows; without one, it is when it is read.
+    Without a stop, or with a rate, it is unbounded.  At a rate, a number's event time is its due time, and the
+    watermark follows it.  Without a rate, the event time is the time of reading.
 
     Args:
-      elements_per_period, period: the rate, `period` in seconds; both or neither.  They come
-        evenly within the period.  A reader that was away catches up.
+      elements_per_period, period: the rate, `period` in seconds; both or neither.  The numbers are spread evenly over
+        the period.  A reader that was interrupted catches up.
       partitions: how many readers share the numbers; the second of three gives every third
         number, from the second on.
-      start_time: when the first is due (seconds, or a Timestamp), so that all runs are alike;
-        None for when it is first read.
-      timestamp_fn: gives each number's event time; then say by `watermark_estimator` how these
-        are ordered, unless the sequence is bounded.
+      start_time: the due time of the first number (seconds, or a Timestamp), which makes all runs alike; None for the
+        time of the first read.
+      timestamp_fn: returns each number's event time.  An unbounded sequence then needs a `watermark_estimator`, which
+        declares the order of the event times.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:

@@ -1,4 +1,4 @@
-"""Records: values with named fields, in the several ways that Python has of making one."""
+"""Records: values with named fields, such as dicts, Rows, named tuples and dataclasses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..sdk.row import Row
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """The fields of a dict, a Row, a named tuple, an attrs class or a dataclass.
+    """Return the fields of a dict, a Row, a named tuple, an attrs class or a dataclass.
 
     Raises `SinkError` for anything else.
 
@@ -32,7 +32,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 
 def is_record(value: Any) -> bool:
-    """Whether `as_dict` takes it."""
+    """Return whether `as_dict` accepts the value."""
     return (
         isinstance(value, dict)
         or hasattr(value, "_asdict")
@@ -42,14 +42,14 @@ def is_record(value: Any) -> bool:
 
 
 def as_dicts(values: list[Any]) -> list[dict[str, Any]]:
-    """The fields of many records."""
+    """Return the fields of each record."""
     if set(map(type, values)) == {dict}:
         return values
     return [as_dict(value) for value in values]
 
 
 def rows(records: list[dict[str, Any]]) -> list[Row]:
-    """Dicts as Rows.
+    """Return dicts as Rows.
 
     >>> rows([{"a": 1}])
     [Row(a=1)]

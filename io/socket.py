@@ -19,12 +19,12 @@ from ..windowing.timestamp import Timestamp
 
 _BLOCK = 64 * 1024
 
-# So much is read ahead and no more: what isn't read, the server can't send.
+# Limit of the bytes that are read ahead.  The server can't send more until they are taken.
 _READ_AHEAD = 1024 * 1024
 
 
 class SocketSource(UnboundedSource[str]):
-    """One connection, which is the only partition.  What it gave once it doesn't give again."""
+    """One connection, as the only partition.  Lines can't be read again."""
 
     replayable = False
 
@@ -54,7 +54,7 @@ class SocketSource(UnboundedSource[str]):
 
 
 class SocketReader(EventTimeReader[str]):
-    """Reads what has arrived; its offset is how many lines that were, for whoever wants to know."""
+    """Reader of one connection.  Its offset is the number of lines read."""
 
     def __init__(self, source: SocketSource, connection: socket.socket, lines: int) -> None:
         super().__init__(source.times)
@@ -92,7 +92,7 @@ class SocketReader(EventTimeReader[str]):
         self._connection.close()
 
     def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> Any:
-        raise SourceError(f"{self.source}: what is read from a socket can't be read again, so no batch can be planned")
+        raise SourceError(f"{self.source}: lines of a socket can't be read again, so no batch can be planned")
 
     def _receive(self) -> None:
         while not self._has_ended and len(self._rest) < _READ_AHEAD:
@@ -115,15 +115,14 @@ class SocketReader(EventTimeReader[str]):
 class ReadFromSocket(PTransform):
     """The lines, as UTF-8, that a server sends over TCP until it closes the connection.
 
-    A socket can't be read twice.  After a failure the lines are gone that had been read since
-    the last checkpoint, and those that come while nobody is connected: at most once is all that
-    can be had, and has to be said by `at_most_once=True`.  Runners that can't run a source
-    of which something may be lost refuse it.
+    A socket can't be read twice.  A failure loses the lines read since the last checkpoint, and the lines sent while no
+    connection is open.  So the guarantee is at most once, which `at_most_once=True` accepts.  Runners that require
+    replayable sources refuse this one.
 
     Args:
-      at_most_once: that losing lines is understood.
-      timestamp_fn, watermark_estimator, idle_after: see `EventTimes`; without them a line happens
-        when it is read.
+      at_most_once: accepts that lines may be lost.
+      timestamp_fn, watermark_estimator, idle_after: see `EventTimes`.  Without them the event time of a line is the
+        time of reading.
       connect_timeout: in seconds.
 
     >>> import penstock as beam
@@ -148,7 +147,7 @@ class ReadFromSocket(PTransform):
             raise ValueError(f"ReadFromSocket: expected a port between 1 and 65535, got {port!r}")
         if not at_most_once:
             raise ValueError(
-                f"ReadFromSocket: what {host}:{port} sends can't be read again after a failure, so lines may be lost, "
+                f"ReadFromSocket: lines of {host}:{port} can't be read again after a failure, so lines may be lost, "
                 "and nothing read from it is exactly once; say at_most_once=True if that will do, or have it written "
                 "to a file or a Redis stream and read that"
             )

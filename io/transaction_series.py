@@ -1,9 +1,9 @@
-"""Transactions of one series: committed in the order of their numbers, so that of all of them the last tells.
+"""Series of transactions, which are committed in the order of their numbers.
 
-A runner that commits again and again names its transactions `NUMBER-SERIES`, and commits those of a series in the order
-of their numbers.  Whoever asks for an earlier one once more, after a crash or from an older checkpoint, asks for
-what was committed, or had nothing in it.  So a sink that has to know what it has committed remembers one for each
-series, and there is one of these for each time that somebody started.
+A runner that commits repeatedly names its transactions `NUMBER-SERIES`, and commits the transactions of a series in the
+order of their numbers.  After a crash, or from an older checkpoint, the runner may commit an earlier transaction again;
+it was committed already, or was empty.  So a sink stores only the last committed transaction of each series.  Each
+start of a pipeline is a new series.
 
 >>> series_of("00000012-5be1"), series_of("000000000007-5be1-2-0"), series_of("5be1")
 ('-5be1', '-5be1-2-0', None)
@@ -17,13 +17,13 @@ _NAME = re.compile(r"(\d{8}|\d{12})(-[0-9a-f]+(-\d+)*)")
 
 
 def series_of(transaction: str) -> str | None:
-    """What the names of a series end in; None for a transaction that is one of a kind."""
+    """Return the suffix of a transaction's name that its series shares; None for a transaction without a series."""
     match = _NAME.fullmatch(transaction)
     return None if match is None else match[2]
 
 
 def pattern_of(transaction: str) -> str | None:
-    """The same as what SQL's `LIKE` takes: numbers of one length, which are in order as text too.
+    """Return the pattern of a series for SQL's `LIKE`.  Its numbers have one length, so they sort as text.
 
     >>> pattern_of("00000012-5be1"), pattern_of("run")
     ('________-5be1', None)

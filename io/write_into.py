@@ -11,7 +11,7 @@ from ..transforms.write import Write
 
 
 class WriteInto(PTransform):
-    """Base class of the transforms that write into a sink, whose errors name the transform's full label.
+    """Base class of the transforms that write into a sink.  Its errors name the transform's full label.
 
     Args:
       sink: has an attribute `transform`.
@@ -26,7 +26,7 @@ class WriteInto(PTransform):
         return done
 
     def sink_for(self, pcoll: PCollection[Any]) -> Any:
-        """The sink, as it is to write this."""
+        """Return the sink for a PCollection."""
         sink = copy.copy(self.sink)
         sink.transform = pcoll.pipeline.full_label
         return sink

@@ -121,7 +121,7 @@ class CombineFn(Generic[InT, AccT, OutT]):
     retract_input: ClassVar[Callable[..., Any] | None] = None
 
     def retracts_exactly(self, element: InT) -> bool:
-        """Whether `retract_input` gives exactly what there was before this element.
+        """Return whether `retract_input` gives exactly what there was before this element.
 
         For an element of which it isn't so, the inputs are kept.
         """
@@ -204,7 +204,7 @@ class CallableCombineFn(CombineFn[Any, list[Any], Any]):
 
 
 def retracts_exactly(element: Any) -> bool:
-    """Whether subtracting `element` from a sum gives what the sum was before it.
+    """Return whether subtracting `element` from a sum gives what the sum was before it.
 
     True of whole numbers and fractions.  A sum of floats or of Decimals is rounded, so
     subtracting one of them again leaves the rounding behind.
@@ -251,7 +251,7 @@ class SumCombineFn(CombineFn[Any, Any, Any]):
         return accumulator
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Whether `retract_input` takes `element`: see the function of this name.
+        """Return whether `retract_input` takes `element`: see the function of this name.
 
         It holds for a sum only while it holds for every element in it.
         """

@@ -204,7 +204,7 @@ class DoFn:
 
     @staticmethod
     def yields_elements(fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Marks a method that yields elements, which every `process` does unless marked otherwise."""
+        """Mark a method that yields elements, which every `process` does unless marked otherwise."""
         return fn
 
     @staticmethod
@@ -214,7 +214,7 @@ class DoFn:
 
     @staticmethod
     def unbounded_per_element() -> Callable[[Any], Any]:
-        """Marks a process method that may produce elements forever (a splittable DoFn)."""
+        """Mark a process method that may produce elements forever (a splittable DoFn)."""
 
         def mark(fn: Any) -> Any:
             fn.unbounded_per_element = True

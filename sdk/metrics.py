@@ -115,7 +115,7 @@ class MetricsContainer:
         return self.steps.get(label) or self.steps.setdefault(label, StepMetrics())
 
     def merge(self, other: MetricsContainer) -> None:
-        """Adds what another container was told.  Counters add up, of gauges the latest value stays."""
+        """Add what another container was told.  Counters add up, of gauges the latest value stays."""
         for label, theirs in other.steps.items():
             ours = self.step(label)
             for name, n in theirs.counters.items():
@@ -285,13 +285,13 @@ class Counter:
     metric_name: MetricName
 
     def inc(self, n: int = 1) -> None:
-        """Adds `n`."""
+        """Add `n`."""
         scope = _active.get() or _scope_of_starter()
         if scope is not None:
             scope.reports.counters[self.metric_name] += n
 
     def dec(self, n: int = 1) -> None:
-        """Takes `n` away."""
+        """Take `n` away."""
         self.inc(-n)
 
 
@@ -302,7 +302,7 @@ class Distribution:
     metric_name: MetricName
 
     def update(self, value: float) -> None:
-        """Adds a value."""
+        """Add a value."""
         scope = _active.get() or _scope_of_starter()
         if scope is None:
             return
@@ -413,7 +413,7 @@ class MetricsFilter:
         return self
 
     def matches(self, key: MetricKey) -> bool:
-        """Whether the metric is one of those asked for."""
+        """Return whether the metric is one of those asked for."""
         return (
             (not self.names or key.metric.name in self.names)
             and (not self.namespaces or key.metric.namespace in self.namespaces)

@@ -37,7 +37,7 @@ class PipelineState:
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
-        """Whether a run in this state has ended."""
+        """Return whether a run in this state has ended."""
         return state in (cls.DONE, cls.FAILED, cls.CANCELLED, cls.DRAINED)
 
 

@@ -89,12 +89,12 @@ def get_dofn_specs(dofn: DoFn) -> tuple[set[StateSpec], set[TimerSpec]]:
 
 
 def is_stateful_dofn(dofn: DoFn) -> bool:
-    """Whether a DoFn uses state or timers."""
+    """Return whether a DoFn uses state or timers."""
     return signature_of(dofn).is_stateful
 
 
 def validate_stateful_dofn(dofn: DoFn) -> None:
-    """Raises `StatefulDoFnError`, a `ValueError`, where what a DoFn declares doesn't fit together.
+    """Raise `StatefulDoFnError`, a `ValueError`, where what a DoFn declares doesn't fit together.
 
     Names have to be unique, and each timer needs its method.
     """

@@ -55,7 +55,7 @@ class WindowingStrategy:
         return self.trigger
 
     def is_default(self) -> bool:
-        """Whether this is what a PCollection has that was never windowed."""
+        """Return whether this is what a PCollection has that was never windowed."""
         return self == DEFAULT_WINDOWING
 
 

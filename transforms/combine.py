@@ -119,7 +119,7 @@ class CombineGlobally(PTransform):
         return changed
 
     def with_defaults(self, has_defaults: bool = True) -> CombineGlobally:
-        """Whether an empty input gives a value."""
+        """Return whether an empty input gives a value."""
         return self._changed(has_defaults=has_defaults)
 
     def without_defaults(self) -> CombineGlobally:

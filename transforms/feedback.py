@@ -99,7 +99,7 @@ class _Until(DoFn):
 
 
 def _check(made: graph.Graph, before: int, label: str) -> None:
-    """Raises `PipelineError` for a grouping in a loop that would wait for the end of what can't end before it."""
+    """Raise `PipelineError` for a grouping in a loop that would wait for the end of what can't end before it."""
     for transform in made.transforms[before:]:
         primitive = transform.primitive
         if not isinstance(primitive, graph.GroupByKeyAndWindow):

@@ -122,7 +122,7 @@ def _pairing(k: Any, has_arguments: bool) -> DoFn:
 
 
 def _is_literal(value: Any) -> bool:
-    """Whether `repr` of the value is an expression that gives the value."""
+    """Return whether `repr` of the value is an expression that gives the value."""
     if type(value) is float:
         return math.isfinite(value)
     return type(value) in (bool, bytes, int, str, type(None))

@@ -154,7 +154,7 @@ class ParDo(PTransform):
 
 
 def _has_merged(pcoll: PCollection[Any]) -> bool:
-    """Whether windows have been merged by a grouping since they were assigned."""
+    """Return whether windows have been merged by a grouping since they were assigned."""
     pipeline = pcoll.pipeline
     todo, seen = [pcoll.id], {pcoll.id}
     while todo:

@@ -43,7 +43,7 @@ def read_of_splittable(
 
 
 def check_arguments(args: Iterable[Any], label: str) -> None:
-    """Raises `UnsupportedError` for side inputs."""
+    """Raise `UnsupportedError` for side inputs."""
     if any(isinstance(value, AsSideInput) for value in args):
         raise UnsupportedError(f"{label}: a splittable DoFn can't have side inputs; have a step before it take them")
 

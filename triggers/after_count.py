@@ -50,5 +50,5 @@ class AfterCount(Once):
 
 
 def is_positive(number: object) -> bool:
-    """Whether it is a whole number above 0, one of NumPy's included."""
+    """Return whether it is a whole number above 0, one of NumPy's included."""
     return isinstance(number, Integral) and int(number) > 0

@@ -31,7 +31,7 @@ class Composite(Lifetime):
 
     @abstractmethod
     def is_over(self, parts: Sequence[Any]) -> bool:
-        """Whether the composite has finished when its parts are in these states."""
+        """Return whether the composite has finished when its parts are in these states."""
 
     def parts(self, state: Any) -> tuple[Any, ...]:
         """The state of each part."""
@@ -102,7 +102,7 @@ def earliest(times: Sequence[int | None]) -> int | None:
 
 
 def check_trigger(name: str, trigger: object, expected: str = "a trigger") -> None:
-    """Raises `TypeError` for what is no trigger."""
+    """Raise `TypeError` for what is no trigger."""
     if not isinstance(trigger, Trigger):
         hint = "; did you forget to call it?" if isinstance(trigger, type) else ""
         raise TypeError(f"{name}: expected {expected}, got {trigger!r}{hint}")

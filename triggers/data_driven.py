@@ -96,7 +96,7 @@ class DataDrivenTrigger(Once):
 
     @abstractmethod
     def is_ready(self, own: Any, pane: PaneSoFar) -> bool:
-        """Whether a pane is due."""
+        """Return whether a pane is due."""
 
     def merge(self, owns: Sequence[Any], pane: PaneSoFar) -> Any:
         """What is remembered of windows that have merged; each of `owns` has seen an element."""

@@ -39,7 +39,7 @@ class Lifetime(Trigger):
         return None
 
     def is_finished(self, state: Any) -> bool:
-        """Whether it has finished for good, unless a merge revives it."""
+        """Return whether it has finished for good, unless a merge revives it."""
         return state is FINISHED
 
 
@@ -60,7 +60,7 @@ class Once(Lifetime):
 
     @abstractmethod
     def ready(self, state: Any, context: TriggerContext) -> bool:
-        """Whether what it waits for has come."""
+        """Return whether what it waits for has come."""
 
     def on_element(self, state: Any, element: Any, context: TriggerContext) -> Any:
         return FINISHED if state is FINISHED else self.seen(state, element, context)
@@ -88,7 +88,7 @@ def unfinished(states: Sequence[Any]) -> list[Any]:
 
 
 def is_finished(part: Trigger, state: Any) -> bool:
-    """Whether a part of a composite has finished."""
+    """Return whether a part of a composite has finished."""
     return state is FINISHED or (isinstance(part, Lifetime) and part.is_finished(state))
 
 

@@ -15,7 +15,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def check_safe(windowing: Any, allow_unsafe: bool, label: str) -> None:
-    """Raises `UnsafeTriggerError` for a trigger that may leave data behind, or warns if that is allowed.
+    """Raise `UnsafeTriggerError` for a trigger that may leave data behind, or warns if that is allowed.
 
     Args:
       windowing: the grouping's `WindowingStrategy`.

@@ -61,7 +61,7 @@ class Trigger(ABC):
 
     @abstractmethod
     def should_fire(self, state: Any, context: TriggerContext) -> bool:
-        """Whether a pane is due now."""
+        """Return whether a pane is due now."""
 
     @abstractmethod
     def on_fire(self, state: Any, context: TriggerContext) -> tuple[Any, bool]:
@@ -88,7 +88,7 @@ class Trigger(ABC):
         return self
 
     def may_lose_data(self, windowing: Any) -> DataLossReason:
-        """Whether data could be left behind unemitted until the window closes.
+        """Return whether data could be left behind unemitted until the window closes.
 
         `windowing` has an `allowed_lateness`, in microseconds.
         """

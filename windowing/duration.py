@@ -98,7 +98,7 @@ def _duration(micros: int) -> Duration:
 
 
 def is_span(other: object) -> bool:
-    """Whether `Duration.of` takes it, a number, a Duration or a timedelta.
+    """Return whether `Duration.of` takes it, a number, a Duration or a timedelta.
 
     >>> is_span(5), is_span("5")
     (True, False)

@@ -84,7 +84,7 @@ class WindowFn:
         return self.assign_windows(context)
 
     def merge_windows(self, merge_context: MergeContext) -> None:
-        """Calls `merge_context.merge` for each group of windows that become one."""
+        """Call `merge_context.merge` for each group of windows that become one."""
         raise NotImplementedError(
             f"{type(self).__name__} must override merge_windows (or merge, Beam's name), "
             "or be a NonMergingWindowFn if its windows never merge"

@@ -125,7 +125,7 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
         return Timestamp.of_micros(self[1])
 
     def intersects(self, other: IntervalWindow) -> bool:
-        """Whether an instant lies in both."""
+        """Return whether an instant lies in both."""
         return self[0] < other[1] and other[0] < self[1]
 
     def union(self, other: IntervalWindow) -> IntervalWindow:

@@ -106,7 +106,7 @@ class AvroSource(FileSource[Any]):
 
 
 def _blocks_of(file: BinaryIO, file_range: FileRange) -> BinaryIO | _Excerpt:
-    """The file as if it had no blocks but those that start in the range."""
+    """Return the file restricted to the blocks that start in the range."""
     if file_range.stop is None:
         return file
     header, marker = _header(file)
@@ -118,7 +118,7 @@ def _blocks_of(file: BinaryIO, file_range: FileRange) -> BinaryIO | _Excerpt:
 
 
 def _header(file: BinaryIO) -> tuple[bytes, bytes]:
-    """The bytes before the first block, and the marker that they end with.
+    """Return the bytes before the first block, and the marker at their end.
 
     The header is "Obj" and 1, a map from strings to bytes, and the marker.
     """
@@ -154,7 +154,7 @@ def _read_exactly(file: BinaryIO, size: int) -> bytes:
 
 
 class _Excerpt:
-    """The header of a file, and so many bytes from where the file stands."""
+    """The header of a file, followed by a number of bytes from the file's position."""
 
     def __init__(self, header: bytes, file: BinaryIO, size: int) -> None:
         self._header = header
@@ -178,7 +178,7 @@ class ReadFromAvro(ReadFiles):
     """A dict, or a Row, for each record of the Avro files that match a pattern.
 
     Raises `SourceError` when the pattern matches nothing, and `MissingExtraError` without
-    fastavro.  `use_fastavro` is Beam's; there is nothing else here.
+    fastavro.  `use_fastavro` is Beam's, and has no effect.
 
     >>> import penstock as beam
     >>> import fastavro, pathlib, tempfile
@@ -206,7 +206,7 @@ class ReadFromAvro(ReadFiles):
 
 
 class ReadAllFromAvro(ReadAllFiles):
-    """A dict for each record of the Avro files that match patterns, which are its input."""
+    """A dict for each record of the Avro files that match the patterns of its input."""
 
     def __init__(
         self,

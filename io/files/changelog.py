@@ -1,4 +1,4 @@
-"""WriteToChangelog: every change that reaches it, one JSON object a line, retractions included."""
+"""WriteToChangelog: each addition and retraction of its input as a line of JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .write import WriteFiles
 
 
 class WriteToChangelog(WriteFiles):
-    r"""What was added ("+") and what was taken back ("-"), with timestamp, window and pane.
+    r"""Additions ("+") and retractions ("-"), with timestamp, window and pane.
 
     A line is an object with
 
@@ -28,9 +28,8 @@ class WriteToChangelog(WriteFiles):
       window     its start and end in seconds, or "global"
       pane       timing, index, first and last: see `PaneInfo`
 
-    and an element in several windows has a line for each of them.  Lines of one file are in
-    the order in which they came; adding up the signs of equal values gives the result.  When
-    files appear, and under which names, is as with every `FileSink`.
+    and an element in several windows has a line for each of them.  Lines of one file are in the order of their arrival.
+    The sum of the signs of equal values is the result.  `FileSink` describes when files appear, and their names.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -75,7 +74,7 @@ class WriteToChangelog(WriteFiles):
 
 
 class ChangelogSink(FileSink):
-    """Files of changes: what is written of an element is all that is known of it."""
+    """Files of changes, which hold each element with its timestamp, window and pane."""
 
     accepts_retractions: ClassVar[bool] = True
 
@@ -84,7 +83,7 @@ class ChangelogSink(FileSink):
 
 
 def changes(bundle: Bundle) -> Iterator[dict[str, Any]]:
-    """The elements of a bundle, in each of their windows, as what a line says.
+    """Yield the fields of a line for each element of a bundle and each of its windows.
 
     >>> from penstock.sdk.bundle import Bundle
     >>> next(changes(Bundle(["a"], timestamps=1_500_000, signs=-1)))["op"]
@@ -116,6 +115,6 @@ def _pane(pane: PaneInfo) -> dict[str, Any]:
 
 
 def _seconds(micros: int) -> float:
-    """Seconds as JSON shows them best: whole ones without a point."""
+    """Return seconds for JSON: whole seconds as an int."""
     whole, rest = divmod(micros, MICROS_PER_SECOND)
     return micros / MICROS_PER_SECOND if rest else whole

@@ -1,8 +1,7 @@
-"""The plan of a commit: which staged file gets which final name.
+"""The plan of a commit: the final name of each staged file.
 
-It is written, durably, before the first file is renamed.  From then on the transaction is
-decided: whoever finds the plan after a crash carries out the rest of it, whatever was
-renamed already, and the outcome is the same.
+The plan is durable before the first file is renamed.  From then on the transaction is decided: after a crash the rest
+of the plan is carried out, with the same outcome.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _VERSION = 1
 
 @attrs.frozen
 class Renaming:
-    """A staged file, by its name in the staging directory, and the path that it will have."""
+    """A staged file, by its name in the staging directory, and its final path."""
 
     staged: str
     final: str
@@ -29,7 +28,7 @@ class Renaming:
 
 
 def write_plan(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None:
-    """Make the plan durable in the staging directory: all of it, or nothing."""
+    """Write the plan to the staging directory, atomically and durably."""
     path = join_path(directory, _PLAN)
     with fs.create(path + ".tmp") as file:
         file.write(json.dumps({"version": _VERSION, "renamings": [attrs.astuple(entry) for entry in plan]}).encode())
@@ -39,7 +38,7 @@ def write_plan(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None
 
 
 def read_plan(fs: FileSystem, directory: str) -> list[Renaming] | None:
-    """The plan in a staging directory; None if the transaction isn't decided yet."""
+    """Return the plan in a staging directory; None if the transaction isn't decided yet."""
     path = join_path(directory, _PLAN)
     if not fs.exists(path):
         return None
@@ -54,7 +53,7 @@ def read_plan(fs: FileSystem, directory: str) -> list[Renaming] | None:
 
 
 def carry_out(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None:
-    """Rename what is not renamed yet, in the plan's order.
+    """Rename the files that are not renamed yet, in the plan's order.
 
     Raises `SinkError` for a file that is neither in the staging directory nor, with the
     size it had there, under its final name.
@@ -67,8 +66,8 @@ def carry_out(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None:
             fs.rename(staged, entry.final)
         elif not fs.exists(entry.final) or fs.size(entry.final) != entry.size:
             raise SinkError(
-                f"{entry.final!r} can't be published: what was staged for it, {staged!r} of {entry.size} bytes, "
-                "is gone. Something removed it before it was committed; run the pipeline again"
+                f"{entry.final!r} can't be published: its staged file {staged!r} of {entry.size} bytes is gone. "
+                "Another program removed it before it was committed; run the pipeline again"
             )
     for parent in dict.fromkeys(split_path(entry.final)[0] for entry in plan):
         fs.sync_directory(parent)

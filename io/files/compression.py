@@ -1,4 +1,4 @@
-"""Compressed files, read and written as streams."""
+"""Compression: files that are compressed and decompressed as streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .filesystem import filesystem_for
 
 
 class CompressionTypes:
-    """How a file is compressed.
+    """The compression of a file.
 
     >>> CompressionTypes.detect_compression_type("lines.txt.zst")
     'zstd'
@@ -27,7 +27,7 @@ class CompressionTypes:
     ValueError: compression_type must be one of auto, uncompressed, gzip, bzip2, deflate, xz, zstd; got 'snappy'
     """
 
-    # By the extension of the file.
+    # Detected by the extension of the file.
     AUTO = "auto"
     UNCOMPRESSED = "uncompressed"
     GZIP = "gzip"
@@ -41,7 +41,7 @@ class CompressionTypes:
 
     @staticmethod
     def detect_compression_type(path: str) -> str:
-        """The compression that a file's extension announces."""
+        """Return the compression that a file's extension stands for."""
         for extension, compression in _EXTENSIONS.items():
             if path.lower().endswith(extension):
                 return compression
@@ -49,12 +49,12 @@ class CompressionTypes:
 
     @staticmethod
     def is_valid_compression_type(compression: object) -> bool:
-        """Whether there is such a compression."""
+        """Return whether a value names a compression."""
         return compression in _ALL
 
     @staticmethod
     def resolve(compression: str, path: str) -> str:
-        """What 'auto' stands for with this path; `ValueError` for an unknown compression."""
+        """Return the compression of a path, with 'auto' resolved.  Raises `ValueError` for an unknown compression."""
         if compression not in _ALL:
             raise ValueError(f"compression_type must be one of {', '.join(_ALL)}; got {compression!r}")
         return CompressionTypes.detect_compression_type(path) if compression == "auto" else compression
@@ -63,18 +63,18 @@ class CompressionTypes:
 _ALL = ("auto", "uncompressed", "gzip", "bzip2", "deflate", "xz", "zstd")
 _EXTENSIONS = {".gz": "gzip", ".bz2": "bzip2", ".deflate": "deflate", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd"}
 
-# Between the file and the decompressor.
+# Buffer size between the file and the decompressor.
 _BUFFER = 256 * 1024
 
-# Little at once, since nothing else bounds what comes out.
+# Small, since the size of the output of one read has no other bound.
 _ZSTD_READ = 16 * 1024
 
 
 def open_for_reading(path: str, compression: str = CompressionTypes.AUTO) -> BinaryIO:
-    """A file's content, decompressed as it is read.  Closing it closes the file below.
+    """Open a file whose content is decompressed as it is read.  Closing it closes the underlying file.
 
-    Raises `OSError` when it can't be opened, `MissingExtraError` for zstd without its
-    package.  What is corrupt shows while reading: see `naming_the_file`.
+    Raises `OSError` if it can't be opened, and `MissingExtraError` for zstd without its package.  Corrupt content
+    raises an error while it is read: see `naming_the_file`.
     """
     kind = CompressionTypes.resolve(compression, path)
     zstandard = _zstandard(path) if kind == CompressionTypes.ZSTD else None
@@ -89,7 +89,7 @@ def open_for_reading(path: str, compression: str = CompressionTypes.AUTO) -> Bin
 
 
 def open_for_writing(path: str, compression: str = CompressionTypes.AUTO) -> BinaryIO:
-    """A new file whose content is compressed as it is written.  Closing it closes the file below."""
+    """Create a file whose content is compressed as it is written.  Closing it closes the underlying file."""
     kind = CompressionTypes.resolve(compression, path)
     zstandard = _zstandard(path) if kind == CompressionTypes.ZSTD else None
     file = filesystem_for(path).create(path)
@@ -109,7 +109,7 @@ def open_for_writing(path: str, compression: str = CompressionTypes.AUTO) -> Bin
 
 @contextmanager
 def naming_the_file(path: str, compression: str = CompressionTypes.AUTO) -> Iterator[None]:
-    """Turns whatever reading a file raises into a `SourceError` that names it."""
+    """Convert errors of reading a file into a `SourceError` that names the file."""
     try:
         yield
     except SourceError:
@@ -126,7 +126,7 @@ def _unreadable(path: str, compression: str, error: Exception) -> SourceError:
     kind = CompressionTypes.resolve(compression, path)
     if isinstance(error, OSError) and error.errno is not None:
         return SourceError(f"{path!r} can't be read: {error.strerror}")
-    hint = "" if compression != "auto" else "; its extension decided that: compression_type says otherwise"
+    hint = "" if compression != "auto" else "; that was decided by its extension, which compression_type overrides"
     return SourceError(f"{path!r} can't be read as {kind}: {error or type(error).__name__}{hint}")
 
 
@@ -148,7 +148,7 @@ def _closing_both(outer: Any, inner: BinaryIO) -> BinaryIO:
 
 
 class _Decompressor(Protocol):
-    """Decompresses one stream, as `bz2.BZ2Decompressor` does."""
+    """Decompressor of one stream, such as `bz2.BZ2Decompressor`."""
 
     @property
     def eof(self) -> bool: ...
@@ -160,13 +160,13 @@ class _Decompressor(Protocol):
 
 
 class _StreamsFile(io.RawIOBase):
-    """Compressed streams one behind the other, decompressed; zeros between and behind them are padding.
+    """Decompressed content of concatenated streams, with zeros between and behind them as padding.
 
-    What is behind a stream and no other one is damage, which the standard library's readers pass over with all that
-    follows it; and some packages take a truncated stream for a whole one.
+    Other bytes behind a stream are damage, and raise an error; the standard library's readers ignore them with all that
+    follows.  A truncated stream raises an error as well, which `zstandard.open` doesn't.
 
     Args:
-      start: makes what decompresses the next stream.
+      start: returns the decompressor of the next stream.
       block: how many compressed bytes are read at a time.
     """
 
@@ -195,7 +195,7 @@ class _StreamsFile(io.RawIOBase):
             if stream.eof:
                 self._stream, self._compressed = None, stream.unused_data
                 continue
-            # Asked without more input first: some of it may be ready.
+            # Some output may be ready without more input.
             if data := stream.decompress(self._compressed, len(buffer)):
                 self._compressed = b""
                 buffer[: len(data)] = data
@@ -218,7 +218,7 @@ class _StreamsFile(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position of what is decompressed, which is read again where that is behind."""
+        """Seek in the decompressed content.  Seeking backwards reads it again from the start."""
         if whence == io.SEEK_CUR:
             offset += self._position
         elif whence == io.SEEK_END:

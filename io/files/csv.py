@@ -33,8 +33,8 @@ class CsvFormat(FileFormat):
     r"""One line for each record.  Records are dicts, Rows, named tuples or dataclasses.
 
     Args:
-      columns: which fields, in which order; None for those of a file's first record.
-      header: whether the first line names the columns.
+      columns: the fields, in order; None for the fields of a file's first record.
+      header: writes the names of the columns as the first line.
       dialect: `delimiter`, `quotechar` and so on, as for `csv.writer`.
 
     A record with other fields raises `SinkError`.  None is written as an empty value.
@@ -51,7 +51,7 @@ class CsvFormat(FileFormat):
         self.columns = list(columns) if columns is not None else None
         self.header = header
         self.dialect = {"lineterminator": "\n", **dialect}
-        # Wrong options show here, and not in a worker.
+        # Raises for wrong options here instead of in a worker.
         csv.writer(io.StringIO(), **self.dialect)
 
     def open(self, file: BinaryIO) -> RecordWriter:
@@ -97,9 +97,9 @@ class CsvSource(FileSource[Any]):
     r"""One dict of strings, or one Row, for each record.
 
     Args:
-      names: the columns; None when each file's first record names them.
+      names: the columns; None if each file's first record names them.
       usecols: the columns to keep; None for all.
-      converters: for some columns, what makes a value of the text, such as `int`.
+      converters: by column, a function from text to value, such as `int`.
       as_rows: give Rows instead of dicts.
       filename_column: another column, with the path of the file.
       dialect: `delimiter`, `quotechar` and so on, as for `csv.reader`.
@@ -135,7 +135,7 @@ class CsvSource(FileSource[Any]):
         self.as_rows = as_rows
         self.filename_column = filename_column
         self.dialect = dialect
-        # Wrong options show here, and not in a worker.
+        # Raises for wrong options here instead of in a worker.
         csv.reader([], **dialect)
         self._lines = TextSource(
             pattern, strip_trailing_newlines=False, compression_type=compression_type, transform=transform
@@ -208,7 +208,7 @@ class CsvSource(FileSource[Any]):
     def _refuse_width(self, path: str, columns: list[str], chunk: list[list[str]], line_number: int) -> None:
         for i, row in enumerate(chunk):
             if row and len(row) != len(columns):
-                # Only a guess where values have newlines in them; the record itself is shown.
+                # The number is a guess if values contain newlines; the error shows the record.
                 line = line_number - sum(1 + "".join(later).count("\n") for later in chunk[i + 1 :])
                 raise SourceError(
                     f"{self.transform}: {path!r}, line {line}: expected {len(columns)} values "

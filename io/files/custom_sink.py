@@ -13,12 +13,11 @@ from .sink import FileSink
 
 
 class FileBasedSink(FileSink):
-    r"""A sink whose subclass says how a file is begun, how a value is written, and how a file is ended.
+    r"""Base class of sinks that define how a file is opened, how a value is written, and how a file is closed.
 
-    `open(temp_path)` gives a handle, which `write_record(handle, value)`, or
-    `write_encoded_record(handle, encoded)`, writes to and `close(handle)` ends.  Each has
-    a default; the class itself writes encoded values one after the other.  When files
-    appear, and under which names, is as with every `FileSink`.
+    `open(temp_path)` returns a handle.  `write_record(handle, value)` or `write_encoded_record(handle, encoded)` writes
+    to it, and `close(handle)` closes it.  By default encoded values are concatenated.  `FileSink` describes when files
+    appear, and their names.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -59,7 +58,7 @@ class FileBasedSink(FileSink):
         self.mime_type = mime_type
 
     def open(self, temp_path: str) -> Any:
-        """Begin a file; whatever is returned is handed to the other methods."""
+        """Open a file, and return the handle that the other methods are given."""
         return self.create_file(temp_path)
 
     def write_record(self, file_handle: Any, value: Any) -> None:
@@ -67,7 +66,7 @@ class FileBasedSink(FileSink):
         self.write_encoded_record(file_handle, self.coder.encode(value))
 
     def write_encoded_record(self, file_handle: Any, encoded_value: bytes) -> None:
-        """Write one value as the coder has encoded it."""
+        """Write one value encoded by the coder."""
         file_handle.write(encoded_value)
 
     def close(self, file_handle: Any) -> None:

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class RecordSink(Protocol):
-    """What writes one file of one destination (Beam's `fileio.FileSink`)."""
+    """Writer of one file of one destination (Beam's `fileio.FileSink`)."""
 
     def open(self, fh: BinaryIO) -> None:
         """Begin a file."""
@@ -41,11 +41,11 @@ class RecordSink(Protocol):
         """Write one element."""
 
     def flush(self) -> None:
-        """Write what is left, and what belongs at the end."""
+        """Write buffered elements and the end of the file."""
 
 
 class TextSink:
-    """A line for each element: bytes as they are, anything else by `str`."""
+    """A line for each element: bytes unchanged, other values by `str`."""
 
     def __init__(self, coder: Any = None) -> None:
         self._encode = (coder or ToBytesCoder()).encode
@@ -67,16 +67,15 @@ class WriteToFiles(PTransform):
       path: the directory.  No file is made outside it.
       file_naming: see `default_file_naming` and its neighbours.  A name may have subdirectories in it, as in
         '2026/01/out.txt'.  A name that leads out of the directory, or that readers would skip, is quoted as in a URL.
-      destination: a function from an element to its destination; None for one of all.
+      destination: a function from an element to its destination; None for a single destination.
       sink: a `RecordSink`, a class of them, or a function from a destination to one;
         None for `TextSink`.
-      shards: how many files for each destination and window; None for one for each
-        worker that has some, which is faster.
-      max_writers_per_bundle: how many files a worker has open at once.
-      temp_directory: Beam's, and unused: files are staged beside their destination, from
-        where they can be renamed in one step.
+      shards: the number of files for each destination and window; None for one for each worker that has elements, which
+        is faster.
+      max_writers_per_bundle: the number of files that a worker has open at once.
+      temp_directory: Beam's, and unused.  Files are staged beside their destination, where a rename is atomic.
 
-    Files appear all at once, when the pipeline has succeeded: see `FileSink`.
+    All files appear at once, when the pipeline has succeeded: see `FileSink`.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -125,7 +124,7 @@ class WriteToFiles(PTransform):
         return done
 
 
-# What one file holds the elements of: destination, window and pane.
+# The destination, window and pane of a file's elements.
 Group: TypeAlias = tuple[Any, Any, Any]
 
 
@@ -200,7 +199,7 @@ class DestinationSink(FileSink):
         return final.startswith(top) and below == path_inside(below)
 
     def _final(self, transaction: str, window: Any, pane: Any, shard: int, shards: int, destination: Any) -> str:
-        """The path that a file is published under; `SinkError` if there can be none."""
+        """Return the path that a file is published under.  Raises `SinkError` for a name that can't be used."""
         given = self.file_naming(window, pane, shard, shards, None, destination)
         if not isinstance(given, str) or not given:
             raise SinkError(
@@ -239,7 +238,7 @@ class _SinkAsWriter(RecordWriter):
 
 
 class _Constantly:
-    """A function that always gives the same."""
+    """A function that always returns the same value."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -249,7 +248,7 @@ class _Constantly:
 
 
 class _CopyOf:
-    """A function that gives a new copy of a sink for every file."""
+    """A function that returns a new copy of a sink for every file."""
 
     def __init__(self, sink: RecordSink) -> None:
         self._sink = sink
@@ -259,7 +258,7 @@ class _CopyOf:
 
 
 class _NewOf:
-    """A function that gives a new sink of a class for every file."""
+    """A function that returns a new sink of a class for every file."""
 
     def __init__(self, kind: Callable[[], RecordSink]) -> None:
         self._kind = kind

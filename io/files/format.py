@@ -1,4 +1,4 @@
-"""FileFormat: how values become the bytes of a file."""
+"""FileFormat: the encoding of values as the bytes of a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 
 class RecordWriter(ABC):
-    """Writes values into one file, which somebody else opened and will close."""
+    """Writer of values into an open file, which its owner closes."""
 
     @abstractmethod
     def write(self, values: list[Any]) -> None:
@@ -15,10 +15,10 @@ class RecordWriter(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write what belongs at the end of the file.  The file stays open."""
+        """Write the end of the file.  The file stays open."""
 
     def abandon(self) -> None:
-        """Let go of a file that is to be removed, while it is still open."""
+        """Release a file that is going to be removed, while it is still open."""
 
 
 class FileFormat(ABC):
@@ -26,4 +26,4 @@ class FileFormat(ABC):
 
     @abstractmethod
     def open(self, file: BinaryIO) -> RecordWriter:
-        """Begin a file, with what belongs at the top of it."""
+        """Write the beginning of a file, and return its writer."""

@@ -1,8 +1,8 @@
 """Unbounded text: `ReadContinuouslyFromText` for files that grow, `ReadAllFromTextContinuously` for whole files.
 
-For a file that grows a partition is a file, and an offset is a position between two lines. An unfinished line is left
-until its end is written. After a failure the same bytes are read again, so the part of a file that was read must not
-change: a file that got shorter or was replaced is an error. The offset holds a checksum of the file's first kilobyte to
+Of growing files, a partition is a file and an offset is a position between two lines. An unfinished line is not read
+until it is terminated. After a failure the same bytes are read again, so the part of a file that was read must not
+change: a file that was truncated or replaced is an error. The offset holds a checksum of the file's first kilobyte to
 detect that.
 """
 
@@ -35,21 +35,21 @@ from .text import ReadAllFromText
 
 _HEAD = 1024
 
-# A position between two lines; how much of the file's beginning was looked at, and its checksum.
+# A position between two lines, and the size and checksum of the file's head.
 Offset = tuple[int, int, int]
 
 
 class GrowingTextSource(UnboundedSource[Any]):
-    """The lines of all files that match a pattern, now or later.
+    """The lines of all present and future files that match a pattern.
 
     Args:
-      pattern: see `FileSource`; it may match nothing yet.
-      poll_interval: every how many seconds it is looked for more, in a file and for files.
-      times: when lines happened.
+      pattern: see `FileSource`; it may match no file yet.
+      poll_interval: seconds between two checks for new files and new lines.
+      times: the event times of lines.
 
-    The others are `TextSource`'s.  A last line that nothing ends is never read, not even when its
-    file is removed; a file that is removed ends its partition, and one that gets its name later
-    is read from its beginning.  A compressed file can't be followed, and is an error.
+    The other arguments are `TextSource`'s.  A last line without a terminator is never read, not even when its file is
+    removed.  Removing a file ends its partition; a later file of that name is read from its beginning.  A compressed
+    file can't be followed, and is an error.
     """
 
     reopens = True
@@ -76,7 +76,7 @@ class GrowingTextSource(UnboundedSource[Any]):
         self.delimiter = delimiter
         self.with_filename = with_filename
         self.transform = transform
-        # Else a line's event time is when it was read.
+        # Otherwise a line's event time is the time of reading.
         self.repeatable = times.timestamp_fn is not None
 
     def partitions(self) -> Sequence[str]:
@@ -100,7 +100,7 @@ class GrowingTextSource(UnboundedSource[Any]):
 
 
 class GrowingTextReader(EventTimeReader[Any]):
-    """Follows one file."""
+    """Reader that follows one file."""
 
     def __init__(self, source: GrowingTextSource, path: str, offset: tuple[int, ...]) -> None:
         super().__init__(source.times)
@@ -109,7 +109,7 @@ class GrowingTextReader(EventTimeReader[Any]):
         self._position, self._head_size, self._head = offset
         self._size = self._position
         self._looked: int | None = None
-        # Lines that were read and not given yet, and bytes of one that isn't finished.
+        # Lines that were read but not emitted, and the bytes of an unfinished line.
         self._lines: list[bytes] = []
         self._given = 0
         self._rest = b""
@@ -132,7 +132,7 @@ class GrowingTextReader(EventTimeReader[Any]):
         values = self._decoded(taken)
         self._position += sum(map(len, taken)) + len(delimiter) * len(taken)
         if self.end is not None and self._position == self.end[0]:
-            # More may have been there to remember than when the batch was planned.
+            # The head may be longer than when the batch was planned.
             self._head_size, self._head = self.end[1:]
         return values, None
 
@@ -149,7 +149,7 @@ class GrowingTextReader(EventTimeReader[Any]):
         self._file.close()
 
     def size_of(self, bundle: Any) -> int:
-        # About the bytes in the file.
+        # The bytes of the file.
         return sum(len(v[1] if self.source.with_filename else v) + 1 for v in bundle.values if hasattr(v, "__len__"))
 
     # The file
@@ -159,12 +159,10 @@ class GrowingTextReader(EventTimeReader[Any]):
             file = filesystem_for(self.path).open(self.path)
         except OSError as error:
             found = "no such file" if isinstance(error, FileNotFoundError) else "that it can't be opened"
-            advice = (
-                "" if error.errno != errno.EMFILE else "; each file that is followed is open: allow more (ulimit -n)"
-            )
+            advice = "" if error.errno != errno.EMFILE else "; each followed file is open: raise the limit (ulimit -n)"
             read = f"{self._size} bytes or more, which were read before" if self._size else "a file to follow"
             raise SourceError(
-                f"{self._who}: expected {read}, found {found} ({error.strerror or error}){advice}"
+                f"{self._label}: expected {read}, found {found} ({error.strerror or error}){advice}"
             ) from error
         try:
             self._identity = _identity(file)
@@ -178,7 +176,7 @@ class GrowingTextReader(EventTimeReader[Any]):
         return file
 
     def _look(self, now: Timestamp) -> None:
-        """Read some more, if it is time to."""
+        """Read more bytes, if the poll interval has passed."""
         interval = micros_of_span(self.source.discovery_interval or 0)
         is_time = self._looked is None or now.micros - self._looked >= interval
         if self.end is None and not is_time and self._position + len(self._rest) >= self._size:
@@ -198,7 +196,7 @@ class GrowingTextReader(EventTimeReader[Any]):
                 self._lines = data[:cut].split(delimiter)
                 self._rest = data[cut + len(delimiter) :]
                 break
-            # One line longer than a block.
+            # The line is longer than a block.
             self._rest = data
             wanted *= 2
         if self._lines and self._head_size < _HEAD:
@@ -206,7 +204,7 @@ class GrowingTextReader(EventTimeReader[Any]):
         self._is_finished = self._is_gone and not self._lines
 
     def _has_passed_header(self) -> bool:
-        """Whether the header lines are all there; the position is then after them."""
+        """Return whether all header lines were read, so that the position is after them."""
         lines, delimiter = self.source.skip_header_lines, self.source.delimiter or b"\n"
         if not lines or self._position:
             return True
@@ -224,18 +222,17 @@ class GrowingTextReader(EventTimeReader[Any]):
         try:
             identity, size = _status(self.path, self._file)
         except FileNotFoundError:
-            # Whoever removes a file has no use for it any more; what it held is still read, through
-            # the open file.
+            # The rest of a removed file is read through the open file.
             self._is_gone = True
             return
         if identity != self._identity:
             raise SourceError(
-                f"{self._who}: it was replaced by another file of that name while it was followed; expected it to be "
+                f"{self._label}: it was replaced by another file of that name while it was followed; expected it to be "
                 f"appended to only, found {size} bytes of another; give each file a name of its own"
             )
         self._check_size(size)
         if identity is None and size > self._size:
-            # A file elsewhere is as long as it was when it was opened.
+            # A remote file keeps the size that it had when it was opened.
             here = self._position + len(self._rest)
             self._file.close()
             self._file = filesystem_for(self.path).open(self.path)
@@ -246,7 +243,7 @@ class GrowingTextReader(EventTimeReader[Any]):
         read = max(self._position, self._size)
         if size < read:
             raise SourceError(
-                f"{self._who}: expected {read} bytes or more, since it was that long before, found {size}; "
+                f"{self._label}: expected {read} bytes or more, since it was that long before, found {size}; "
                 "was it truncated, or replaced? A file that is followed may be appended to only"
             )
 
@@ -254,12 +251,12 @@ class GrowingTextReader(EventTimeReader[Any]):
         file.seek(0)
         if (found := zlib.crc32(file.read(self._head_size))) != self._head:
             raise SourceError(
-                f"{self._who}: expected it to begin as when it was read before (its first {self._head_size} bytes had "
-                f"checksum {self._head:08x}), found other bytes ({found:08x}); was it replaced by another file?"
+                f"{self._label}: expected it to begin as when it was read before (its first {self._head_size} bytes "
+                f"had checksum {self._head:08x}), found other bytes ({found:08x}); was it replaced by another file?"
             )
 
     def _remember_head(self) -> None:
-        """Of what has been read so far, so that it is there also in a shorter copy."""
+        """Store the checksum of the bytes read so far, which a shorter copy of the file has as well."""
         here = self._file.tell()
         self._file.seek(0)
         head = self._file.read(min(_HEAD, here - len(self._rest)))
@@ -285,12 +282,12 @@ class GrowingTextReader(EventTimeReader[Any]):
             return [line.decode() for line in lines]
         except UnicodeDecodeError as error:
             raise SourceError(
-                f"{self._who}: a line after byte {self._position} is not UTF-8 (0x{error.object[error.start]:02x}); "
+                f"{self._label}: a line after byte {self._position} is not UTF-8 (0x{error.object[error.start]:02x}); "
                 "to read other bytes give a coder"
             ) from error
 
     @property
-    def _who(self) -> str:
+    def _label(self) -> str:
         return f"{self.source.transform}: {self.path!r}"
 
 
@@ -299,7 +296,7 @@ def _size(file: BinaryIO) -> int:
 
 
 def _identity(file: BinaryIO) -> Any:
-    """What tells a file from another of the same name; None where there is nothing."""
+    """Return the identity that tells a file from another of the same name; None if the file system has none."""
     try:
         status = os.fstat(file.fileno())
     except (OSError, AttributeError, ValueError):
@@ -308,7 +305,7 @@ def _identity(file: BinaryIO) -> Any:
 
 
 def _status(path: str, file: BinaryIO) -> tuple[Any, int]:
-    """The identity and size that a path has now."""
+    """Return the current identity and size of a path."""
     if _identity(file) is None:
         return None, filesystem_for(path).size(path)
     status = os.stat(path.removeprefix("file://"))
@@ -316,26 +313,26 @@ def _status(path: str, file: BinaryIO) -> tuple[Any, int]:
 
 
 class ReadContinuouslyFromText(PTransform):
-    r"""The lines of all files that match a pattern, those that are there and those that come.
+    r"""The lines of all present and future files that match a pattern.
 
-    A file is followed as it is appended to, and a file that turns up is followed from its
-    beginning.  A line is read when what ends it is there.  A file that got shorter, or was
-    replaced by another of its name, is a `SourceError`: what was read must stay as it was, so
-    that it can be read again after a failure.  A file may be removed once nobody needs it, and
-    its name used again once that has been noticed, which takes `poll_interval`: what has the name then is
-    read from its beginning.  A file that is renamed to another name that matches is another file, and
-    read again: where logs are rotated, have the pattern match none of the names that they are rotated to.
-    Each file is open until it is removed, so there may be as many as the system allows (`ulimit -n`).
+    A file is followed as it is appended to, a new file from its beginning.  A line is read once it is terminated.  A
+    file that was truncated, or replaced by another of its name, is a `SourceError`: the bytes that were read must not
+    change, so that they can be read again after a failure.
+
+    A file may be removed.  Its name may be used again `poll_interval` later; the new file is read from its beginning. A
+    file that is renamed to another matching name is a new file, and read again.  So for rotated logs, choose a pattern
+    that doesn't match the names of rotated files.  Each file stays open until it is removed, so the number of files is
+    limited by the system (`ulimit -n`).
 
     Args:
-      file_pattern: see `FileSource`; it may match nothing yet.
-      poll_interval: every how many seconds it is looked for more, in a file and for files.
-      timestamp_fn, watermark_estimator, idle_after: see `EventTimes`; without them a line happens
-        when it is read.  Each file has a watermark of its own, and one that isn't appended to
-        any more holds the others' back unless it is declared idle by `idle_after`.
-      with_filename: give pairs of path and line.
+      file_pattern: see `FileSource`; it may match no file yet.
+      poll_interval: seconds between two checks for new files and new lines.
+      timestamp_fn, watermark_estimator, idle_after: see `EventTimes`.  Without them the event time of a line is the
+        time of reading.  Each file has its own watermark.  A file that isn't appended to any more holds back the
+        watermark of the others unless `idle_after` declares it idle.
+      with_filename: emits pairs of path and line.
 
-    The others are `ReadFromText`'s.
+    The other arguments are `ReadFromText`'s.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -385,14 +382,14 @@ class ReadContinuouslyFromText(PTransform):
 
 
 class ReadAllFromTextContinuously(PTransform):
-    """The lines of each file that matches a pattern, which is read whole, once, when it is first seen.
+    """The lines of each file that matches a pattern.  A file is read once and whole, when it is first seen.
 
-    For directories into which complete files are moved; compressed ones, too.  Files that are
-    appended to are read by `ReadContinuouslyFromText`.
+    For directories into which complete files are moved, compressed files included.  `ReadContinuouslyFromText` reads
+    files that are appended to.
 
     Args:
       file_pattern, interval and those that follow: see `MatchContinuously`.
-      kwargs: the others are `ReadAllFromText`'s.
+      kwargs: the other arguments of `ReadAllFromText`.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()

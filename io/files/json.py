@@ -29,7 +29,7 @@ class JsonFormat(FileFormat):
     r"""One JSON value on each line, or, without `lines`, one array a file.
 
     Records (dicts, Rows, named tuples, dataclasses) become objects; other values are
-    written as they are.  NaN and infinity, which JSON lacks, become null.
+    written unchanged.  NaN and infinity, which JSON lacks, become null.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -78,12 +78,12 @@ class _JsonWriter(RecordWriter):
 
 
 class JsonSource(TextSource):
-    r"""The values of JSON files, as `json.loads` gives them: mostly dicts.
+    r"""The values of JSON files, as `json.loads` returns them: mostly dicts.
 
-    With `lines`, a file has one value on each line, and blank lines mean nothing; without,
-    a file is one array, whose items are the elements, or one value.
+    With `lines`, a file has one value on each line; blank lines are skipped.  Without, a file is one array, whose items
+    are the elements, or one value.
 
-    What is no JSON raises `SourceError`, with the file and the line.
+    Invalid JSON raises `SourceError`, with the file and the line.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "a.jsonl")
@@ -123,7 +123,7 @@ class JsonSource(TextSource):
                 yield self._decoded_one_by_one(file_range.path, offset, lines), len(data)
 
     def _decoded_one_by_one(self, path: str, offset: int, lines: list[bytes]) -> list[Any]:
-        """The same by `json`, which takes a little more (NaN, say) and tells what is wrong."""
+        """Decode lines with `json`, which accepts a little more (such as NaN) and locates errors."""
         values = []
         for line in lines:
             if line.strip():
@@ -150,8 +150,8 @@ class JsonSource(TextSource):
 class ReadFromJson(ReadFiles):
     r"""The values of the JSON files that match a pattern: a dict for each object.
 
-    With `lines`, one value on each line; without, one array a file.  Raises `SourceError`
-    when the pattern matches nothing, or a line is no JSON.
+    With `lines`, one value on each line; without, one array a file.  Raises `SourceError` if the pattern matches
+    nothing, or for a line that is no JSON.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile

@@ -1,10 +1,9 @@
-"""Whole lines of a file, a block of them at a time.
+"""Blocks of whole lines of a file.
 
-A file is cut into byte ranges without looking at it, and a line belongs to the range that
-its first byte is in: a reader starts after the first delimiter that ends at or after the
-start of its range, and stops after the first that ends at or after its end.  (MapReduce
-and Hadoop cut their inputs like that.)  The same works for any other records with
-a marker between them, such as Avro's blocks.
+A file is cut into byte ranges without reading it, and a line belongs to the range of its first byte: a reader starts
+after the first delimiter that ends at or after the start of its range, and stops after the first that ends at or after
+its end, as in MapReduce and Hadoop.  The same works for other records with a marker between them, such as Avro's
+blocks.
 """
 
 from __future__ import annotations
@@ -12,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-# How much is read, decoded and split at once.  Measured on lines of 50 bytes: 64 KiB takes
-# 0.92 of the time of `for line in file`; from 256 KiB on it is up to 1.2, as every block is
-# then mapped from and given back to the system.
+# Bytes that are read, decoded and split at once.  Measured on lines of 50 bytes: 64 KiB takes 0.92 of the time of `for
+# line in file`.  From 256 KiB on it is up to 1.2, as every block is then mapped from and returned to the system.
 BLOCK_SIZE = 64 * 1024
 
 _PROBE = 16 * 1024
 
 
 def next_boundary(file: BinaryIO, position: int, delimiter: bytes) -> int:
-    r"""Where the first delimiter that ends at or after `position` ends; else the end of the file.
+    r"""Return the end of the first delimiter that ends at or after `position`, or the end of the file.
 
     >>> import io
     >>> [next_boundary(io.BytesIO(b"ab\ncd\nef"), position, b"\n") for position in range(9)]
@@ -37,7 +35,7 @@ def next_boundary(file: BinaryIO, position: int, delimiter: bytes) -> int:
         found = data.find(delimiter)
         if found >= 0:
             return start + found + len(delimiter)
-        # What is left may hold all but the last byte of a delimiter.
+        # The rest may hold all but the last byte of a delimiter.
         passed = max(len(data) - len(delimiter) + 1, 0)
         data = data[passed:]
         start += passed
@@ -45,7 +43,7 @@ def next_boundary(file: BinaryIO, position: int, delimiter: bytes) -> int:
 
 
 def end_of_lines(file: BinaryIO, lines: int, delimiter: bytes) -> int:
-    r"""Where the first `lines` lines of a file end, reading from where it stands.
+    r"""Return the end of the next `lines` lines, read from the file's position.
 
     >>> import io
     >>> end_of_lines(io.BytesIO(b"ab\ncd\nef"), 2, b"\n")
@@ -64,10 +62,10 @@ def end_of_lines(file: BinaryIO, lines: int, delimiter: bytes) -> int:
 def line_blocks(
     file: BinaryIO, begin: int, end: int | None, delimiter: bytes, block_size: int = BLOCK_SIZE
 ) -> Iterator[tuple[int, bytes, bool]]:
-    r"""The lines from byte `begin` to byte `end` (or the file's end), both between lines.
+    r"""Yield the lines from byte `begin` to byte `end` (or the file's end), both between lines.
 
-    Yields `(offset, lines, terminated)`: lines with delimiters between them, and whether
-    one more stood after the last, which is true of all but the end of a file.
+    Yields `(offset, lines, terminated)`: lines with delimiters between them, and whether a delimiter followed the last
+    line, which is true except at the end of a file.
 
     >>> import io
     >>> list(line_blocks(io.BytesIO(b"ab\ncd\nef"), 0, None, b"\n", block_size=7))
@@ -81,8 +79,7 @@ def line_blocks(
         data = rest + block if rest else block
         cut = data.rfind(delimiter)
         if cut < 0:
-            # One line longer than a block: reading twice as much each time keeps the
-            # copying proportional to its length.
+            # The line is longer than a block.  Doubling the size of reads keeps the copying proportional to its length.
             rest = data
             wanted *= 2
             continue

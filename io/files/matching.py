@@ -46,14 +46,14 @@ class ReadableFile:
 
     Attributes:
       metadata: the file's path, size and time.
-      compression: how it is compressed; None for what its extension announces.
+      compression: the compression; None to detect it by the extension.
     """
 
     metadata: FileMetadata
     compression: str | None = None
 
     def open(self, mime_type: str = "text/plain", compression_type: str | None = None) -> BinaryIO:
-        """The decompressed content, as a file to read bytes from; close it."""
+        """Open the decompressed content to read bytes from.  The caller closes it."""
         path, compression = self.metadata.path, compression_type or self.compression or CompressionTypes.AUTO
         with naming_the_file(path, compression):
             return open_for_reading(path, compression)
@@ -64,7 +64,8 @@ class ReadableFile:
             return file.read()
 
     def read_utf8(self) -> str:
-        """The content as text; raises `SourceError`, with the file and the offset, if it is none."""
+        """Return the content as text.  Raises `SourceError`, with the file and the offset, for bytes that are no
+        UTF-8."""
         content = self.read()
         try:
             return content.decode()
@@ -72,15 +73,14 @@ class ReadableFile:
             raise SourceError(f"{self.metadata.path!r} is not UTF-8 at byte {error.start}") from error
 
     def read_text(self) -> io.TextIOWrapper:
-        """The content as a file to read text from; close it."""
+        """Open the content to read text from.  The caller closes it."""
         return io.TextIOWrapper(cast(Any, self.open()), encoding="utf-8")
 
 
 class MatchFiles(PTransform):
     """The `FileMetadata` of each file that matches a pattern.
 
-    A pattern that matches nothing is treated as `empty_match_treatment` says, when the
-    pipeline runs.
+    `empty_match_treatment` applies when the pipeline runs.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -105,7 +105,7 @@ class MatchFiles(PTransform):
 
 
 class MatchAll(PTransform):
-    """The `FileMetadata` of each file that matches the patterns, which are its input."""
+    """The `FileMetadata` of each file that matches the patterns of its input."""
 
     def __init__(self, empty_match_treatment: str = EmptyMatchTreatment.ALLOW) -> None:
         super().__init__()
@@ -172,12 +172,12 @@ class _MakeReadable(DoFn):
         yield ReadableFile(element, self._compression)
 
 
-# When it will look next, in microseconds; what it has found and not given yet; what it has seen.
+# The time of the next listing in microseconds, the files that were found and not emitted, and the seen files.
 Offset = tuple[int | None, tuple[FileMetadata, ...], tuple[FileMetadata, ...]]
 
 
 class WatchedFiles(UnboundedSource[FileMetadata]):
-    """The files that match a pattern, looked for again and again."""
+    """The files that match a pattern, listed periodically."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class WatchedFiles(UnboundedSource[FileMetadata]):
         self.match_updated_files = match_updated_files
         self.empty_match_treatment = empty_match_treatment
         self.transform = "MatchContinuously"
-        # What was there at an earlier look can't be asked again.
+        # An earlier listing can't be repeated.
         self.replayable = has_deduplication
 
     def partitions(self) -> Sequence[str]:
@@ -211,7 +211,7 @@ class WatchedFiles(UnboundedSource[FileMetadata]):
 
 
 class WatchedFilesReader(EventTimeReader[FileMetadata]):
-    """Looks, remembers, and gives what is new."""
+    """Reader that lists the files and emits the new ones."""
 
     def __init__(self, source: WatchedFiles, offset: Offset) -> None:
         super().__init__(EventTimes())
@@ -236,10 +236,10 @@ class WatchedFilesReader(EventTimeReader[FileMetadata]):
         return len(self._pending)
 
     def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
-        """What the offsets say, whatever is there now."""
+        """Yield the files of the offsets, whether or not they still exist."""
         if not self.source.has_deduplication:
             raise SourceError(
-                f"{self.source.transform}: without has_deduplication, what was found before can't be found again"
+                f"{self.source.transform}: without has_deduplication, an earlier listing can't be repeated"
             )
         following, pending, seen = offset_end
         found = [*self._pending, *(file for file in seen if self._is_new(file))]
@@ -274,19 +274,18 @@ class WatchedFilesReader(EventTimeReader[FileMetadata]):
 class MatchContinuously(PTransform):
     """The `FileMetadata` of each file that matches a pattern, when it is first seen.
 
-    Give a file its name when it is complete: it may be read as soon as it matches.  What was
-    seen is kept with every checkpoint, so remove old files' names from where it looks only
-    when you don't mind that, some hundred thousand of them make checkpoints large.
+    A file may be read as soon as it matches, so give it its name once it is complete.  Every checkpoint holds the names
+    of the seen files that still match; some hundred thousand of them make checkpoints large.
 
     Args:
       file_pattern: see `FileSource`.
-      interval: seconds from one look to the next.
-      has_deduplication: give a file once; otherwise at every look, and not to runners that
-        have to see the same again after a failure.
-      start_timestamp: when to look first; None for at once.
-      stop_timestamp: no look at or after it.
-      match_updated_files: give it again when its time of modification has changed.
-      apply_windowing: put what each look found into a window of its own.
+      interval: seconds between two listings.
+      has_deduplication: emits a file once; otherwise at every listing, which runners refuse that require replayable
+        sources.
+      start_timestamp: the time of the first listing; None for immediately.
+      stop_timestamp: the time from which on no listing is made.
+      match_updated_files: emits a file again when its time of modification has changed.
+      apply_windowing: assigns a window to the files of each listing.
       empty_match_treatment: see `EmptyMatchTreatment`.
 
     >>> import penstock as beam

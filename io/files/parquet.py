@@ -33,9 +33,9 @@ class ParquetFormat(FileFormat):
     Args:
       schema: a `pyarrow.Schema`.
       codec: 'none', 'snappy', 'gzip', 'brotli', 'lz4' or 'zstd'.
-      row_group_buffer_size: begin another row group after about so many bytes in memory.
-      record_batch_size: how many records are turned into columns at once.
-      batched: values are `pyarrow.Table`s, not records.
+      row_group_buffer_size: the approximate size in memory of a row group, in bytes.
+      record_batch_size: the number of records that are converted to columns at once.
+      batched: values are `pyarrow.Table`s instead of records.
       use_deprecated_int96_timestamps, use_compliant_nested_type: as pyarrow's.
 
     Raises `MissingExtraError` without pyarrow.
@@ -101,7 +101,7 @@ class _ParquetWriter(RecordWriter):
         self._writer.close()
 
     def abandon(self) -> None:
-        # Otherwise it closes itself when it is collected, and complains that the file is closed.
+        # Otherwise the writer closes itself when it is collected, and raises since the file is closed.
         try:
             self._writer.close()
         except (OSError, ValueError):
@@ -143,7 +143,7 @@ class ParquetSource(FileSource[Any]):
     """The records of Parquet files as dicts or Rows, or each row group as a `pyarrow.Table`.
 
     Args:
-      columns: which columns to read; None for all.
+      columns: the columns to read; None for all.
       as_rows: give Rows instead of dicts.
       batched: give one table for each row group.
 
@@ -182,7 +182,7 @@ class ParquetSource(FileSource[Any]):
             for group in _row_groups(file.metadata, file_range):
                 if self.batched:
                     table = file.read_row_group(group, columns=self.columns)
-                    # A table is a bundle's worth by itself.
+                    # Each table is a bundle.
                     yield [table], max(table.nbytes, 1 << 20)
                 else:
                     for batch in file.iter_batches(BUNDLE_SIZE, row_groups=[group], columns=self.columns):
@@ -217,15 +217,15 @@ def _records(batch: Any) -> list[dict[str, Any]]:
     names = batch.schema.names
     if not names:
         return [{} for _ in range(batch.num_rows)]
-    # Column by column: half the time of `to_pylist`, which goes through rows.
+    # Conversion by column takes half the time of `to_pylist`, which converts rows.
     return [dict(zip(names, values)) for values in zip(*(column.to_pylist() for column in batch.columns))]
 
 
 class ReadFromParquet(ReadFiles):
     """A dict, or a Row, for each record of the Parquet files that match a pattern.
 
-    `columns` chooses what is read.  Raises `SourceError` when the pattern matches nothing,
-    and `MissingExtraError` without pyarrow.
+    `columns` selects the columns to read.  Raises `SourceError` if the pattern matches nothing, and `MissingExtraError`
+    without pyarrow.
 
     >>> import penstock as beam
     >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
@@ -284,7 +284,7 @@ class ReadFromParquetBatched(ReadFiles):
 
 
 class ReadAllFromParquet(ReadAllFiles):
-    """A dict for each record of the Parquet files that match patterns, which are its input."""
+    """A dict for each record of the Parquet files that match the patterns of its input."""
 
     _batched = False
 
@@ -306,7 +306,7 @@ class ReadAllFromParquet(ReadAllFiles):
 
 
 class ReadAllFromParquetBatched(ReadAllFromParquet):
-    """A `pyarrow.Table` for each row group of the Parquet files that match patterns."""
+    """A `pyarrow.Table` for each row group of the Parquet files that match the patterns of its input."""
 
     _batched = True
 

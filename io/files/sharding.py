@@ -27,10 +27,10 @@ _LETTERS = re.compile(r"S+|N+")
 FileNaming: TypeAlias = Callable[[Any, Any, int | None, int | None, str | None, Any], str]
 
 
-# Characters that no file's name has, or that a chained URL of fsspec is cut at.
+# Characters that no file name may have, or that separate the parts of a chained URL of fsspec.
 _NEVER = r"[\x00-\x1f\x7f\ud800-\udfff]|::"
 _OF_A_NAME = re.compile(rf"^\.|[/%]|{_NEVER}")
-# A dot that hides a file or leads upwards; a slash that doesn't stand between two names.
+# A dot that hides a file or leads upwards, and a slash that doesn't stand between two names.
 _OUTSIDE = re.compile(rf"(?:^|(?<=/))[./]|/$|{_NEVER}")
 _OUTSIDE_OR_PERCENT = re.compile(f"%|{_OUTSIDE.pattern}")
 
@@ -57,7 +57,7 @@ def path_inside(name: str) -> str:
 
 
 def default_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
-    """Names of a prefix, the window, the pane and the shard, as far as these say anything.
+    """Return a function for names of a prefix, and the window, pane and shard unless they are the defaults.
 
     >>> from penstock.windowing import GlobalWindow, IntervalWindow
     >>> name = default_file_naming("out", ".txt")
@@ -74,7 +74,7 @@ def default_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
 
 
 def destination_prefix_naming(suffix: str | None = None) -> FileNaming:
-    """Names as of `default_file_naming`, with the destination as the prefix, quoted by `quoted_name`.
+    """Return a function for names as of `default_file_naming` with the destination, quoted by `quoted_name`, as prefix.
 
     >>> from penstock.windowing import GlobalWindow
     >>> destination_prefix_naming(".txt")(GlobalWindow(), None, 0, 1, None, "cats")
@@ -90,7 +90,7 @@ def destination_prefix_naming(suffix: str | None = None) -> FileNaming:
 
 
 def single_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
-    """Always the same name; raises `ValueError` when there is more than one file.
+    """Return a function that always returns the same name, and raises `ValueError` for more than one file.
 
     >>> single_file_naming("out", ".txt")(None, None, 0, 1, None, None)
     'out.txt'
@@ -130,10 +130,10 @@ def _moment(timestamp: Any) -> str:
 
 
 def shard_name(template: str, shard: int, shards: int) -> str:
-    """The part of a file's name that says which shard it is.
+    """Return the part of a file's name that tells its shard.
 
-    A run of `S` is replaced by the shard's number and a run of `N` by how many there are,
-    padded with zeros to the length of the run.
+    A run of `S` is replaced by the shard's number and a run of `N` by the number of shards, padded with zeros to the
+    length of the run.
 
     >>> shard_name("-SSSSS-of-NNNNN", 3, 12), shard_name("_SS", 3, 12), shard_name("", 0, 1)
     ('-00003-of-00012', '_03', '')
@@ -142,7 +142,7 @@ def shard_name(template: str, shard: int, shards: int) -> str:
 
 
 def tells_shards_apart(template: str) -> bool:
-    """Whether every shard gets a name of its own.
+    """Return whether every shard gets its own name.
 
     >>> tells_shards_apart("-SSSSS-of-NNNNN"), tells_shards_apart("-all")
     (True, False)

@@ -1,4 +1,4 @@
-"""FileSink: files that are published together, when the run has succeeded.
+"""FileSink: files that are published together once the run has succeeded.
 
 The two phases, for every format:
 
@@ -9,8 +9,9 @@ The two phases, for every format:
 A crash in phase 1 leaves only the hidden directory, which patterns never match. A crash in phase 2 is completed by
 committing again.
 
-`precommit` finds a name that the file system refuses, or that two files share, before the commit is decided. With dead
-letters the commit moves such a file into the directory `.<name>.penstock-dead-letters`, and writes a note beside it.
+`precommit` detects a name that the file system refuses, or that two files share, before the commit is decided. With
+dead letters the commit moves such a file into the directory `.<name>.penstock-dead-letters`, and writes a note beside
+it.
 """
 
 from __future__ import annotations
@@ -44,28 +45,27 @@ class FileSink(Sink[Any]):
 
     Args:
       file_path_prefix: the directory and the beginning of the names.
-      file_format: how values become bytes.
+      file_format: the encoding of values as bytes.
       file_name_suffix: the end of the names, such as '.txt'.
       shard_name_template: see `shard_name`; '' is for a single file.
-      num_shards: how many files; 0 for as many as there are workers that got elements.
+      num_shards: the number of files; 0 for a file for each worker that received elements.
         More than 0 needs `sharded`.
       sharded: elements are pairs of a shard's number and an iterable of its values, as
         `io.Write` makes them when `num_shards` is given.
       compression_type: see `CompressionTypes`; 'auto' goes by the suffix.
-      max_records_per_shard: begin another file after so many values.
-      name_by_transaction: make the transaction part of the names, as an unbounded input
-        needs it: every epoch commits files of its own, whose names begin with its number.
-      skip_if_empty: write no file at all when there are no elements.  Otherwise there
-        is one, with its header.
-      transform: what errors call whatever writes into this sink.
+      max_records_per_shard: the largest number of values in a file.
+      name_by_transaction: makes the transaction part of the names, for an unbounded input: every epoch commits its own
+        files, whose names begin with the epoch's number.
+      skip_if_empty: writes no file if there are no elements.  Otherwise one file with a header is written.
+      transform: the name of the writing transform in errors.
 
     Files with the same names are replaced; other files, such as older shards, stay.
     """
 
     accepts_retractions: ClassVar[bool] = False
-    # Whether a commit moves aside files that can't have their names; else it fails.
+    # True if a commit moves files whose names are refused to the dead letters; otherwise it fails.
     has_dead_letters = False
-    # How many files a worker has open at once; None for as many as there are shards.
+    # The number of files that a worker has open at once; None for the number of shards.
     max_open_files: int | None = None
 
     def __init__(
@@ -85,7 +85,7 @@ class FileSink(Sink[Any]):
     ) -> None:
         self.transform = transform or type(self).__name__
         self.transform_is_given = bool(transform)
-        # Workers on other machines have working directories of their own.
+        # Workers on other machines may have other working directories.
         self.file_path_prefix = absolute_path(file_path_prefix)
         self.file_name_suffix = file_name_suffix
         self.shard_name_template = DEFAULT_SHARD_NAME_TEMPLATE if shard_name_template is None else shard_name_template
@@ -122,7 +122,7 @@ class FileSink(Sink[Any]):
             )
 
     def display_data(self) -> dict[str, Any]:
-        """What a drawing of the pipeline may show of it."""
+        """Return the settings to show in a drawing of the pipeline."""
         return {
             "file_pattern": redacted(f"{self.file_path_prefix}{self.shard_name_template}{self.file_name_suffix}"),
             "num_shards": self.num_shards,
@@ -131,22 +131,22 @@ class FileSink(Sink[Any]):
 
     @property
     def file_system(self) -> FileSystem:
-        """Where the files go."""
+        """Return the file system of the output."""
         return filesystem_for(self.file_path_prefix)
 
     def staging_directory(self, transaction: str) -> str:
-        """Where the files of a transaction are until it commits."""
+        """Return the directory of a transaction's files until its commit."""
         directory, name = split_path(self.file_path_prefix)
         return join_path(directory, f".{name}.penstock-{quote(transaction, safe='')}")
 
     def final_path(self, transaction: str, shard: int, shards: int) -> str:
-        """The name that a shard is published under."""
+        """Return the path that a shard is published under."""
         epoch = f"-{quote(transaction, safe='')}" if self.name_by_transaction else ""
         name = shard_name(self.shard_name_template, shard, shards)
         return f"{self.file_path_prefix}{epoch}{name}{self.file_name_suffix}"
 
     def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Iterable[Any]]]:
-        """The values of a bundle by shard and group, which have files of their own."""
+        """Yield the values of a bundle by shard and group.  Each of these has its own file."""
         return (
             ((shard, None, values) for shard, values in bundle.values)
             if self.sharded
@@ -154,11 +154,11 @@ class FileSink(Sink[Any]):
         )
 
     def check_group(self, transaction: str, group: Any) -> None:
-        """Raise `SinkError` if the files of a group can't be published, before one is staged."""
+        """Raise `SinkError`, before files are staged, if the files of a group can't be published."""
 
     @contextmanager
     def open_file(self, path: str, group: Any = None) -> Iterator[RecordWriter]:
-        """A writer of records into a new file, which is complete when the block is left."""
+        """Open a writer of records into a new file, which is complete once the block is left."""
         assert self.file_format is not None, "a sink without a format overrides open_file"
         with self.create_file(path) as file:
             writer = self.file_format.open(file)
@@ -170,7 +170,7 @@ class FileSink(Sink[Any]):
                 raise
 
     def create_file(self, path: str) -> BinaryIO:
-        """A new file, compressed as the names of the output announce."""
+        """Create a file, compressed according to the names of the output."""
         return open_for_writing(path, CompressionTypes.resolve(self.compression_type, self.final_path("", 0, 1)))
 
     # Two phases
@@ -182,14 +182,14 @@ class FileSink(Sink[Any]):
             for name in (split_path(directory)[1], split_path(self.final_path(transaction, 0, 1))[1]):
                 fs.check_names(split_path(directory)[0], name)
             fs.mkdirs(directory)
-            # An object store has no directories: this is what shows that it can be written to.
+            # An object store has no directories, so creating a file checks that it can be written to.
             fs.create(join_path(directory, "prepared")).close()
             fs.sync_directory(directory)
             fs.sync_directory(split_path(directory)[0])
 
     def for_many_transactions(self) -> FileSink:
         sink = copy.copy(self)
-        # Nor is there a file for each transaction in which nothing came.
+        # Empty transactions of an unbounded input write no file.
         sink.name_by_transaction = sink.skip_if_empty = True
         return sink
 
@@ -202,7 +202,7 @@ class FileSink(Sink[Any]):
         return FileSinkWriter(self, transaction, unit)
 
     def precommit(self, transactions: Mapping[str, Sequence[tuple[StagedFile, ...]]]) -> None:
-        """Find the names of all files, and the directories that they are in."""
+        """Check the names of all files and their directories."""
         if self.has_dead_letters:
             return
         for transaction, staged in transactions.items():
@@ -233,9 +233,9 @@ class FileSink(Sink[Any]):
             fs.delete(directory)
 
     def abort(self, transaction: str) -> None:
-        """Remove what was staged.
+        """Remove the staged files.
 
-        A transaction whose plan is written is decided, so it is left alone: commit again.
+        A transaction whose plan is written is decided, so its files are kept for another commit.
         """
         directory = self.staging_directory(transaction)
         with self.naming_the_output("can't be cleaned up"):
@@ -243,7 +243,7 @@ class FileSink(Sink[Any]):
                 self.file_system.delete(directory)
 
     def _checked_plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
-        """The plan; raises `RejectedRecordError` where it can't be carried out."""
+        """Return the plan.  Raises `RejectedRecordError` if it can't be carried out."""
         try:
             plan = self.plan(transaction, files)
             for entry in plan:
@@ -256,7 +256,7 @@ class FileSink(Sink[Any]):
         return plan
 
     def _check_name(self, path: str) -> None:
-        """Raise `RejectedRecordError` if no file can be there."""
+        """Raise `RejectedRecordError` if no file can have this path."""
         fs = self.file_system
         try:
             directory, name = split_path(path)
@@ -275,7 +275,7 @@ class FileSink(Sink[Any]):
         raise rejection
 
     def _plan_of_what_fits(self, transaction: str, directory: str, files: Sequence[StagedFile]) -> list[Renaming]:
-        """A plan in which files that can't have their names are moved to where dead letters are."""
+        """Return a plan that moves files whose names are refused to the dead letters."""
         kept, rejected = self._what_fits(transaction, files)
         plan = self.plan(transaction, kept)
         away = self.dead_letters
@@ -292,7 +292,7 @@ class FileSink(Sink[Any]):
 
     @property
     def dead_letters(self) -> str:
-        """The directory of files that can't have their names."""
+        """Return the directory of files whose names are refused."""
         directory, name = split_path(self.file_path_prefix)
         return join_path(directory, f".{name}.penstock-dead-letters")
 
@@ -302,7 +302,7 @@ class FileSink(Sink[Any]):
     def _what_fits(
         self, transaction: str, files: Sequence[StagedFile]
     ) -> tuple[list[StagedFile], list[tuple[StagedFile, Rejected]]]:
-        """The files that can have names together, and the others."""
+        """Return the files that can be published together, and the others."""
         try:
             self._checked_plan(transaction, files)
             return list(files), []
@@ -318,7 +318,7 @@ class FileSink(Sink[Any]):
         return kept, rejected
 
     def plan(self, transaction: str, files: Sequence[StagedFile]) -> list[Renaming]:
-        """Which staged file gets which name, in an order that depends on the files alone."""
+        """Return the final name of each staged file, in an order that depends on the files alone."""
         numbered = self._numbered(files) if self.sharded else dict(enumerate(files))
         shards = self.num_shards if self.sharded else len(numbered)
         if shards > 1 and not tells_shards_apart(self.shard_name_template):
@@ -332,13 +332,13 @@ class FileSink(Sink[Any]):
         ]
 
     def may_publish(self, final: str) -> bool:
-        """Return whether this sink gives such names."""
+        """Return whether a path is a name of this sink's files."""
         return final.startswith(self.file_path_prefix) and ".." not in final[len(self.file_path_prefix) :].split("/")
 
     def _check_plan(self, directory: str, plan: Sequence[Renaming]) -> None:
-        """Raise `SinkError` for a plan that names files which this sink doesn't stage, or doesn't publish.
+        """Raise `SinkError` for a plan with files that this sink doesn't stage or doesn't publish.
 
-        Another user may have put it there, where others can write to the output directory.
+        Another user may have created it, if the output directory is writable for others.
         """
         for entry in plan:
             if "/" in entry.staged or entry.staged in ("", ".", "..") or not self.may_publish(entry.final):
@@ -360,7 +360,7 @@ class FileSink(Sink[Any]):
         return numbered
 
     def _stage_empty_shards(self, directory: str, files: Sequence[StagedFile]) -> list[StagedFile]:
-        """The shards that have a name but nobody wrote."""
+        """Stage the shards without elements as empty files."""
         if not files and self.skip_if_empty:
             return []
         written = {file.shard for file in files}
@@ -375,13 +375,13 @@ class FileSink(Sink[Any]):
         return staged
 
     def staged_file(self, directory: str, name: str, shard: int | None, group: Any = None) -> StagedFile:
-        """A finished file, made durable."""
+        """Sync a complete file and return it."""
         path = join_path(directory, name)
         self.file_system.sync(path)
         return StagedFile(name, self.file_system.size(path), shard, group)
 
     def _check_that_it_was_published(self, transaction: str, files: Sequence[StagedFile]) -> None:
-        # An earlier start may have moved some of them aside.
+        # An earlier run may have moved some of them to the dead letters.
         kept, rejected = self._what_fits(transaction, files)
         finals = [entry.final for entry in self.plan(transaction, kept)]
         finals += [self._dead_letter(transaction, file) for file, _ in rejected]
@@ -389,13 +389,13 @@ class FileSink(Sink[Any]):
             finals = [self.final_path(transaction, 0, max(self.num_shards, 1))]
         if finals and not any(map(self.file_system.exists, finals)):
             raise SinkError(
-                f"{self.transform}: {finals[0]!r} can't be published: neither it nor what was staged "
-                "for it is there. Something removed the staging directory before the commit; run the pipeline again"
+                f"{self.transform}: {finals[0]!r} can't be published: neither it nor its staged file exists. "
+                "Another program removed the staging directory before the commit; run the pipeline again"
             )
 
     @contextmanager
     def naming_the_output(self, what: str) -> Iterator[None]:
-        """Turns an `OSError` into a `SinkError` that names the transform, the path and what was found."""
+        """Turn an `OSError` into a `SinkError` that names the transform, the path and what was found."""
         try:
             yield
         except SinkError:
@@ -408,10 +408,10 @@ class FileSink(Sink[Any]):
 @stored_as("staged-file", 1)
 @attrs.frozen
 class StagedFile:
-    """A finished file in the staging directory.
+    """A complete file in the staging directory.
 
-    `shard` is its number where the elements came with one; `group` is what it holds the
-    elements of, where a sink writes more than one kind of file.
+    `shard` is its number if the elements are assigned to shards.  `group` is the group of its elements, in a sink with
+    several groups of files.
     """
 
     name: str
@@ -421,9 +421,9 @@ class StagedFile:
 
 
 class FileSinkWriter(SinkWriter[Any]):
-    """Writes one worker's elements into files in the staging directory.
+    """Writer of one worker's elements into files in the staging directory.
 
-    There is one open file for each shard and group that the elements are of.
+    Each shard and group of the elements has one open file.
     """
 
     def __init__(self, sink: FileSink, transaction: str, unit: str) -> None:
@@ -464,7 +464,7 @@ class FileSinkWriter(SinkWriter[Any]):
         part = (shard, group)
         while values:
             file = self._open.pop(part, None) or self._begun(group)
-            # The one written to last is the last: the first is to be closed when there are too many.
+            # The least recently written file comes first; it is closed when too many files are open.
             self._open[part] = file
             now = values if most is None else values[: most - file.records]
             with self._naming_the_sink():
@@ -477,7 +477,7 @@ class FileSinkWriter(SinkWriter[Any]):
         if len(self._open) == self._sink.max_open_files:
             self._finish(next(iter(self._open)))
         if not self._sink.has_dead_letters:
-            # With dead letters the commit moves aside a file that can't have its name.
+            # With dead letters the commit moves a file whose name is refused.
             self._sink.check_group(self._transaction, group)
         name = f"{self._unit}-{len(self._names)}"
         self._names.append(name)
@@ -492,7 +492,7 @@ class FileSinkWriter(SinkWriter[Any]):
 
     @contextmanager
     def _naming_the_sink(self) -> Iterator[None]:
-        """Formats know what is wrong with a value; here is known where it was to go."""
+        """Add the transform and the path to the errors of a format."""
         try:
             yield
         except SinkError as error:
@@ -500,7 +500,7 @@ class FileSinkWriter(SinkWriter[Any]):
 
 
 class _OpenFile:
-    """A file that a worker is writing."""
+    """An open file of a worker."""
 
     def __init__(self, context: AbstractContextManager[RecordWriter], name: str) -> None:
         self.name = name
@@ -516,7 +516,7 @@ class _OpenFile:
         self._context.__exit__(None, None, None)
 
     def abandon(self) -> None:
-        """Close the file as it is; whatever goes wrong with that doesn't matter any more."""
+        """Close an incomplete file, ignoring errors."""
         try:
             self._context.__exit__(_AbandonedError, _AbandonedError(), None)
         except Exception:
@@ -524,7 +524,7 @@ class _OpenFile:
 
 
 class _AbandonedError(Exception):
-    """Thrown into an open file that is to be removed."""
+    """Thrown into an open file that is going to be removed."""
 
 
 def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:

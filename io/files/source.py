@@ -40,13 +40,13 @@ from .filesystem import (
 
 T = TypeVar("T")
 
-# Below this a split costs more to open than to read.
+# The size below which a split costs more to open than to read.
 SMALLEST_SPLIT = 64 * 1024
 
 # The default size of the pieces that `ReadAllFiles` cuts a file into.
 DESIRED_BUNDLE_SIZE = 64 * 1024 * 1024
 
-# Number of values that make a bundle by themselves, and number of bytes to gather where a chunk has fewer.
+# The number of values that make a bundle, and the number of bytes to collect for chunks with fewer values.
 _ENOUGH = BUNDLE_SIZE // 4
 _BUNDLE_BYTES = 1024 * 1024
 
@@ -56,11 +56,10 @@ _BUNDLE_BYTES = 1024 * 1024
 class FileRange:
     """The records of a file that start between two bytes of it.
 
-    `stop` is None where the range is the whole of a file that can't be cut, or whose size
-    isn't known.
+    `stop` is None for the whole of a file that can't be cut, or whose size is unknown.
 
     Attributes:
-      modified: when the file was last changed, in seconds since 1970; 0 where that isn't known.
+      modified: the time of the last change in seconds since 1970; 0 if unknown.
     """
 
     path: str
@@ -78,15 +77,15 @@ FileSplit: TypeAlias = tuple[FileRange, ...]
 
 
 class FileSource(BoundedSource[T]):
-    """The files that match a pattern.  A subclass gives `read_range`.
+    """The files that match a pattern.  A subclass defines `read_range`.
 
     Args:
       pattern: a path, or one with `*`, `?`, `[...]` or `**`.
       compression_type: see `CompressionTypes`.
-      min_bundle_size: no split is smaller than this many bytes; 0 leaves the choice to us.
-      transform: what errors call whatever reads this source.
+      min_bundle_size: the smallest size of a split in bytes; 0 for a default.
+      transform: the name of the reading transform in errors.
 
-    The order of elements, and where bundles end, depend on the files and the split alone.
+    The order of elements and the ends of bundles depend on the files and the split alone.
     """
 
     def __init__(
@@ -105,18 +104,18 @@ class FileSource(BoundedSource[T]):
 
     @abstractmethod
     def read_range(self, file_range: FileRange) -> Iterator[tuple[list[T], int]]:
-        """The values of one range, as lists with the number of bytes they came from."""
+        """Yield the values of one range, as lists with the number of bytes that they were read from."""
 
     def can_be_cut(self, path: str) -> bool:
-        """Whether a file can be read from the middle."""
+        """Return whether a file can be read from the middle."""
         return CompressionTypes.resolve(self.compression_type, path) == CompressionTypes.UNCOMPRESSED
 
     def files(self) -> list[FileMetadata]:
-        """The files, sorted by path; raises `SourceError` when there are none."""
+        """Return the files, sorted by path.  Raises `SourceError` if there are none."""
         return matching_files(self.pattern, EmptyMatchTreatment.DISALLOW, self.transform)
 
     def validate(self) -> None:
-        """Raises `SourceError` when the pattern matches nothing."""
+        """Raise `SourceError` when the pattern matches nothing."""
         self.files()
 
     def estimate_size(self) -> int:
@@ -126,14 +125,14 @@ class FileSource(BoundedSource[T]):
         return self.splits_of(self.files(), desired_splits)
 
     def splits_of(self, files: Iterable[FileMetadata], desired_splits: int) -> list[FileSplit]:
-        """Splits of about the same size, covering these files in this order."""
+        """Return splits of about the same size, which cover these files in this order."""
         files = list(files)
         total = sum(file.size_in_bytes for file in files)
         target = max(-(-total // max(desired_splits, 1)), self.min_bundle_size or SMALLEST_SPLIT)
         return _packed((piece for file in files for piece in self.ranges_of(file, target)), target)
 
     def ranges_of(self, file: FileMetadata, target: int) -> list[FileRange]:
-        """A file, cut into equal ranges of about `target` bytes where it can be."""
+        """Return a file cut into equal ranges of about `target` bytes, or whole if it can't be cut."""
         path, size, modified = file.path, file.size_in_bytes, file.last_updated_in_seconds
         if not size or not self.can_be_cut(path):
             return [FileRange(path, file_size=size, modified=modified)]
@@ -145,7 +144,7 @@ class FileSource(BoundedSource[T]):
         return {"file_pattern": self.pattern, "compression_type": str(self.compression_type), **self.format_identity()}
 
     def format_identity(self) -> Mapping[str, Any]:
-        """Return what else the number of a file's elements depends on."""
+        """Return the settings that the number of a file's elements depends on."""
         return {}
 
     def check_split(self, split: FileSplit) -> None:
@@ -166,7 +165,7 @@ class FileSource(BoundedSource[T]):
 
 
 def matching_files(pattern: str, empty_match_treatment: str, transform: str) -> list[FileMetadata]:
-    """The files that match; a `SourceError` with a guess at the cause when none do and some must."""
+    """Return the matching files.  Raises `SourceError`, with a guess at the cause, if some must match and none do."""
     try:
         files = filesystem_for(pattern).match(pattern)
     except SourceError:
@@ -185,7 +184,7 @@ def _file(size: int, modified: float) -> str:
 
 
 def bundles_of(chunks: Iterable[tuple[list[Any], int]]) -> Iterator[Bundle]:
-    """Lists of values as bundles of at most `BUNDLE_SIZE`: long ones are cut evenly, short ones joined."""
+    """Yield lists of values as bundles of at most `BUNDLE_SIZE`.  Long lists are cut evenly, short ones joined."""
     gathered: list[Any] = []
     gathered_bytes = 0
     for values, size in chunks:
@@ -242,8 +241,7 @@ def _why_nothing_matches(pattern: str) -> str:
 class ReadFiles(PTransform):
     """The elements of a file source, under the name of this transform.
 
-    With `validate`, a pattern that matches nothing raises `SourceError` when the pipeline
-    is built.
+    With `validate`, a pattern that matches nothing raises `SourceError` while the pipeline is built.
     """
 
     def __init__(self, source: FileSource[Any], validate: bool = True, element_type: Any = Any) -> None:
@@ -265,16 +263,16 @@ class ReadFiles(PTransform):
 
 
 class ReadAllFiles(PTransform):
-    """The elements of the files that match patterns, which are its input.
+    """The elements of the files that match the patterns of its input.
 
-    The files are cut, and the pieces spread over the workers before they are read.
-    An input may also be a `FileMetadata` or a `ReadableFile`.
+    The files are cut, and the ranges are spread over the workers before they are read.  An input may also be a
+    `FileMetadata` or a `ReadableFile`.
 
     Args:
-      source: how to read; its own pattern means nothing.
-      desired_bundle_size: how many bytes a worker reads at once.
+      source: reads the files.  Its own pattern is ignored.
+      desired_bundle_size: the number of bytes that a worker reads at once.
       empty_match_treatment: see `EmptyMatchTreatment`.
-      with_filename: give pairs of path and element.
+      with_filename: emits pairs of path and element.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Text files: `ReadFromText`, `ReadAllFromText` and `WriteToText`, with the source and the format behind them.
 
-Text is read in blocks of whole lines (`line_blocks`): one `decode` and one `split` cover thousands of lines, which is
-as fast as a Python loop over an open file.
+Text is read in blocks of whole lines (`line_blocks`): one `decode` and one `split` for thousands of lines are as fast
+as a Python loop over an open file.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class TextFormat(FileFormat):
     r"""One line for each value, with an optional header and footer in every file.
 
     Args:
-      coder: makes the bytes of a line; None for what Beam's `ToBytesCoder` does: bytes as
-        they are, anything else by `str`, as UTF-8.
-      append_trailing_newlines: whether every value, the header and the footer get a `\n`.
+      coder: encodes a line; None for the encoding of Beam's `ToBytesCoder`: bytes unchanged, other values by `str`, as
+        UTF-8.
+      append_trailing_newlines: appends `\n` to every value, the header and the footer.
       header, footer: str or bytes.
 
     >>> import io
@@ -72,7 +72,7 @@ class _TextWriter(RecordWriter):
             self._write_encoded([self._encode(value) for value in values])
             return
         try:
-            # One join and one encode for all of them; `join` refuses what is not a str.
+            # One join and one encode for all values.  `join` refuses other types than str.
             text = self._newline.join(values)
         except TypeError:
             self._write_encoded([to_bytes(value) for value in values])
@@ -92,7 +92,7 @@ class _TextWriter(RecordWriter):
 
 
 def to_bytes(value: Any) -> bytes:
-    """Bytes as they are, anything else by `str`, as UTF-8; `SinkError` where that has no encoding."""
+    """Return bytes unchanged, and other values by `str` as UTF-8.  Raises `SinkError` for text without an encoding."""
     if isinstance(value, bytes):
         return value
     try:
@@ -106,13 +106,13 @@ class TextSource(FileSource[Any]):
 
     Args:
       pattern: see `FileSource`.
-      skip_header_lines: how many lines at the top of each file are no elements.
-      strip_trailing_newlines: whether a line comes without what ends it.
-      coder: what makes an element of a line's bytes; None for `str`, as UTF-8.
+      skip_header_lines: the number of lines to skip at the top of each file.
+      strip_trailing_newlines: removes the delimiter from a line.
+      coder: decodes a line's bytes; None for UTF-8 text.
       delimiter: the bytes that end a line; None for `\n` and `\r\n`.
-      escapechar: one byte that takes the meaning from a delimiter, or itself, after it.
-        It stays in the line.  Such a file is read as one split.
-      with_filename: make each element a pair of path and line.
+      escapechar: one byte that escapes a following delimiter or itself.  It stays in the line.  A file with escapes is
+        read as one split.
+      with_filename: emits pairs of path and line.
 
     Bytes that are no UTF-8 raise `SourceError`, with the file and the offset.
 
@@ -176,7 +176,7 @@ class TextSource(FileSource[Any]):
             yield [(path, line) for line in lines] if self.with_filename else lines, size
 
     def blocks(self, file_range: FileRange) -> Iterator[tuple[int, bytes, bool]]:
-        """The range's lines without header lines, as `line_blocks`."""
+        """Yield the range's lines without header lines, as `line_blocks` does."""
         path, compression, delimiter = file_range.path, self.compression_type, self.delimiter or _NEWLINE
         with naming_the_file(path, compression):
             begin = 0
@@ -195,7 +195,7 @@ class TextSource(FileSource[Any]):
                 yield from line_blocks(file, begin, end, delimiter)
 
     def line_number(self, path: str, offset: int) -> int:
-        """The number, from 1, of the line that a byte is in.  Reads the file up to there."""
+        """Return the number, from 1, of the line of a byte.  Reads the file up to it."""
         with open_for_reading(path, self.compression_type) as file:
             number = 1
             while offset > 0 and (block := file.read(min(offset, 1 << 20))):
@@ -273,7 +273,7 @@ class TextSource(FileSource[Any]):
     def _not_utf8(self, path: str, offset: int | None, byte: int) -> SourceError:
         where = "" if offset is None else f" at byte {offset}"
         kind = CompressionTypes.resolve(self.compression_type, path)
-        where += "" if kind == CompressionTypes.UNCOMPRESSED else f" of what {kind} decompressed"
+        where += "" if kind == CompressionTypes.UNCOMPRESSED else f" of the content decompressed by {kind}"
         return SourceError(
             f"{self.transform}: {path!r} is not UTF-8{where} (0x{byte:02x}); "
             "to read other bytes give a coder: BytesCoder() for bytes, or one whose decode() knows the encoding"
@@ -297,7 +297,7 @@ def _is_utf8(delimiter: bytes | None) -> bool:
 def _check_delimiter(transform: str, delimiter: bytes) -> None:
     if not isinstance(delimiter, bytes) or not delimiter:
         raise ValueError(f"{transform}: delimiter must be bytes, at least one, got {delimiter!r}")
-    # In `aXaXa` nobody could say which `aXa` ends the line.
+    # In `aXaXa` either `aXa` could end the line.
     if any(delimiter.startswith(delimiter[i:]) for i in range(1, len(delimiter))):
         raise ValueError(f"{transform}: the delimiter {delimiter!r} overlaps itself, so lines can't be told apart")
 
@@ -305,9 +305,8 @@ def _check_delimiter(transform: str, delimiter: bytes) -> None:
 class ReadFromText(ReadFiles):
     r"""The lines of the files that match a pattern, without their line ends.
 
-    The arguments are Beam's; see `TextSource` for what they mean.  Raises `SourceError`
-    when the pattern matches nothing: while the pipeline is built, or, with
-    `validate=False`, while it runs.
+    The arguments are Beam's; `TextSource` explains them.  Raises `SourceError` if the pattern matches nothing: while
+    the pipeline is built, or, with `validate=False`, while it runs.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -350,7 +349,7 @@ class ReadFromText(ReadFiles):
 
 
 class ReadFromTextWithFilename(ReadFromText):
-    r"""The same as pairs of path and line.
+    r"""The lines of the files that match a pattern, as pairs of path and line.
 
     >>> import penstock as beam
     >>> import os, pathlib, tempfile
@@ -366,7 +365,7 @@ class ReadFromTextWithFilename(ReadFromText):
 
 
 class ReadAllFromText(ReadAllFiles):
-    r"""The lines of the files that match patterns, which are its input.
+    r"""The lines of the files that match the patterns of its input.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -412,9 +411,9 @@ class ReadAllFromText(ReadAllFiles):
 
 
 class WriteToText(WriteFiles):
-    r"""One line for each element, in files that appear all at once when the pipeline has succeeded.
+    r"""One line for each element, in files that appear together once the pipeline has succeeded.
 
-    The arguments are Beam's; see `FileSink` and `TextFormat` for what they mean.
+    The arguments are Beam's; `FileSink` and `TextFormat` explain them.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile

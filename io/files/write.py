@@ -1,4 +1,4 @@
-"""Write: a transform that writes into a sink, in as many shards as it asks for; the base class `WriteFiles`."""
+"""Write: a transform that writes into a sink, in the sink's number of shards; and the base class `WriteFiles`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .sink import FileSink
 
 
 class Write(WriteAsIs):
-    """Elements into a sink, which publishes them when the whole pipeline has succeeded.
+    """Elements into a sink, which publishes them once the whole pipeline has succeeded.
 
-    A `FileSink` with `num_shards` gets its elements grouped into that many.  One without
-    has a file for each worker, which needs no grouping and is faster.
+    A `FileSink` with `num_shards` gets its elements grouped into shards.  Without, it writes a file for each worker,
+    which needs no grouping and is faster.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -63,10 +63,10 @@ class WriteFiles(WriteInto):
 
 
 class AssignShards(DoFn):
-    """Deals elements out to the shards in turn.
+    """Assigns elements to the shards in turn.
 
-    Which shard is first depends on the bundle's first element: many small bundles spread,
-    and a bundle that is computed again is dealt out as it was before.
+    The first shard depends on the bundle's first element: many small bundles are spread evenly, and a recomputed bundle
+    is assigned to the same shards.
     """
 
     def __init__(self, shards: int) -> None:

@@ -16,10 +16,10 @@ import msgspec
 from ...sdk.coders.coder import shortened
 from ..dead_letters import Rejected
 
-# What Redis keeps under a key: text, or fields and their texts.
+# The value of a key in Redis: text, or fields with their texts.
 Stored = bytes | dict[bytes, bytes]
 
-# Deletes a key, if it holds exactly that.
+# Deletes a key if it holds exactly this value.
 _DELETE = """
 local kind = redis.call('TYPE', KEYS[1]).ok
 if ARGV[1] == 'string' then
@@ -35,10 +35,10 @@ return redis.call('DEL', KEYS[1])
 
 
 class Change(msgspec.Struct, array_like=True, frozen=True):
-    """An element, as it is staged.
+    """A staged element.
 
     Attributes:
-      place: end of window, number of pane and timestamp: of several values of a key the latest is meant.
+      place: end of the window, number of the pane, and timestamp.  The latest of several values of a key is stored.
     """
 
     key: bytes
@@ -53,7 +53,7 @@ decode_change = msgspec.msgpack.Decoder(Change).decode
 
 @attrs.define
 class _Value:
-    """One of the values of a key."""
+    """A value of a key."""
 
     stored: Stored
     net: int = 0
@@ -62,14 +62,14 @@ class _Value:
 
 @attrs.frozen
 class Effect:
-    """What becomes of a key."""
+    """The net effect of changes on a key."""
 
     key: bytes
     value: Stored
     is_gone: bool = False
 
     def apply(self, pipe: Any) -> None:
-        """Say it to Redis; none of it can fail half-way."""
+        """Append the commands for Redis.  They can't fail half-way."""
         if self.is_gone and isinstance(self.value, bytes):
             pipe.eval(_DELETE, 1, self.key, "string", self.value)
         elif self.is_gone:
@@ -78,13 +78,13 @@ class Effect:
         elif isinstance(self.value, bytes):
             pipe.set(self.key, self.value)
         else:
-            # Fields that it doesn't have any more go, and so does what isn't a hash.
+            # Removes former fields, and a value that isn't a hash.
             pipe.delete(self.key)
             pipe.hset(self.key, mapping=self.value)
 
 
 def net_effects(changes: Sequence[Change]) -> tuple[list[Effect], list[Rejected]]:
-    """What changes come to, whatever their order: for each key its latest value that is left, or what is gone.
+    """Return the net effect of changes, independent of their order: each key's latest remaining value, or its removal.
 
     Returns as rejected the latest values of each key that has several.
     """
@@ -104,7 +104,7 @@ def net_effects(changes: Sequence[Change]) -> tuple[list[Effect], list[Rejected]
             shown = " and ".join(shortened(value.stored, 100) for value in latest[-2:])
             why = (
                 f"key {key.decode(errors='replace')!r} has two values of one window, pane and "
-                f"timestamp, {shown}. Make the key whatever else tells them apart, or combine them"
+                f"timestamp, {shown}. Add what distinguishes them to the key, or combine them"
             )
             rejected += [Rejected({"key": key, "value": _shown(value.stored)}, +1, why) for value in latest]
             left = []
@@ -116,7 +116,7 @@ def net_effects(changes: Sequence[Change]) -> tuple[list[Effect], list[Rejected]
 
 
 def _shown(value: Stored) -> Any:
-    """A value with names that JSON can have."""
+    """Return a value with text as names, for JSON."""
     return value if isinstance(value, bytes) else {name.decode(errors="replace"): v for name, v in value.items()}
 
 

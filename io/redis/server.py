@@ -13,12 +13,12 @@ from ..optional_package import optional_package
 
 
 def package(needed_for: str) -> Any:
-    """The client's package; raises `MissingExtraError`."""
+    """Import and return the client's package.  Raises `MissingExtraError`."""
     return optional_package("redis", extra="redis", needed_for=needed_for)
 
 
 def check_url(url: Any, transform: str) -> None:
-    """Raises `ValueError` for what is none, without showing it: it may have a password."""
+    """Raise `ValueError` for an invalid URL, without showing its password."""
     if not isinstance(url, str) or "://" not in url:
         raise ValueError(f"{transform}: expected a URL such as 'redis://localhost:6379/0', got another text")
     try:
@@ -32,7 +32,7 @@ def check_url(url: Any, transform: str) -> None:
 
 
 def address_of(url: str) -> str:
-    """The server's address, without secrets.
+    """Return the server's address without secrets.
 
     >>> address_of("redis://localhost:6379/0?username=ann&password=secret")
     'localhost:6379/0?username=ann&password=***'

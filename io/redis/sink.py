@@ -30,7 +30,7 @@ from ..write_into import WriteInto
 from .changes import Change, Stored, decode_change, encode_change, net_effects
 from .server import address_of, check_url, package
 
-# Number of committed transactions that are remembered, besides the last of each series.
+# Number of committed transactions whose names are kept, besides the last of each series.
 _REMEMBERED = 1_000
 
 # Number of changes that are staged at a time.
@@ -67,7 +67,7 @@ class RedisSink(Sink[Any]):
         self.transform = transform
 
     def display_data(self) -> dict[str, Any]:
-        """What a drawing of the pipeline may show of it."""
+        """Return the settings to show in a drawing of the pipeline."""
         return {"server": self.server, "prefix": self.prefix}
 
     @property
@@ -76,17 +76,17 @@ class RedisSink(Sink[Any]):
         return address_of(self.url)
 
     def client(self) -> Any:
-        """A connection of its own."""
+        """Return a new connection."""
         return package("WriteToRedis").Redis.from_url(self.url, decode_responses=False)
 
     def own(self, *parts: str) -> str:
-        """A key of the sink's own."""
+        """Return a key of the sink's bookkeeping."""
         digest = hashlib.blake2s(f"{self.prefix}\0{self.transform}".encode(), digest_size=8).hexdigest()
         return ":".join(("penstock", digest, *parts))
 
     @contextmanager
     def session(self, what: str) -> Iterator[Any]:
-        """A connection, whose errors say which server they are about, and not its password."""
+        """Open a connection whose errors name the server without its password."""
         try:
             client = self.client()
             try:
@@ -108,7 +108,7 @@ class RedisSink(Sink[Any]):
             client.sadd(self.own("open", transaction), "")
 
     def check(self, client: Any) -> None:
-        """Raises `SinkError` where what is there can't be written to."""
+        """Raise `SinkError` if the existing data can't be written to."""
 
     def open_writer(self, transaction: str, unit: str) -> RedisSinkWriter:
         return RedisSinkWriter(self, transaction, unit)
@@ -133,7 +133,7 @@ class RedisSink(Sink[Any]):
         with self.session("can't be committed to") as client:
             while True:
                 with client.pipeline(transaction=True) as pipe:
-                    # If anybody else commits it meanwhile, nothing of what follows happens.
+                    # If another client commits it meanwhile, the transaction fails.
                     pipe.watch(noted, last)
                     if self._is_committed(pipe, transaction):
                         return
@@ -148,7 +148,7 @@ class RedisSink(Sink[Any]):
                     if rejected:
                         pipe.rpush(self.own("dead_letters"), *(each.as_json() for each in rejected))
                     if series is None:
-                        # The oldest are forgotten, whatever the wall clock says.
+                        # Removes the oldest names, independent of the wall clock.
                         pipe.zadd(noted, {transaction: newest[0][1] + 1 if newest else time.time()})
                         pipe.zremrangebyrank(noted, 0, -_REMEMBERED - 1)
                     else:
@@ -171,7 +171,7 @@ class RedisSink(Sink[Any]):
     def abort(self, transaction: str) -> None:
         is_open = self.own("open", transaction)
         with self.session("can't be cleaned up") as client:
-            # First this: then nobody stages any more.
+            # First of all, so that no worker stages any more.
             with client.pipeline(transaction=True) as pipe:
                 pipe.smembers(is_open)
                 pipe.delete(is_open)
@@ -182,7 +182,7 @@ class RedisSink(Sink[Any]):
     def _effects(
         self, client: Any, transaction: str, staged: Sequence[tuple[str, int]]
     ) -> tuple[list[Any], list[Rejected]]:
-        # A command that fails within a transaction of Redis stops none of the others, so this is asked before.
+        # A failing command doesn't stop the others of a transaction in Redis, so this is checked before.
         self.check(client)
         changes: list[Change] = []
         for name, count in staged:
@@ -190,7 +190,7 @@ class RedisSink(Sink[Any]):
             if found != count:
                 raise SinkError(
                     f"{self.transform}: Redis at {self.server}: {count - found} of {count} staged changes of "
-                    f"transaction {transaction!r} are gone. Something removed them before the commit; "
+                    f"transaction {transaction!r} are gone. Another client removed them before the commit; "
                     "run the pipeline again"
                 )
             for start in range(0, count, STAGE_CHANGES):
@@ -198,21 +198,21 @@ class RedisSink(Sink[Any]):
         return self.net(changes)
 
     def net(self, changes: Sequence[Change]) -> tuple[list[Any], list[Rejected]]:
-        """What changes come to, as things that are applied to a pipeline of commands; and what can't be."""
+        """Return the net effects of changes, which are applied to a pipeline of commands, and the rejected elements."""
         return net_effects(changes)
 
     # Elements
 
     def change(self, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
-        """What is staged of an element."""
+        """Return the change to stage for an element."""
         if self.key is not None:
             key, value = self.key(element), element
         elif isinstance(element, tuple) and len(element) == 2:
             key, value = element
         else:
             raise SinkError(
-                f"{self.transform}: expected (key, value) pairs, got {shortened(element, 100)}; say by key=... which "
-                "key an element has"
+                f"{self.transform}: expected (key, value) pairs, got {shortened(element, 100)}; give the "
+                "key of an element by key=..."
             )
         if self.value is not None:
             value = self.value(value)
@@ -240,21 +240,22 @@ class RedisSink(Sink[Any]):
 class WriteToRedis(WriteInto):
     """A key of Redis for each key: text, or a hash where the value is a record.
 
-    An element sets its key, whatever was there; of several values the one of the latest window, pane
-    and timestamp stays.  A retraction deletes its key, if it still holds what is taken back.  A commit changes all
-    keys in one transaction of the server.  Needs one server (no cluster), Redis 6 or later, and the extra `redis`; how
-    much of it survives the server's crash is the server's setting (`appendfsync`).
+    An element sets its key.  Of several values, the value of the latest window, pane and timestamp is stored.  A
+    retraction deletes its key if the key still holds the retracted value.  A commit changes all keys in one transaction
+    of the server.  Needs one server (no cluster), Redis 6 or later, and the extra `redis`.  The server's setting
+    `appendfsync` decides which commits survive its crash.
 
     Args:
       url: such as 'redis://user:password@host:6379/0'.
-      prefix: what keys begin with.
-      key: a function from an element to its key; without, elements are (key, value) pairs.  Text, bytes
-        or a number.
-      value: a function from a value (or the element, where `key` is given) to what is kept: text, bytes, a number, or
-        a record such as a dict or a Row, whose fields are text, bytes or numbers; those that are None are left out.
+      prefix: the prefix of the keys.
+      key: a function from an element to its key, which is text, bytes or a number.  Without it, elements are (key,
+        value) pairs.
+      value: a function from a value (or from the element, if `key` is given) to the stored value: text, bytes, a
+        number, or a record such as a dict or a Row, whose fields are text, bytes or numbers.  Fields that are None are
+        left out.
 
-    Raises `MissingExtraError` while the pipeline is built if the package isn't installed, and `SinkError` before
-    anything runs if the server can't be written to.
+    Raises `MissingExtraError` while the pipeline is built if the package isn't installed, and `SinkError` before the
+    run starts if the server can't be written to.
 
     >>> import penstock as beam
     >>> beam.io.WriteToRedis("redis://:secret@localhost:6379/0", "count:").display_data()
@@ -278,7 +279,7 @@ class WriteToRedis(WriteInto):
 
 
 class RedisSinkWriter(SinkWriter[Any]):
-    """Stages one worker's changes in a list."""
+    """Writer that stages one worker's changes in a list."""
 
     def __init__(self, sink: RedisSink, transaction: str, unit: str) -> None:
         self._sink = sink

@@ -21,8 +21,8 @@ from ...transforms.read import Read
 from ...windowing.timestamp import Timestamp
 from .server import address_of, check_url, package
 
-# The id of the last entry that was read, and how many had been added to the stream up to it, of
-# which some may have been removed; None where the server is too old to say.
+# The id of the last entry that was read, and the number of entries added to the stream up to it, removed ones included;
+# None if the server is too old to tell.
 Offset = tuple[str, int | None]
 
 _BEGINNING = "0-0"
@@ -31,12 +31,12 @@ _BEGINNING = "0-0"
 @stored_as("redis-stream-entry", 1)
 @attrs.frozen
 class RedisStreamEntry:
-    """One entry.
+    """An entry of a Redis Stream.
 
     Attributes:
-      stream: the stream it is of.
-      id: as Redis gave it: milliseconds since 1970 when it was added, a dash, and a number.
-      fields: names and values; text, or bytes if that was asked for.
+      stream: the key of the stream.
+      id: Redis' id: the time of adding in milliseconds since 1970, a dash, and a number.
+      fields: names and values as text, or as bytes with `decode=False`.
     """
 
     stream: str
@@ -45,7 +45,7 @@ class RedisStreamEntry:
 
     @property
     def micros(self) -> int:
-        """When it was added, in microseconds."""
+        """Return the time of adding in microseconds."""
         return int(self.id.partition("-")[0]) * 1000
 
     def __hash__(self) -> int:
@@ -53,7 +53,7 @@ class RedisStreamEntry:
 
 
 class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
-    """A partition is a stream; an offset the id of an entry."""
+    """Source of Redis Streams.  A partition is a stream, and an offset is the id of an entry."""
 
     transform = "ReadFromRedisStream"
 
@@ -80,7 +80,7 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
         return {"url": address_of(self.url).partition("?")[0], "streams": sorted(self.streams)}
 
     def rescalable_from(self, before: Mapping[str, Any]) -> Set[str]:
-        # A stream that is new is read from its beginning; one that is gone might have more.
+        # A new stream is read from its beginning.  A missing stream may be created later.
         return {"streams"} if set(before["streams"]) <= set(self.streams) else frozenset()
 
     def open(self, partition: str, offset: Offset | None) -> RedisStreamReader:
@@ -88,12 +88,12 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
             return RedisStreamReader(self, partition, None if offset is None else tuple(offset))  # type: ignore[arg-type]
 
     def client(self) -> Any:
-        """A connection of its own."""
+        """Return a new connection."""
         return _package().Redis.from_url(self.url, decode_responses=False)
 
     @contextmanager
     def explained(self, stream: str) -> Iterator[None]:
-        """A server's errors as ours, without the password."""
+        """Convert a server's errors into `SourceError`s without its password."""
         try:
             yield
         except _package().RedisError as error:
@@ -103,7 +103,7 @@ class RedisStreamSource(UnboundedSource[RedisStreamEntry]):
 
 
 class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
-    """Reads ranges of ids, which stay what they are until entries are removed."""
+    """Reader of ranges of ids.  A range is stable until entries are removed."""
 
     def __init__(self, source: RedisStreamSource, stream: str, offset: Offset | None) -> None:
         super().__init__(source.times)
@@ -118,7 +118,7 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[RedisStreamEntry], list[int] | int | None]:
         stop = "+" if self.end is None else self.end[0]
         with self.source.explained(self.stream):
-            # Both at one moment.
+            # In one transaction, so that both are of the same moment.
             transaction = self._client.pipeline(transaction=True)
             transaction.xrange(self.stream, min=f"({self._last}", max=stop, count=max_elements)
             transaction.exists(self.stream)
@@ -129,7 +129,7 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         if not exists:
             if self._last != _BEGINNING:
                 raise SourceError(
-                    f"{self._who}: expected the stream to be there, since it was read up to {self._last}, found none; "
+                    f"{self._label}: expected the stream to exist, since it was read up to {self._last}, found none; "
                     "was it deleted?"
                 )
             return [], None
@@ -159,7 +159,7 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         self._client.close()
 
     def _beginning(self) -> Offset:
-        """Where its group stands; else before all that is there."""
+        """Return the position of the consumer group, or else the beginning of the stream."""
         group = self.source.group
         if not self._client.exists(self.stream):
             return _BEGINNING, 0
@@ -174,7 +174,7 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         return _BEGINNING, removed
 
     def _tell_group(self, last: str) -> None:
-        """Have the group's place in the stream be ours, for whoever watches its lag."""
+        """Set the position of the consumer group, so that its lag can be monitored."""
         try:
             self._client.xgroup_setid(self.stream, self.source.group, last)
         except _package().ResponseError as error:
@@ -183,7 +183,7 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
             self._client.xgroup_create(self.stream, self.source.group, last)
 
     def _count(self, information: Any, ids: list[bytes]) -> None:
-        """See to it that nothing was removed before it was read."""
+        """Count the entries, and raise `SourceError` if entries were removed before they were read."""
         facts = (
             dict(zip(map(_text, information[::2]), information[1::2]))
             if isinstance(information, list)
@@ -195,14 +195,14 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         removed = added - facts["length"]
         if removed > self._added:
             raise SourceError(
-                f"{self._who}: expected all entries after {self._last} to be there, found that "
+                f"{self._label}: expected all entries after {self._last} to exist, found that "
                 f"{removed - self._added} of them or more were removed before they were read; trim the stream less, or "
                 "let this transform do it (trim=True)"
             )
         self._added += len(ids)
         last = _text(ids[-1]) if ids else self._last
         if last == _text(facts["last-generated-id"]):
-            # Also counts what was removed one by one.
+            # Counts entries that were removed one by one as well.
             self._added = added
         self._backlog = max(added - self._added, 0)
 
@@ -211,8 +211,8 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
             entries = [RedisStreamEntry(self.stream, _text(id), self._fields(fields)) for id, fields in found]
         except UnicodeDecodeError as error:
             raise SourceError(
-                f"{self._who}: an entry after {self._last} is not UTF-8 (0x{error.object[error.start]:02x}); "
-                "to have bytes say decode=False"
+                f"{self._label}: an entry after {self._last} is not UTF-8 (0x{error.object[error.start]:02x}); "
+                "to get bytes, use decode=False"
             ) from error
         if entries:
             self._last = entries[-1].id
@@ -222,26 +222,26 @@ class RedisStreamReader(EventTimeReader[RedisStreamEntry]):
         return {n.decode(): v.decode() for n, v in fields.items()} if self.source.decode else fields
 
     @property
-    def _who(self) -> str:
+    def _label(self) -> str:
         return f"{self.source.transform}: {self.stream!r}"
 
 
 class ReadFromRedisStream(PTransform):
-    """A `RedisStreamEntry` for each entry of one or more streams, from their beginning or where a group stands.
+    """A `RedisStreamEntry` for each entry of streams, from their beginning or from the position of a consumer group.
 
-    What was read is read again after a failure, by its id, so entries have to stay until then:
-    removing them too early is an error when it is noticed (by Redis 7 or later).  Needs Redis
-    6.2 and the extra `redis`.
+    Entries are read again by their ids after a failure, so they must stay in the stream until a checkpoint after them
+    is durable.  Redis 7 and later detect entries that were removed earlier, which is an error.  Needs Redis 6.2 and the
+    extra `redis`.
 
     Args:
       url: such as 'redis://user:password@host:6379/0'.
-      streams: the name of a stream, or several; one that isn't there yet is waited for.
-      group: a consumer group that is told how far durable checkpoints have come, and where reading
-        begins if there is no checkpoint.  It isn't read through.
-      trim: remove entries from the stream when a checkpoint after them is durable.
-      decode: give text; otherwise bytes.
-      timestamp_fn, watermark_estimator, idle_after: see `EventTimes`; without them an entry
-        happened when it was added, and the watermark follows the last one.
+      streams: the name of a stream, or several names.  A stream may be created later.
+      group: a consumer group whose position follows the durable checkpoints, and at which reading begins without a
+        checkpoint.  Entries aren't read through the group.
+      trim: removes entries from the stream once a checkpoint after them is durable.
+      decode: emits text; otherwise bytes.
+      timestamp_fn, watermark_estimator, idle_after: see `EventTimes`.  Without them the event time of an entry is the
+        time of adding, and the watermark follows the last entry.
 
     >>> import penstock as beam
     >>> beam.io.ReadFromRedisStream("redis://localhost", "clicks").source.streams

@@ -1,4 +1,4 @@
-"""WriteToRedisStream: an entry of a Redis Stream for each element, all that a commit adds at once."""
+"""WriteToRedisStream: an entry of a Redis Stream for each element; a commit adds its entries atomically."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class RedisStreamSink(RedisSink):
         if found not in ("none", "stream"):
             raise SinkError(
                 f"{self.transform}: {self.prefix!r} of Redis at {self.server} holds a {found}; expected a stream, or "
-                "nothing yet"
+                "no value"
             )
 
     def net(self, changes: Sequence[Change]) -> tuple[list[Any], list[Rejected]]:
-        """What is to be done: an entry for each element, in the order in which its worker had them."""
+        """Return an entry to add for each element, in the order of its worker's elements, and the rejected elements."""
         return [_Entry(change.key, change.value, self.max_length) for change in changes], []
 
     def change(self, element: Any, sign: int, place: tuple[int, int, int]) -> Change:
         record = element if self.fields is None else self.fields(element)
         if not is_record(record):
             raise SinkError(
-                f"{self.transform}: expected records, such as a dict or a Row, got {shortened(record, 100)}; say by "
-                "fields=... what is in an entry"
+                f"{self.transform}: expected records, such as a dict or a Row, got {shortened(record, 100)}; give the "
+                "fields of an entry by fields=..."
             )
         entry = {
             str(name).encode(): self._text(value, f"field {name!r} of an entry of {self.prefix!r}")
@@ -63,34 +63,34 @@ class RedisStreamSink(RedisSink):
 
 @attrs.frozen
 class _Entry:
-    """An entry that is to be added."""
+    """An entry to add."""
 
     stream: bytes
     fields: Any
     max_length: int | None
 
     def apply(self, pipe: Any) -> None:
-        """Say it to Redis."""
+        """Append the command for Redis."""
         pipe.xadd(self.stream, self.fields, maxlen=self.max_length, approximate=True)
 
 
 class WriteToRedisStream(WriteInto):
-    """An entry of a Redis Stream for each element, once.
+    """An entry of a Redis Stream for each element, exactly once.
 
-    A commit adds all its entries in one transaction of the server, which gives them their ids; whoever reads sees all
-    of them, or none.  Their order is that of each worker's elements, and no other.  An input with retractions is
-    refused when the pipeline is built: what is in a stream stays there.  Needs one server (no cluster), and the extra
+    A commit adds all its entries in one transaction of the server, which assigns their ids: a reader sees all of them
+    or none.  Entries of one worker are in the order of its elements.  An input with retractions is refused while the
+    pipeline is built, since entries of a stream can't be changed.  Needs one server (no cluster), and the extra
     `redis`.
 
     Args:
       url: such as 'redis://user:password@host:6379/0'.
-      stream: its key.
-      fields: a function from an element to a record, such as a dict or a Row, whose values are text, bytes or
-        numbers; those that are None are left out.  Without, elements are records.
-      max_length: about how many entries are kept, at least; None for all.
+      stream: the key of the stream.
+      fields: a function from an element to a record, such as a dict or a Row, whose values are text, bytes or numbers.
+        Fields that are None are left out.  Without it, elements are records.
+      max_length: the approximate number of entries to keep, at least; None for all.
 
-    Raises `MissingExtraError` while the pipeline is built if the package isn't installed, and `SinkError` before
-    anything runs if the server can't be written to, or if the key holds something else.
+    Raises `MissingExtraError` while the pipeline is built if the package isn't installed, and `SinkError` before the
+    run starts if the server can't be written to, or if the key holds another type.
 
     >>> import penstock as beam
     >>> beam.io.WriteToRedisStream("redis://:secret@localhost:6379/0", "clicks").display_data()

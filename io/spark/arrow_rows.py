@@ -15,15 +15,15 @@ _EXTRA = "dataframes"
 
 
 def pyarrow() -> Any:
-    """The package; raises `MissingExtraError` without it."""
+    """Import and return the package.  Raises `MissingExtraError` if it isn't installed."""
     return optional_package("pyarrow", extra=_EXTRA, needed_for="A DataFrame in a pipeline")
 
 
 def arrow_type(spark_type: Any, large: bool = False) -> Any:
-    """What Spark gives a type as, in Arrow.
+    """Return the Arrow type of a Spark type.
 
     Args:
-      large: whether strings and bytes have offsets of 64 bits (`spark.sql.execution.arrow.useLargeVarTypes`).
+      large: uses offsets of 64 bits for strings and bytes (`spark.sql.execution.arrow.useLargeVarTypes`).
 
     Raises `TypeError` for a type that has no counterpart.
     """
@@ -69,7 +69,7 @@ def _nested(spark_type: Any, name: str, large: bool) -> Any:
 
 
 def arrow_schema(struct: Any, label: str, large: bool = False) -> Any:
-    """The Arrow schema of a `StructType`.
+    """Return the Arrow schema of a `StructType`.
 
     Raises `SourceError`, naming the transform and the column, for a type that elements can't have, or a name that
     two columns have.
@@ -91,7 +91,7 @@ def arrow_schema(struct: Any, label: str, large: bool = False) -> Any:
 
 
 def rows_of(batch: Any) -> list[Row]:
-    """The rows of a record batch.
+    """Return the rows of a record batch.
 
     A struct is a `Row`, an array a list, a map a dictionary, a timestamp a `datetime` in UTC.
 
@@ -107,7 +107,7 @@ def rows_of(batch: Any) -> list[Row]:
 
 
 def _row(names: list[str], values: Iterable[Any]) -> Row:
-    # Not by its __init__, where all of it would be copied into another dictionary: that is half of the time.
+    # Without __init__, which takes half of the time to copy the fields into another dictionary.
     row = object.__new__(Row)
     row.__dict__ = dict(zip(names, values))
     return row
@@ -120,7 +120,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _reader(arrow: Any) -> Callable[[Any], Any] | None:
-    """What makes of Arrow's values ours; None where they are the same."""
+    """Return a function from Arrow's values to elements' values; None if they are the same."""
     pa = pyarrow()
     if pa.types.is_struct(arrow):
         fields = [(field.name, _reader(field.type)) for field in arrow]
@@ -139,10 +139,10 @@ def _converted(convert: Callable[[Any], Any] | None, value: Any) -> Any:
 
 
 def timestamps_of(batch: Any, column: str, label: str) -> list[int]:
-    """A column's values as event times, in microseconds.
+    """Return a column's values as event times, in microseconds.
 
-    A timestamp or a date is one (without a time zone: in UTC); a number is seconds since 1970.  Raises `SourceError`
-    for anything else, and for a row without one.
+    Timestamps and dates without a time zone are in UTC; a number is seconds since 1970.  Raises `SourceError` for other
+    types, and for a row without a value.
 
     >>> import pyarrow as pa
     >>> timestamps_of(pa.record_batch({"t": [1, 2]}), "t", "Read")
@@ -152,7 +152,7 @@ def timestamps_of(batch: Any, column: str, label: str) -> list[int]:
     array = batch.column(column)
     if array.null_count:
         raise SourceError(
-            f"{label}: {array.null_count} rows have nothing in column {column!r}, which is their event time; "
+            f"{label}: {array.null_count} rows have no value in column {column!r}, which is their event time; "
             "filter them out of the DataFrame, or fill them in"
         )
     if pa.types.is_timestamp(array.type):
@@ -172,7 +172,7 @@ def timestamps_of(batch: Any, column: str, label: str) -> list[int]:
 
 
 class Packer:
-    """Makes record batches of elements.
+    """Conversion of elements to record batches.
 
     An element is a `Row`, a dictionary, a (named) tuple or an object with attributes; of a schema with one column,
     it may be that column's value.
@@ -191,7 +191,8 @@ class Packer:
         self._label = label
 
     def __call__(self, elements: list[Any]) -> bytes:
-        """The elements as a stream of Arrow's IPC.  Raises `SinkError` for one that has no place in the schema."""
+        """Return elements as a stream of Arrow's IPC.  Raises `SinkError` for an element that doesn't fit the
+        schema."""
         pa = pyarrow()
         names = self._schema.names
         rows = [self._row(element, names) for element in elements]
@@ -236,12 +237,12 @@ class Packer:
             return pa.array(values, field.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise SinkError(
-                f"{self._label}: column {field.name!r} of type {field.type} was given what doesn't fit it: {error}"
+                f"{self._label}: column {field.name!r} of type {field.type} got a value that doesn't fit: {error}"
             ) from None
 
 
 def _writer(arrow: Any) -> Callable[[Any], Any] | None:
-    """What makes of our values such as Arrow takes; None where they are the same."""
+    """Return a function from elements' values to Arrow's; None if they are the same."""
     pa = pyarrow()
     if pa.types.is_timestamp(arrow):
         return _time

@@ -22,16 +22,16 @@ from ...windowing.timestamp import MIN_MICROS, Timestamp
 from .arrow_rows import Packer, arrow_schema, pyarrow, rows_of, timestamps_of
 from .schema import schema_of
 
-# Sources that Spark has in packages of their own, and what is in their names before its version.
+# Spark's sources in separate packages, with the coordinates of the package before Spark's version.
 _PACKAGES = {"kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13", "avro": "org.apache.spark:spark-avro_2.13"}
 
 
-# Options of Spark's streaming sources that their offsets depend on; others may have passwords.
+# Options of Spark's streaming sources that their offsets depend on.  Others may be passwords.
 _PLACES = {"path", "subscribe", "subscribepattern", "assign", "topic", "host", "port", "rowspersecond", "numpartitions"}
 
 
 class FromSpark(PTransform):
-    """A DataFrame's rows, as `Row`s; read where Spark's tasks compute them.
+    """A DataFrame's rows as `Row`s, read in Spark's tasks.
 
     For `--runner=spark-batch`, and for a bounded side of a pipeline on `--runner=spark-microbatch`.
     Structs are `Row`s, arrays lists, maps dictionaries; a timestamp is a `datetime` in UTC.
@@ -43,10 +43,10 @@ class FromSpark(PTransform):
     >>> names = p | beam.io.FromSpark(people, timestamp="born") | beam.Map(lambda person: person.name)
 
     Args:
-      frame: the DataFrame; or a function that makes it, in the session that it is given: for a program that
-        leaves it to the runner to start Spark.
-      timestamp: the column that has the event times: timestamps, dates, or numbers of seconds since 1970.  Without
-        one they are `MIN_TIMESTAMP`.
+      frame: the DataFrame, or a function from a session to the DataFrame, for a program that lets the runner start
+        Spark.
+      timestamp: the column of the event times: timestamps, dates, or numbers of seconds since 1970.  Without it the
+        event times are `MIN_TIMESTAMP`.
     """
 
     def __init__(self, frame: Any, timestamp: str | None = None) -> None:
@@ -59,10 +59,10 @@ class FromSpark(PTransform):
 
 
 class FromSparkStream(PTransform):
-    """The rows of a streaming DataFrame, as `Row`s, whatever Spark reads it from: files, Kafka, a rate.
+    """The rows of a streaming DataFrame as `Row`s, from any source of Spark, such as files or Kafka.
 
-    For `--runner=spark-microbatch`.  A Structured Streaming query says what each batch holds, and keeps its
-    own checkpoint within `--checkpoint_dir`.
+    For `--runner=spark-microbatch`.  A Structured Streaming query decides the content of each batch, and stores its
+    checkpoint within `--checkpoint_dir`.
 
     >>> import penstock as beam
     >>> def clicks(spark):
@@ -71,12 +71,12 @@ class FromSparkStream(PTransform):
     >>> pages = p | beam.io.FromSparkStream(clicks, timestamp="at", watermark=60) | beam.Map(lambda row: row.page)
 
     Args:
-      frame: the DataFrame, such as `spark.readStream...load()`; or a function that makes it, in the session that it
-        is given.  It may be anything that Spark can stream without state of its own.
-      timestamp: the column that has the event times: timestamps, dates, or numbers of seconds since 1970.
-      watermark: by how much, in seconds or as a `Duration`, the watermark is behind the greatest event time of all
-        earlier batches, as in Spark's `withWatermark`; or a function of that time and of the processing time,
-        both `Timestamp`s, that gives the watermark, a `Timestamp`.  It never goes back.
+      frame: the DataFrame, such as `spark.readStream...load()`, or a function from a session to the DataFrame.  It may
+        have all of Spark's stateless operations.
+      timestamp: the column of the event times: timestamps, dates, or numbers of seconds since 1970.
+      watermark: the delay, in seconds or as a `Duration`, of the watermark behind the greatest event time of all
+        earlier batches, as in Spark's `withWatermark`; or a function from that time and the processing time to the
+        watermark, all of them `Timestamp`s.  The watermark never goes back.
     """
 
     def __init__(
@@ -100,21 +100,21 @@ class FromSparkStream(PTransform):
 
 
 class ToSpark(PTransform):
-    """Elements as the rows of a DataFrame, which is there when the pipeline has run.
+    """Elements as the rows of a DataFrame, which exists once the pipeline has run.
 
-    For `--runner=spark-batch`.  Nothing goes through the driver: the rows stay in the executors, on their disks
-    where memory is short, until the DataFrame is forgotten or the session ends.  A session that the runner
-    has started is left running: `frame.sparkSession.stop()` ends it.
+    For `--runner=spark-batch`.  The rows don't go through the driver: they stay in the executors, on their disks when
+    memory is short, until the DataFrame is unpersisted or the session ends.  A session that the runner has started
+    keeps running until `frame.sparkSession.stop()`.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline(runner="spark-batch")
     >>> totals = p | beam.Create([("a", 1), ("b", 2)]) | beam.io.ToSpark("word string, n bigint")
 
-    And then `p.run()`, after which `totals.dataframe()` is it.
+    After `p.run()`, `totals.dataframe()` returns the DataFrame.
 
     Args:
-      schema: the DataFrame's: DDL, or a `StructType`.  Without it, what the elements' type hint says, which is that of
-        a named tuple, a dataclass, an attrs class or a tuple (then the columns are `_1`, `_2`, ...).
+      schema: the DataFrame's schema, as DDL or a `StructType`.  Without it, the schema is derived from the elements'
+        type hint: a named tuple, a dataclass, an attrs class or a tuple (with the columns `_1`, `_2`, ...).
     """
 
     def __init__(self, schema: Any = None) -> None:
@@ -135,7 +135,7 @@ class ToSpark(PTransform):
             )
         if pcoll.retracted_by:
             raise UnsupportedError(
-                f"{label}: a DataFrame can't take back rows, but {pcoll.retracted_by} may retract what it is given; "
+                f"{label}: a DataFrame can't take back rows, but {pcoll.retracted_by} may retract its input; "
                 "use AccumulationMode.ACCUMULATING"
             )
         pcoll | "Rows" >> Write(DataFrameSink(schema, label))
@@ -143,14 +143,14 @@ class ToSpark(PTransform):
 
 
 class ToSparkResult(PDone):
-    """What ToSpark gives."""
+    """The output of `ToSpark`."""
 
     def __init__(self, pipeline: Any, label: str) -> None:
         super().__init__(pipeline)
         self._label = label
 
     def dataframe(self) -> Any:
-        """The DataFrame, of the session that the pipeline ran in.
+        """Return the DataFrame, in the session that the pipeline ran in.
 
         Raises `PipelineError` before the pipeline has run.
         """
@@ -160,11 +160,11 @@ class ToSparkResult(PDone):
         return result.frame(f"{self._label}/Rows")
 
 
-# What runners are given
+# Sources and sinks for the runners
 
 
 class _WithFrame:
-    """What has a DataFrame, or makes it.  It stays on the driver: pickled, there is none."""
+    """Base of sources with a DataFrame, or a function that makes it.  It stays on the driver, and isn't pickled."""
 
     # A DataFrame, or `_Made`.
     _frame: Any
@@ -172,7 +172,7 @@ class _WithFrame:
     _label = ""
 
     def frame(self, session: Any) -> Any:
-        """The DataFrame."""
+        """Return the DataFrame."""
         if not isinstance(self._frame, _Made):
             frame = self._frame
         else:
@@ -185,7 +185,7 @@ class _WithFrame:
         return frame
 
     def read_bundles(self, split: Block) -> Iterator[Bundle]:
-        """The rows of a block."""
+        """Yield the rows of a block."""
         pa = pyarrow()
         schema = pa.ipc.read_schema(pa.py_buffer(split.schema))
         batch = pa.ipc.read_record_batch(pa.py_buffer(split.rows), schema)
@@ -195,13 +195,13 @@ class _WithFrame:
             yield Bundle(rows_of(batch), timestamps_of(batch, self._timestamp, self._label))
 
     def labelled(self, label: str) -> Any:
-        """The same for a transform with this full label."""
+        """Return a copy for a transform with this full label."""
         labelled = copy.copy(self)
         labelled._label = label
         return labelled
 
     def __copy__(self) -> Any:
-        # Not by `__getstate__`: it is another one on the driver.
+        # Without `__getstate__`, which drops the DataFrame.
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
@@ -310,7 +310,7 @@ def _check(frame: Any, who: str, is_streaming: bool) -> None:
 
 
 def _opened(label: str, make: Callable[[Any], Any], session: Any) -> Any:
-    """What a function makes; with the package that it lacks named, where Spark says so."""
+    """Return the DataFrame that a function makes.  Raises an error that names the package of a missing data source."""
     try:
         return make(session)
     except Exception as error:

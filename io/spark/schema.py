@@ -27,7 +27,7 @@ _SIMPLE = {
 
 
 def schema_of(hint: Any) -> str | None:
-    """The schema that a type hint says, as Spark's DDL; None if it doesn't say one.
+    """Return the schema of a type hint as Spark's DDL; None if it has no columns.
 
     >>> schema_of(tuple[str, int])
     '`_1` string, `_2` bigint'
@@ -40,7 +40,7 @@ def schema_of(hint: Any) -> str | None:
     """
     fields = _fields(hint)
     if fields is None:
-        # A tuple is a row, and of one of any length nobody knows the columns.
+        # A tuple is a row.  The columns of a tuple of any length are unknown.
         simple = None if get_origin(hint) is tuple else _type(hint)
         return None if simple is None else f"`value` {simple}"
     columns = {name: _type(part) for name, part in fields.items()}
@@ -50,7 +50,7 @@ def schema_of(hint: Any) -> str | None:
 
 
 def _fields(hint: Any) -> dict[str, Any] | None:
-    """The parts of a hint with named fields, or a tuple's, as Spark names them."""
+    """Return the fields of a hint, or of a tuple, under Spark's names."""
     arguments = get_args(hint)
     if get_origin(hint) is tuple:
         if Ellipsis in arguments:

@@ -1,17 +1,16 @@
 """TableChanges: the SQL that stages signed rows, finds their net effect, and applies it.
 
-Rows are staged as a *signed multiset*: each with +1 or -1, in a table of their own, whose
-columns have the types of the table that they are for, so that what is equal there is equal
-here.  Their net effect does not depend on the order in which they came:
+Rows are staged as a *signed multiset*: each with +1 or -1, in a staging table whose columns have the types of the
+target table, so that values are equal in both or in neither.  The net effect does not depend on the rows' order:
 
     key  row  sign          key  row  net
-    ann  3    +1            ann  3      0     nothing of it is left
-    ann  3    -1     ->     ann  4      1     the row that the table is to have
-    ann  4    +1            bob  1     -1     deleted, if it is what the table has
+    ann  3    +1            ann  3      0     cancelled
+    ann  3    -1     ->     ann  4      1     written to the table
+    ann  4    +1            bob  1     -1     deleted, if the table has this row
     bob  1    -1
 
-Everything is decided by one INSERT ... SELECT into a second table, and applied by two or
-three statements more, in one transaction; no row travels to whoever commits.
+One INSERT ... SELECT into a second table computes the net effects, and two or three statements more apply them, in one
+transaction.  No row travels to the committing process.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from ..dead_letters import Rejected
 from .database import SqlSession
 from .dialect import MARK, SqlDialect, is_about_a_row
 
-# The two phases' own columns; no user's column may begin so.
+# Prefix of the columns of the staging tables.  User columns may not have it.
 PREFIX = "_penstock_"
 _STAGED = {"unit": "TEXT", "sign": "INTEGER", "window": "TEXT", "order": "VARCHAR(50)"}
-# A row whose values its columns can't take, as JSON, and why: staged to be moved aside.
+# A row that its columns refuse, as JSON, and the reason: staged for the dead letters.
 _APART = {"refused": "TEXT", "reason": "TEXT"}
-# Conditions on staged rows stand at the last of these columns, when all others are there.
+# Conditions on staged rows belong to the last of these columns, when all others exist.
 _LAST_STAGED = "order"
 _NET = {
-    # How often the row is left when equal pairs have cancelled each other; below zero for a retraction.
+    # The sum of the signs of equal rows; negative for a retraction.
     "net": "BIGINT",
-    # Of all rows with its key: how many are left, how many different ones, and how many retractions there were.
+    # Of all rows with its key: the number that is left, the number of different rows, and the number of retractions.
     "left": "BIGINT",
     "kinds": "BIGINT",
     "retractions": "BIGINT",
@@ -47,21 +46,21 @@ _NET = {
     "last": "TEXT",
     # 1 for the latest of the rows with its key that are left.
     "place": "BIGINT",
-    # 1 for a retraction of what the table has.
+    # 1 for a retraction of a row that the table has.
     "found": "INTEGER",
-    # Of its key, in the order of keys; 0 while keys needn't be told apart.
+    # The number of its key in the order of keys; 0 until keys are numbered.
     "number": "BIGINT",
 }
 
 
 def staging_table(table: str, *identity: str) -> str:
-    """The name of the staging table of one transaction, in the schema of the table that it is for."""
+    """Return the name of a transaction's staging table, in the schema of the target table."""
     digest = hashlib.blake2s("\0".join((table, *identity)).encode(), digest_size=10).hexdigest()
     return in_schema_of(table, f"{PREFIX}staged_{digest}")
 
 
 def in_schema_of(table: str, name: str) -> str:
-    """A table beside another.
+    """Return the name of a table in the schema of another table.
 
     >>> in_schema_of("reports.sales", "regions"), in_schema_of("sales", "regions")
     ('reports.regions', 'regions')
@@ -71,7 +70,7 @@ def in_schema_of(table: str, name: str) -> str:
 
 
 class _Change(Protocol):
-    """Deletes or writes rows by some of the net effects."""
+    """A change of the target table by selected net effects."""
 
     def __call__(self, session: SqlSession, which: str, parameters: tuple[Any, ...] = ()) -> None: ...
 
@@ -81,14 +80,14 @@ class TableChanges:
     """The statements of one transaction on one table.
 
     Attributes:
-      table: the table, maybe with its schema.
-      staged: the table of staged rows.
-      key: the columns that tell rows apart.
-      columns: all columns that are written, the key's included.
-      dialect: of the database.
-      count_column: the column that says how often a row is there; None where it is there once.
-      retracting: whether a row is always retracted before another takes its place.
-      latest: whether, of several rows with one key, the latest is meant, whatever its window.
+      table: the target table, with or without its schema.
+      staged: the staging table.
+      key: the columns that identify a row.
+      columns: all written columns, the key's included.
+      dialect: the dialect of the database.
+      count_column: the column with the number of equal rows; None for at most one.
+      retracting: whether a row is always retracted before another replaces it.
+      latest: whether the latest of several rows with one key is written, in whatever window.
     """
 
     table: str
@@ -102,17 +101,17 @@ class TableChanges:
 
     @property
     def net(self) -> str:
-        """The table of net effects."""
+        """Return the name of the table of net effects."""
         return self.staged.replace(f"{PREFIX}staged_", f"{PREFIX}net_")
 
     # Before and after
 
     def make_tables(self, session: SqlSession, strictly: bool = True) -> None:
-        """Make the tables of staged rows and of net effects, with the columns that the table has.
+        """Make the tables of staged rows and of net effects, with the target table's columns.
 
         Args:
-          strictly: whether the table of staged rows refuses what the table would; a retraction takes back a row that
-            the table has, so nothing is asked of it.
+          strictly: gives the staging table the conditions of the target table.  They apply to additions only, since a
+            retracted row was accepted before.
         """
         q = self.dialect.quoted
         conditions = session.conditions_of(self.table, self.columns) if strictly else {}
@@ -129,14 +128,14 @@ class TableChanges:
                 session.run(f"ALTER TABLE {q(name)} ADD COLUMN {q(PREFIX + column)} {kind}{checked}")
 
     def drop_tables(self, session: SqlSession) -> None:
-        """Remove both, if they are there."""
+        """Remove both tables, if they exist."""
         for name in (self.staged, self.net):
             session.run(f"DROP TABLE IF EXISTS {self.dialect.quoted(name)}")
 
     # The first phase
 
     def insert_staged(self) -> str:
-        """Stages a row: unit, sign, window, order, then the values."""
+        """Return the statement that stages a row: unit, sign, window, order, then the values."""
         names = [*self._own(_STAGED), *map(self.dialect.quoted, self.columns)]
         return (
             f"INSERT INTO {self.dialect.quoted(self.staged)} ({', '.join(names)}) "
@@ -144,12 +143,12 @@ class TableChanges:
         )
 
     def insert_apart(self) -> str:
-        """Stages what is to be moved aside: unit, sign, the row as JSON, the reason."""
+        """Return the statement that stages a dead letter: unit, sign, the row as JSON, the reason."""
         names = self._own(["unit", "sign", *_APART])
         return f"INSERT INTO {self.dialect.quoted(self.staged)} ({', '.join(names)}) VALUES ({', '.join([MARK] * 4)})"
 
     def keep_units(self, session: SqlSession, accepted: Mapping[str, int]) -> None:
-        """Remove what other units than the accepted ones staged; raises `SinkError` if rows of those are missing."""
+        """Remove rows of units that aren't accepted.  Raises `SinkError` if rows of an accepted unit are missing."""
         staged, unit = self.dialect.quoted(self.staged), self._own(["unit"])[0]
         found = dict(session.run(f"SELECT {unit}, COUNT(*) FROM {staged} GROUP BY {unit}"))
         for name in found.keys() - accepted.keys():
@@ -158,16 +157,16 @@ class TableChanges:
         if lost:
             raise SinkError(
                 f"{lost} of {sum(accepted.values())} staged rows are gone. "
-                "Something removed them before the commit; run the pipeline again"
+                "Another program removed them before the commit; run the pipeline again"
             )
 
     # The second phase
 
     def apply(self, session: SqlSession) -> list[Rejected]:
-        """Make the table what the staged rows say, but for those that it refuses; returns these.
+        """Apply the staged rows to the table, and return the refused rows.
 
-        Refused are rows that break a constraint of the table, all rows of a key that would have several, and what was
-        staged to be moved aside.
+        Refused are rows that violate a constraint of the table, all rows of a key that would have several, and the
+        staged dead letters.
         """
         rejected = self._staged_apart(session)
         self._find_net_effect(session)
@@ -195,9 +194,9 @@ class TableChanges:
         ]
 
     def _change(self, session: SqlSession, change: _Change, which: str, sign: int) -> list[Rejected]:
-        """Change the table by these net effects, all at once, or but for those that are refused; returns these.
+        """Apply net effects to the table, and return the refused ones.
 
-        Keys whose change is refused are found by halving, so that a few of many cost a few statements each.
+        Refused keys are found by bisection, which takes few statements for each.
         """
         if self._refusal(session, change, which) is None:
             return []
@@ -224,7 +223,7 @@ class TableChanges:
     def _refusal(
         self, session: SqlSession, change: _Change, which: str, parameters: tuple[Any, ...] = ()
     ) -> Exception | None:
-        """Change the table by these net effects; returns the error if it refuses one, and has then changed nothing."""
+        """Apply net effects to the table.  If one is refused, change nothing and return the error."""
         try:
             with session.attempt():
                 change(session, which, parameters)
@@ -237,8 +236,8 @@ class TableChanges:
     def _number_keys(self, session: SqlSession) -> None:
         """Number the keys of the net effects.
 
-        A number names a key whatever its type is.  A value that has been read doesn't: PostgreSQL's 0.1 of type REAL
-        comes back as a float, to which it isn't equal.
+        A number identifies a key of any type.  A value that was read doesn't: PostgreSQL's 0.1 of type REAL is read as
+        a float that isn't equal to it.
         """
         net, number = self.dialect.quoted(self.net), self._o("number")
         if session.run(f"SELECT 1 FROM {net} WHERE {number} > 0"):
@@ -277,7 +276,7 @@ class TableChanges:
         )
 
     def _leave_out_ambiguous_keys(self, session: SqlSession) -> list[Rejected]:
-        """Remove the rows of each key that would have several; returns them."""
+        """Remove the rows of each key that would have several, and return them."""
         o = self._o
         retracting = "1 = 1" if self.retracting else f"{o('retractions')} > 0"
         ambiguous = f"({o('left')} > 1 AND {retracting})"
@@ -304,7 +303,7 @@ class TableChanges:
             why = self._ambiguous(rows[:2])
             rejected += [Rejected(dict(zip(self.columns, row)), +1, why) for row in rows for _ in range(row[-4])]
             session.run(f"DELETE {left} AND {number} = {MARK}", of_key)
-            # What they were to replace is taken back all the same.
+            # The rows that they replace are deleted all the same.
             session.run(f"UPDATE {net} SET {o('left')} = 0 WHERE {number} = {MARK}", of_key)
         return rejected
 
@@ -315,7 +314,7 @@ class TableChanges:
         windows = f", of windows from {first} to {last}" if first != last else ""
         return (
             f"the key is not unique: {left} rows are left for {key}{windows}, such as {shown}. "
-            "Make the key whatever else tells them apart (with_window=True gives columns of the window)"
+            "Add what distinguishes them to the key (with_window=True adds columns of the window)"
             + (", or keep the latest of them by latest=True" if not self.retracting else "")
             + ", or count equal rows in a count_column"
         )
@@ -348,9 +347,9 @@ class TableChanges:
         if found:
             session.run(f"DELETE {below}")
         why = (
-            "it is retracted more often than it was added: its {!r} would be {}. Something else changed the table, or "
+            "it is retracted more often than it was added: its {!r} would be {}. Another program changed the table, or "
         )
-        why += "it holds less than the pipeline wrote"
+        why += "it holds fewer rows than the pipeline wrote"
         return [Rejected(dict(zip(self.columns, row)), -1, why.format(self.count_column, row[-1])) for row in found]
 
     def _delete(self, session: SqlSession, which: str, parameters: tuple[Any, ...] = ()) -> None:
@@ -385,7 +384,7 @@ class TableChanges:
         return ", ".join(map(self.dialect.quoted, columns))
 
     def _o(self, column: str) -> str:
-        """One of our own columns."""
+        """Return the quoted name of a staging column."""
         return self.dialect.quoted(PREFIX + column)
 
     def _own(self, columns: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which transactions have been committed to a table, noted beside it by the commits themselves."""
+"""The record of the transactions that are committed to a table, kept in the table's database."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .dialect import MARK
 
 @attrs.frozen
 class CommittedTransactions:
-    """Those that one transform has committed to one table, in `_penstock_transactions`.
+    """The transactions that one transform has committed to one table, in `_penstock_transactions`.
 
-    Of transactions that follow each other in one run the last is kept: all before it count as committed too.
+    Of the transactions of a series only the last is kept: all before it count as committed.
     """
 
     session: SqlSession
@@ -22,7 +22,7 @@ class CommittedTransactions:
     transform: str
 
     def make_table(self) -> None:
-        """Make the table that they are noted in, if it isn't there."""
+        """Make the table, if it doesn't exist."""
         kind = self.session.dialect.name_type
         self.session.run(
             f"CREATE TABLE IF NOT EXISTS {self._noted} (transaction_id {kind} NOT NULL, "
@@ -41,13 +41,13 @@ class CommittedTransactions:
         return pattern is not None and bool(self.session.run(later, (self.transform, self.table, transaction, pattern)))
 
     def add(self, transaction: str) -> None:
-        """Note one, in the transaction that commits it."""
+        """Record a transaction, in the database transaction that commits it."""
         columns = "transaction_id, transform, table_name"
         sql = f"INSERT INTO {self._noted} ({columns}) VALUES ({MARK}, {MARK}, {MARK})"
         self.session.run(sql, (transaction, self.transform, self.table))
         pattern = pattern_of(transaction)
         if pattern is not None:
-            # Those before it will be taken for committed, since this one is.
+            # All earlier transactions of the series count as committed.
             of_this = f"transform = {MARK} AND table_name = {MARK}"
             earlier = f"transaction_id < {MARK} AND transaction_id LIKE {MARK}"
             sql = f"DELETE FROM {self._noted} WHERE {of_this} AND {earlier}"

@@ -1,7 +1,7 @@
-"""SqlDatabase: where a database is, and how to talk to it in transactions.
+"""SqlDatabase: the address of a database, and sessions with transactions.
 
-A file of SQLite, a URL as SQLAlchemy reads it, or a user's own function that gives a
-connection (PEP 249).  All are picklable, and connect wherever they are used.
+A file of SQLite, a URL of SQLAlchemy, or a user's function that returns a connection (PEP 249).  All are picklable, and
+connect in the process that uses them.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from ...sdk.redaction import HIDDEN, looks_secret, redacted, redacted_cause
 from ..optional_package import optional_package
 from .dialect import MARK, SqlDialect, dialect_of
 
-# A setting of a connection, as no path is expected to have it.
+# A connection setting, which isn't expected in a path.
 _PASSWORD = re.compile(r"(?:^|[\s;?&])(?:password|passwd|pwd)\s*=", re.IGNORECASE)
 
 
 class SqlDatabase(ABC):
-    """Where a database is.  Its `str` has no password in it."""
+    """Address of a database.  Its `str` has no password."""
 
-    # The dialect's name, where it isn't known from the class of the connections.
+    # The dialect's name, unless it is known from the class of the connections.
     dialect: str | None = None
 
     @abstractmethod
     def connect(self) -> Any:
-        """A new DB-API connection."""
+        """Return a new DB-API connection."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """What errors call it."""
+        """Return the name of the database in errors."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
 
     def without_secrets(self, text: str) -> str:
-        """A driver's message as it may be shown."""
+        """Return a driver's message without secrets."""
         return redacted(text)
 
     def shown_cause(self, error: BaseException | None) -> BaseException | None:
@@ -51,7 +51,7 @@ class SqlDatabase(ABC):
 
     @contextmanager
     def session(self) -> Iterator[SqlSession]:
-        """A connection, closed at the end."""
+        """Open a connection, and close it at the end of the block."""
         session = SqlSession(self.connect(), self.dialect)
         try:
             yield session
@@ -60,20 +60,20 @@ class SqlDatabase(ABC):
 
 
 class SqlSession:
-    """One connection."""
+    """A connection with transactions."""
 
     def __init__(self, connection: Any, dialect: str | None = None) -> None:
         self._connection = connection
         self.dialect: SqlDialect = dialect_of(connection, dialect)
         if isinstance(connection, sqlite3.Connection):
-            # The driver's own idea of when a transaction begins leaves out what defines tables.
+            # By default the driver begins no transaction for statements that define tables.
             connection.isolation_level = None
         elif getattr(connection, "autocommit", False) is True:
             connection.autocommit = False
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything inside happens, or nothing of it."""
+        """Run a block atomically."""
         if isinstance(self._connection, sqlite3.Connection):
             self.run("BEGIN IMMEDIATE")
         try:
@@ -86,7 +86,7 @@ class SqlSession:
 
     @contextmanager
     def rehearsal(self) -> Iterator[None]:
-        """Everything inside is tried, and nothing of it happens."""
+        """Run a block, and roll it back."""
         try:
             with self.transaction():
                 yield
@@ -96,7 +96,7 @@ class SqlSession:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Within a transaction, everything inside happens, or nothing of it; the transaction goes on."""
+        """Run a block atomically within a transaction, which goes on if the block fails."""
         self.run(f"SAVEPOINT {_ATTEMPT}")
         try:
             yield
@@ -136,20 +136,20 @@ class SqlSession:
         }
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run a statement; the rows that it gives."""
+        """Run a statement, and return its rows."""
         cursor = self._connection.cursor()
         try:
             if parameters:
                 cursor.execute(self.dialect.with_marks(sql), self.dialect.parameters(parameters))
             else:
-                # As it is: drivers look for marks, which would be escaped, only where there are parameters.
+                # Unchanged: drivers look for parameter marks only if there are parameters.
                 cursor.execute(sql)
             return list(cursor.fetchall()) if cursor.description else []
         finally:
             cursor.close()
 
     def select(self, sql: str, parameters: Sequence[Any], limit: int) -> tuple[list[str], list[Any]]:
-        """The names of a query's columns, and its first rows; no transaction stays open after it."""
+        """Return the names of a query's columns and its first rows, and leave no transaction open."""
         cursor = self._connection.cursor()
         try:
             if parameters:
@@ -171,7 +171,7 @@ class SqlSession:
             cursor.close()
 
     def has_table(self, table: str) -> bool:
-        """Whether there is such a table, or a view."""
+        """Return whether a table or view exists."""
         schema, _dot, name = table.rpartition(".")
         if self.dialect.name == "sqlite":
             master = f"{self.dialect.quoted(schema)}.sqlite_master" if schema else "sqlite_master"
@@ -182,7 +182,7 @@ class SqlSession:
         return bool(self.run(f"{sql} AND table_schema = {MARK}", (name, schema)) if schema else self.run(sql, (name,)))
 
     def columns_of(self, table: str) -> tuple[str, ...]:
-        """The names of a table's columns; raises the driver's error if it isn't there."""
+        """Return the names of a table's columns.  Raises the driver's error for a missing table."""
         cursor = self._connection.cursor()
         try:
             cursor.execute(f"SELECT * FROM {self.dialect.quoted(table)} WHERE 1 = 0")
@@ -191,25 +191,25 @@ class SqlSession:
             cursor.close()
 
     def close(self) -> None:
-        """Close the connection; what wasn't committed is gone."""
+        """Close the connection.  Changes that aren't committed are lost."""
         with suppress(Exception):
             self._connection.close()
 
 
-# The name of the savepoint that an attempt can go back to.
+# The savepoint that a failed attempt is rolled back to.
 _ATTEMPT = "_penstock_attempt"
 
 
 class _RehearsedError(Exception):
-    """Ends a transaction that isn't meant."""
+    """Ends a rehearsed transaction."""
 
 
 class SqliteFile(SqlDatabase):
-    """A database file of SQLite, which is made when it isn't there.
+    """A database file of SQLite, which is created if it doesn't exist.
 
     Args:
       path: the file; workers on the same host write into the same one.
-      timeout: how many seconds to wait for another process that is writing.
+      timeout: seconds to wait for another process that is writing.
     """
 
     dialect = "sqlite"
@@ -226,7 +226,7 @@ class SqliteFile(SqlDatabase):
 
 
 def check_path(path: str, transform: str) -> None:
-    """Raise `ValueError` for settings of a connection, such as 'host=db password=secret', given as a file's path."""
+    """Raise `ValueError` for a path that is the settings of a connection, such as 'host=db password=secret'."""
     if _PASSWORD.search(path):
         raise ValueError(
             f"{transform}: expected the path of a database file, got settings of a connection, {redacted(path)!r}; "
@@ -237,8 +237,8 @@ def check_path(path: str, transform: str) -> None:
 class SqlAlchemyUrl(SqlDatabase):
     """A database by its URL, such as 'postgresql://user:password@host/database'.
 
-    SQLAlchemy finds the driver and connects; it is not imported before.  Raises
-    `MissingExtraError` when it, or the driver, isn't installed.
+    SQLAlchemy, which is imported on first use, finds the driver and connects.  Raises `MissingExtraError` if it or the
+    driver isn't installed.
     """
 
     def __init__(self, url: Any, needed_for: str) -> None:
@@ -247,7 +247,7 @@ class SqlAlchemyUrl(SqlDatabase):
         try:
             parsed = sqlalchemy.engine.make_url(url)
         except Exception as error:
-            # Its text, and what it came from, may hold a password.
+            # The texts of the error and of its cause may contain a password.
             raise ValueError(
                 f"{needed_for}: expected a URL such as 'postgresql://user:password@host/database', "
                 f"got one that SQLAlchemy can't read ({type(error).__name__})"
@@ -256,7 +256,7 @@ class SqlAlchemyUrl(SqlDatabase):
             parsed = parsed.set(drivername="postgresql+psycopg")
         self._url: str = parsed.render_as_string(hide_password=False)
         self._shown = redacted(self._url)
-        # Drivers repeat them as they are in the URL, or unquoted.
+        # Drivers repeat secrets quoted as in the URL, or unquoted.
         secrets = [str(parsed.password)] if parsed.password else []
         secrets += [str(value) for name, value in parsed.query.items() if looks_secret(name)]
         self._secrets = [*secrets, *map(quote, secrets), *map(quote_plus, secrets)]
@@ -292,7 +292,7 @@ class SqlAlchemyUrl(SqlDatabase):
 
 
 class SqlConnector(SqlDatabase):
-    """A database by a function that gives a new connection to it."""
+    """A database by a function that returns a new connection to it."""
 
     def __init__(self, connector: Callable[[], Any], dialect: str | None) -> None:
         self._connector = connector

@@ -1,4 +1,4 @@
-"""SqlDialect: what databases write differently."""
+"""SqlDialect: the differences between databases in SQL."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import attrs
 
-# Where a parameter goes, in statements for all drivers: a character that no name can have.
+# The parameter mark in statements for all drivers: a character that no name can have.
 MARK = "\0"
 
-# What the types of Python are called in a column that a sink makes.
+# The column types of Python's types in a table that a sink creates.
 _STANDARD_TYPES: dict[Any, str] = {
     str: "TEXT",
     int: "BIGINT",
@@ -33,7 +33,7 @@ _SQLITE_TYPES = _STANDARD_TYPES | {
 }
 _POSTGRESQL_TYPES = _STANDARD_TYPES | {bytes: "BYTEA", datetime.datetime: "TIMESTAMP WITH TIME ZONE"}
 
-# The dialect that the connections of a DB-API module speak.
+# The dialect of each DB-API module.
 _DIALECTS_OF_MODULES = {
     "sqlite3": "sqlite",
     "psycopg": "postgresql",
@@ -46,11 +46,11 @@ _DIALECTS_OF_MODULES = {
 
 @attrs.frozen
 class SqlDialect:
-    """How one database writes SQL.
+    """The SQL of one database.
 
     Attributes:
-      name: as SQLAlchemy calls it, such as 'sqlite', 'postgresql', 'mysql'.
-      paramstyle: how a parameter is marked (PEP 249).
+      name: SQLAlchemy's name, such as 'sqlite', 'postgresql', 'mysql'.
+      paramstyle: the mark of a parameter (PEP 249).
 
     >>> SqlDialect("postgresql", "format").with_marks(f'INSERT INTO "10%" VALUES ({MARK}, {MARK})')
     'INSERT INTO "10%%" VALUES (%s, %s)'
@@ -61,17 +61,17 @@ class SqlDialect:
 
     @property
     def has_upsert(self) -> bool:
-        """Whether INSERT takes ON CONFLICT; elsewhere a row is deleted and inserted anew."""
+        """Whether INSERT accepts ON CONFLICT.  Otherwise a row is deleted and inserted again."""
         return self.name in ("sqlite", "postgresql")
 
     @property
     def has_transactional_definitions(self) -> bool:
-        """Whether tables and indexes are made within a transaction, and don't end it."""
+        """Whether tables and indexes can be created within a transaction without ending it."""
         return self.name in ("sqlite", "postgresql")
 
     @property
     def needs_types(self) -> bool:
-        """Whether a column has to have a type."""
+        """Whether a column needs a type."""
         return self.name != "sqlite"
 
     @property
@@ -80,12 +80,12 @@ class SqlDialect:
         return "TEXT" if self.has_upsert else "VARCHAR(255)"
 
     def quoted(self, name: str) -> str:
-        """The name of a column, or of a table with or without its schema."""
+        """Return the quoted name of a column, or of a table with or without its schema."""
         quote = "`" if self.name in ("mysql", "mariadb") else '"'
         return ".".join(quote + part.replace(quote, quote * 2) + quote for part in name.split("."))
 
     def column_type(self, kind: Any) -> str | None:
-        """The type of a column for values of a Python type; SQL's own names of types are kept.
+        """Return the column type of a Python type.  Names of SQL types are unchanged.
 
         >>> SqlDialect("sqlite").column_type(int), SqlDialect("sqlite").column_type("VARCHAR(7)")
         ('INTEGER', 'VARCHAR(7)')
@@ -96,7 +96,7 @@ class SqlDialect:
         return types.get(kind)
 
     def with_marks(self, sql: str) -> str:
-        """A statement whose parameters are marked by `MARK`, marked as the driver wants them."""
+        """Return a statement with the driver's parameter marks in place of `MARK`."""
         if self.paramstyle == "qmark":
             return sql.replace(MARK, "?")
         if self.paramstyle in ("format", "pyformat"):
@@ -106,13 +106,13 @@ class SqlDialect:
         return first + "".join(f"{mark}{number}{part}" for number, part in enumerate(rest, 1))
 
     def parameters(self, values: Sequence[Any]) -> Any:
-        """The values as the driver wants them."""
+        """Return the values in the driver's form."""
         if self.paramstyle == "named":
             return {f"p{number}": value for number, value in enumerate(values, 1)}
         return values
 
     def adapted(self, value: Any) -> Any:
-        """A value as the driver takes it: NumPy's scalars as Python's; for SQLite, dates as text."""
+        """Return a value in the driver's form: NumPy's scalars as Python's; for SQLite, dates as text."""
         if hasattr(value, "dtype") and hasattr(value, "item"):
             value = value.item()
         if self.name == "sqlite":
@@ -123,24 +123,24 @@ class SqlDialect:
         return value
 
     def one_at_a_time(self, table: str) -> list[str]:
-        """What a transaction says first, so that no other changes the table meanwhile; readers go on reading."""
+        """Return statements that keep other transactions from writing to the table.  Readers aren't blocked."""
         if self.name == "postgresql":
             return [f"LOCK TABLE {self.quoted(table)} IN SHARE ROW EXCLUSIVE MODE"]
         return []
 
     def all_constraints_now(self) -> list[str]:
-        """What a transaction says first to have each statement checked for constraints that wait for its end."""
+        """Return statements that make each statement check constraints that are deferred to the transaction's end."""
         return ["SET CONSTRAINTS ALL IMMEDIATE"] if self.name == "postgresql" else []
 
     def one_definition_at_a_time(self) -> list[str]:
-        """The same for a transaction that makes tables, which needn't be there yet."""
+        """Return statements that keep other transactions from creating the same tables."""
         if self.name == "postgresql":
             return ["SELECT pg_advisory_xact_lock(7236286223)"]
         return []
 
 
 def dialect_of(connection: Any, name: str | None = None) -> SqlDialect:
-    """The dialect of a DB-API connection, by the module that its class, or a base of it, comes from.
+    """Return the dialect of a DB-API connection, by the module of its class or of a base class.
 
     >>> import sqlite3
     >>> dialect_of(sqlite3.connect(":memory:"))
@@ -156,12 +156,12 @@ def dialect_of(connection: Any, name: str | None = None) -> SqlDialect:
 
 def is_about_a_row(error: BaseException) -> bool:
     """Return True if a database refuses a row's values, by type, constraint or trigger."""
-    # PostgreSQL's classes of errors; 'P0001' is what RAISE EXCEPTION has.
+    # PostgreSQL's classes of errors.  'P0001' is the code of RAISE EXCEPTION.
     state = str(getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or "")
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return state[:2] in ("22", "23") or state == "P0001" or not kinds.isdisjoint({"IntegrityError", "DataError"})
 
 
 def is_database_error(error: BaseException) -> bool:
-    """Whether it is one of the errors of PEP 249, whichever driver raised it."""
+    """Return whether an error is one of PEP 249, raised by any driver."""
     return any(kind.__name__ in ("Error", "InterfaceError", "DatabaseError") for kind in type(error).__mro__)

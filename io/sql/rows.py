@@ -16,10 +16,10 @@ from ...windowing.windows import BoundedWindow
 from ..records import as_dict, is_record
 from .dialect import SqlDialect
 
-# Names of columns, or names and types: Python's, or SQL's own names of types.
+# Names of columns, or names and types: Python types, or names of SQL types.
 Columns: TypeAlias = Sequence[str] | Mapping[str, Any]
 
-# What `with_window` adds.  Times are microseconds since 1970: no type of time is the same in all databases.
+# The columns of `with_window`.  Times are microseconds since 1970, since databases' types of time differ.
 WINDOW_COLUMNS: dict[str, type] = {
     "window_start": int,
     "window_end": int,
@@ -33,9 +33,9 @@ _TAKEN_AS_THEY_ARE = frozenset({str, int, float, bytes, bool, type(None)})
 
 @attrs.frozen
 class Change:
-    """A row that is to be added to a table (sign +1) or taken back (-1).
+    """An addition (sign +1) or retraction (-1) of a row.
 
-    `window` tells windows apart; `order` is greater for a later pane, and compares as text.
+    `window` identifies the window.  `order` is greater for a later pane, and compares as text.
     """
 
     sign: int
@@ -46,15 +46,15 @@ class Change:
 
 @attrs.frozen
 class TableRows:
-    """How elements become rows with these columns.
+    """Conversion of elements to rows of a table.
 
     Attributes:
-      key: the columns that tell rows apart.
-      columns: all columns written, those of the window included; maybe with their types.
-      row: a function from an element to a record, or to the values in the columns' order; None
-        for elements that are records or pairs (or, where all columns are the key, tuples).
+      key: the columns that identify a row.
+      columns: all written columns, those of the window included, with or without types.
+      row: a function from an element to a record, or to the values in the columns' order; None for elements that are
+        records or pairs (or, if all columns are the key, tuples).
       with_window: whether the last columns are `WINDOW_COLUMNS`.
-      by_time: whether a later window, and a later timestamp, make a later row, not only a later pane.
+      by_time: whether rows are ordered by window and timestamp besides the pane.
 
     >>> rows = TableRows(("word",), {"word": str, "count": int})
     >>> sqlite = SqlDialect("sqlite")
@@ -67,7 +67,7 @@ class TableRows:
     row: Callable[[Any], Any] | None = None
     with_window: bool = False
     by_time: bool = False
-    # The columns that come from elements.
+    # The columns that elements have values for.
     of_elements: tuple[str, ...] = attrs.field(init=False)
 
     @of_elements.default
@@ -75,9 +75,9 @@ class TableRows:
         return tuple(name for name in self.columns if not (self.with_window and name in WINDOW_COLUMNS))
 
     def changes(self, bundle: Bundle, dialect: SqlDialect) -> Iterator[Change]:
-        """The changes that a bundle makes: one for each element, or, `with_window`, for each of its windows.
+        """Yield the changes of a bundle: one for each element, or, with `with_window`, for each of its windows.
 
-        Raises `SinkError` for an element that is no row of this table.
+        Raises `SinkError` for an element that is not a row of this table.
         """
         for value, timestamp, windows, pane, sign in bundle.rows():
             values = self.values_of(value, dialect)
@@ -89,7 +89,7 @@ class TableRows:
                 yield Change(sign, repr(window), order, values + of_window)
 
     def values_of(self, element: Any, dialect: SqlDialect) -> tuple[Any, ...]:
-        """The values that an element has for the columns that come from elements."""
+        """Return the values of an element for its columns."""
         names = self.of_elements
         record = self._record(element, names)
         if len(record) != len(names) or any(name not in record for name in names):
@@ -101,7 +101,7 @@ class TableRows:
         if is_record(value):
             return as_dict(value)
         if self.row is not None:
-            return _named(names, value, "the function `row` gave", element)
+            return _named(names, value, "the function `row` returned", element)
         key = tuple(name for name in self.key if name in names)
         rest = tuple(name for name in names if name not in key)
         if type(value) is tuple and not rest:
@@ -134,7 +134,7 @@ def _is_a(value: Any, kind: type, dialect: SqlDialect) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    # A type that the dialect has no values of: it is text by now.
+    # A type without values in this dialect, whose values were converted to text.
     return isinstance(value, kind) or (dialect.column_type(kind) == "TEXT" and isinstance(value, str))
 
 

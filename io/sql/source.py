@@ -1,4 +1,4 @@
-"""ReadFromSQL: the rows of a table, as they are added."""
+"""ReadFromSQL: the rows of a table as they are added."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .dialect import MARK, is_database_error
 
 
 class SqlSource(UnboundedSource[Row]):
-    """Rows in the order of a column that only grows; the offset is its value in the last row.
+    """Rows in the order of an increasing column.  The offset is the column's value in the last row.
 
     Args:
-      database: where the table is.
+      database: the database of the table.
       relation: the table, or a query in brackets.
-      column: the column that grows.
-      poll_interval: microseconds from a look that found all there was to the next.
-      times: when rows happened.
+      column: the increasing column.
+      poll_interval: microseconds between two queries, once all rows are read.
+      times: the event times of rows.
     """
 
     transform = "ReadFromSQL"
@@ -72,7 +72,7 @@ class SqlSource(UnboundedSource[Row]):
         return SqlReader(self, None if offset is None else offset[0])
 
     def statement(self, session: SqlSession, after: bool, until: bool, limit: int) -> str:
-        """The query for the next rows, with a parameter for each of `after` and `until`."""
+        """Return the query for the next rows, with a parameter for each of `after` and `until`."""
         dialect = session.dialect
         column = dialect.quoted(self.column)
         relation = dialect.quoted(self.table) if self.table is not None else f"({self.query}) AS polled"
@@ -82,7 +82,7 @@ class SqlSource(UnboundedSource[Row]):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """A database's errors as ours, without passwords."""
+        """Convert a database's errors into `SourceError`s without passwords."""
         try:
             yield
         except Exception as error:
@@ -94,7 +94,7 @@ class SqlSource(UnboundedSource[Row]):
     def _check(self) -> None:
         path = self.database.path if isinstance(self.database, SqliteFile) else None
         if path is not None and not os.path.exists(path):
-            # SQLite would make an empty one.
+            # SQLite would create an empty file.
             raise SourceError(f"{self} can't be read: there is no such file")
         with self.explained(), self.database.session() as session:
             columns, _rows = session.select(self.statement(session, False, False, 1), (), 0)
@@ -103,7 +103,7 @@ class SqlSource(UnboundedSource[Row]):
 
 
 class SqlReader(EventTimeReader[Row]):
-    """Asks for the rows after the last one."""
+    """Reader that queries the rows after the last one."""
 
     def __init__(self, source: SqlSource, last: Any) -> None:
         super().__init__(source.times)
@@ -152,28 +152,27 @@ class SqlReader(EventTimeReader[Row]):
 
 
 class ReadFromSQL(PTransform):
-    """A `Row` for each row of a table, those that are there and those that are added later.
+    """A `Row` for each present and future row of a table.
 
-    The table is asked every `poll_interval` seconds for rows with a greater value in
-    `increasing_column` than the last it gave.  So rows have to become visible in the order of that
-    column: a row whose transaction commits after that of a later number is missed.  Have one
-    writer at a time, or let a query leave out rows that are younger than any transaction.
-    Rows that are changed or deleted after they were read aren't noticed; without a value they
-    are never read.
+    The table is queried every `poll_interval` seconds for rows with a greater value in `increasing_column` than the
+    last row.  So rows must become visible in the order of that column: a row is missed if its transaction commits after
+    that of a greater value.  Use one writer at a time, or a query that leaves out rows younger than the longest
+    transaction.
+    Changes and deletions of rows that were read have no effect.  Rows without a value in the column are never read.
 
     Args:
-      connection: a URL as SQLAlchemy reads it; a function without arguments that gives a new
-        DB-API connection, and is picklable; or the path of an SQLite database.
+      connection: a URL of SQLAlchemy; a picklable function without arguments that returns a new DB-API connection; or
+        the path of an SQLite database.
       table: its name, with or without a schema; or else
-      query: a SELECT whose rows are read in its place.
-      increasing_column: has a different, greater value in each new row.
-      timestamp_fn: gives a row's event time; with `watermark_estimator` and `idle_after` as in
-        `EventTimes`.  Without it a row happens when it is read.
+      query: a SELECT whose rows are read instead.
+      increasing_column: a column with a greater value in each new row.
+      timestamp_fn: returns a row's event time; see `EventTimes`, also for `watermark_estimator` and `idle_after`.
+        Without it the event time of a row is the time of reading.
       dialect: see `WriteToSQL`.
 
     Raises `MissingExtraError` while the pipeline is built if the driver isn't installed, and
-    `SourceError` when the run starts and there is no such table or column.  A table whose column
-    has two equal values is an error when it is noticed.
+    `SourceError` when the run starts if the table or column doesn't exist.  Two rows with the same value in the column
+    are an error once both are read.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -212,7 +211,7 @@ class ReadFromSQL(PTransform):
 
 
 def _database(name: str, connection: Any, dialect: str | None) -> SqlDatabase:
-    # A connection of SQLite can be called too.
+    # A connection of SQLite is callable too.
     if callable(connection) and not hasattr(connection, "cursor"):
         return SqlConnector(connection, dialect)
     if not isinstance(connection, (str, os.PathLike)):

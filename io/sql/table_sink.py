@@ -8,11 +8,11 @@ The two phases, for every database:
    the transaction's id in `_penstock_transactions`. A commit that finds the id there has nothing to do, so committing
    again changes nothing.
 
-A reader of the table sees all of the change or nothing. A crash leaves the staging table, under a name that begins with
-`_penstock_`, until the transaction is committed or aborted.
+A reader of the table sees the whole change or none of it. A crash leaves the staging table, under a name that begins
+with `_penstock_`, until the transaction is committed or aborted.
 
-Rows that the table refuses are found before the commit is decided: the staging table has the conditions of the table's
-columns, and `precommit` applies everything in a transaction that is rolled back.
+Rows that the table refuses are detected before the commit is decided: the staging table has the conditions of the
+table's columns, and `precommit` applies all rows in a transaction that is rolled back.
 """
 
 from __future__ import annotations
@@ -45,30 +45,27 @@ _VALUE_ERRORS = (OverflowError, TypeError, ValueError)
 class TableSink(Sink[Any]):
     """A table, one row for each key.
 
-    An element adds its row, which replaces the one with the same key; a retraction takes
-    its row back: the row is deleted if it is still what the table holds.  What is left of
-    the rows of a transaction doesn't depend on their order.
+    An element adds its row, which replaces the row with the same key.  A retraction deletes its row, if the table still
+    has it.  The result of a transaction doesn't depend on the order of its rows.
 
     Args:
-      database: where the table is.
-      table: its name, maybe with its schema.
-      key: the column, or columns, that tell rows apart; the table has a primary key or a
-        unique constraint on them.
-      columns: what is written, as names or as names and types; None for all that the table
-        has.
-      row: a function from an element to a record, or to the values of the columns in their
-        order.  Without, elements are records or (key, value) pairs.
-      with_window: write the window, the timestamp and the pane too: see `WINDOW_COLUMNS`.
-        An element in several windows has a row for each.
-      latest: where no rows are retracted and several have one key, the one of the latest
-        window, pane and timestamp is meant.  Otherwise the latest pane is, and rows of
-        different windows, or of the same pane, are an error.
-      count_column: the column that says how often a row occurs; all columns are the key
-        then, and there is no error.
-      create: make the table when it isn't there.
-      retracting: whether rows are retracted before others take their place, so that a second
-        one is an error whichever pane it is of.  Known from the pipeline.
-      transform: what errors call whatever writes into this sink.
+      database: the database of the table.
+      table: its name, with or without its schema.
+      key: the column or columns that identify a row.  The table has a primary key or a unique constraint on them.
+      columns: the columns to write, as names or as names and types; None for all columns of the table.
+      row: a function from an element to a record, or to the values of the columns in order.  Without it, elements are
+        records or (key, value) pairs.
+      with_window: writes the window, the timestamp and the pane as well: see `WINDOW_COLUMNS`.  An element in several
+        windows has a row for each.
+      latest: without retractions, writes the row of the latest window, pane and timestamp of several rows with one key.
+        Otherwise the row of the latest pane is written, and rows of different windows, or of the same pane, are an
+        error.
+      count_column: the column with the number of equal rows.  All other columns are the key then, so that no key has
+        several rows.
+      create: creates the table if it doesn't exist.
+      retracting: whether rows are retracted before others replace them, so that a second row of a key is an error in
+        any pane.  Derived from the pipeline.
+      transform: the name of the writing transform in errors.
     """
 
     accepts_retractions: ClassVar[bool] = True
@@ -114,7 +111,7 @@ class TableSink(Sink[Any]):
                         "among them"
                     )
             if self.with_window:
-                # They come last, in this order.
+                # These columns come last, in this order.
                 self.columns = {n: t for n, t in self.columns.items() if n not in WINDOW_COLUMNS} | WINDOW_COLUMNS
             if self.count_column is not None and not self.key:
                 self.key = tuple(self.columns)
@@ -137,7 +134,7 @@ class TableSink(Sink[Any]):
             raise TypeError(f"{self.transform}: row must be a function from an element to a record, got {self.row!r}")
 
     def display_data(self) -> dict[str, Any]:
-        """What a drawing of the pipeline may show of it."""
+        """Return the settings to show in a drawing of the pipeline."""
         return {"database": str(self.database), "table": self.table, "key": ", ".join(self.key)}
 
     # Two phases
@@ -148,15 +145,15 @@ class TableSink(Sink[Any]):
                 for statement in session.dialect.one_definition_at_a_time():
                     session.run(statement)
                 if self.changes(session, transaction) is not None:
-                    # Before a crash: what was staged then may be committed yet.
+                    # Staged before a crash, and possibly still to be committed.
                     return
                 if self.create:
                     self._create(session)
                 self._committed(session).make_table()
                 changes = self.changes_to(session, transaction, self._columns_found(session))
-                # With dead letters a row that the table refuses is staged: the commit moves it.
+                # With dead letters a refused row is staged, and the commit moves it.
                 changes.make_tables(session, strictly=not self.has_dead_letters)
-            # Nothing is staged yet, so this does nothing, but what is wrong with the table shows.
+            # No row is staged yet, so this only checks the table.
             with session.rehearsal():
                 changes.apply(session)
 
@@ -182,7 +179,7 @@ class TableSink(Sink[Any]):
                         raise_for(self._apply(session, transaction, staged))
 
     def commit(self, transaction: str, staged: Sequence[tuple[str, int]]) -> None:
-        """Apply what was staged, and note that it was."""
+        """Apply the staged rows, and record the transaction."""
         rejected: list[Rejected] = []
         with self.session("can't be committed to") as session:
             committed = self._committed(session)
@@ -190,7 +187,7 @@ class TableSink(Sink[Any]):
                 if transaction not in committed:
                     for statement in session.dialect.one_at_a_time(self.table):
                         session.run(statement)
-                    # Again, for now no other can be committing it at the same time.
+                    # Checked again, now that no other process can commit it concurrently.
                     if transaction not in committed:
                         rejected = self._apply(session, transaction, staged)
                         if self.has_dead_letters:
@@ -203,14 +200,14 @@ class TableSink(Sink[Any]):
         tell(rejected, self.transform, f"table {self.dead_letters!r}")
 
     def _apply(self, session: SqlSession, transaction: str, staged: Sequence[tuple[str, int]]) -> list[Rejected]:
-        """Make the table what was staged, but for what it refuses; returns that."""
+        """Apply the staged rows to the table, and return the refused rows."""
         accepted = {unit: rows for unit, rows in staged if rows}
         changes = self.changes(session, transaction)
         if changes is None:
             if accepted:
                 raise SinkError(
                     "its staged rows are missing. "
-                    "Something removed the staging table before the commit; run the pipeline again"
+                    "Another program removed the staging table before the commit; run the pipeline again"
                 )
             return []
         changes.keep_units(session, accepted)
@@ -220,7 +217,7 @@ class TableSink(Sink[Any]):
 
     @property
     def dead_letters(self) -> str:
-        """The table of the rows that the table refuses, where commits move them aside."""
+        """Return the name of the table of refused rows, which commits move there."""
         return in_schema_of(self.table, f"{PREFIX}dead_letters")
 
     def _move_aside(self, session: SqlSession, transaction: str, rejected: Sequence[Rejected]) -> None:
@@ -243,7 +240,7 @@ class TableSink(Sink[Any]):
             self.changes_to(session, transaction, ()).drop_tables(session)
 
     def changes_to(self, session: SqlSession, transaction: str, columns: Sequence[str]) -> TableChanges:
-        """The statements of a transaction that writes these columns."""
+        """Return the statements of a transaction that writes these columns."""
         return TableChanges(
             self.table,
             staging_table(self.table, self.transform, transaction),
@@ -256,7 +253,7 @@ class TableSink(Sink[Any]):
         )
 
     def changes(self, session: SqlSession, transaction: str) -> TableChanges | None:
-        """The statements of a transaction that is prepared; None when it isn't."""
+        """Return the statements of a prepared transaction; None if it isn't prepared."""
         staged = self.changes_to(session, transaction, ()).staged
         if not session.has_table(staged):
             return None
@@ -264,7 +261,7 @@ class TableSink(Sink[Any]):
         return self.changes_to(session, transaction, columns)
 
     def rows(self, columns: Sequence[str]) -> TableRows:
-        """How elements become rows with these columns."""
+        """Return the conversion of elements to rows with these columns."""
         types = self.columns or dict.fromkeys(columns) | (WINDOW_COLUMNS if self.with_window else {})
         return TableRows(
             self.key or tuple(columns), {n: types[n] for n in columns}, self.row, self.with_window, self.latest
@@ -293,7 +290,7 @@ class TableSink(Sink[Any]):
         session.run(f"CREATE TABLE {q(self.table)} ({', '.join(lines)})")
 
     def _columns_found(self, session: SqlSession) -> tuple[str, ...]:
-        """The columns to write, all of which the table has."""
+        """Return the columns to write, all of which the table has."""
         if not session.has_table(self.table):
             raise SinkError("there is no such table; make it, or let it be made by create=True")
         found = session.columns_of(self.table)
@@ -314,13 +311,13 @@ class TableSink(Sink[Any]):
 
     @contextmanager
     def session(self, what: str) -> Iterator[SqlSession]:
-        """A connection, whose errors say which table of which database they are about."""
+        """Open a connection whose errors name the table and the database."""
         with self.naming_the_table(what), self.database.session() as session:
             yield session
 
     @contextmanager
     def naming_the_table(self, what: str) -> Iterator[None]:
-        """Turns what a database raises into a `SinkError` that names the transform and the table."""
+        """Convert a database's errors into a `SinkError` that names the transform and the table."""
         try:
             yield
         except SinkError as error:
@@ -333,8 +330,8 @@ class TableSink(Sink[Any]):
             self._raise(what, self.found(error), error)
 
     def found(self, error: Exception) -> str:
-        """What a database's error says, and what to do about it."""
-        # SQLAlchemy wraps the driver's errors, and adds lines of its own.
+        """Return the text of a database's error, with advice."""
+        # SQLAlchemy wraps the driver's errors, and adds lines.
         original = getattr(error, "orig", None) or error
         found = self.database.without_secrets(" ".join(str(original).split())) or type(original).__name__
         if "locked" in found:
@@ -364,7 +361,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class TableSinkWriter(SinkWriter[Any]):
-    """Stages one worker's rows, some thousands at a time, each time in a transaction of its own."""
+    """Writer that stages one worker's rows, some thousands in a transaction."""
 
     def __init__(self, sink: TableSink, transaction: str, unit: str) -> None:
         self._sink = sink
@@ -435,7 +432,7 @@ class TableSinkWriter(SinkWriter[Any]):
         self._staged += len(rows)
 
     def _stage_apart(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
-        """Stage the rows one by one; those that can't be are staged to be moved aside by the commit."""
+        """Stage the rows one by one, and refused rows as dead letters."""
         with session.transaction():
             for row in rows:
                 try:
@@ -449,7 +446,7 @@ class TableSinkWriter(SinkWriter[Any]):
                     session.run(self._changes.insert_apart(), (row[0], refused.sign, refused.as_json(), why))
 
     def _raise_for_the_row(self, session: SqlSession, insert: str, rows: list[tuple[Any, ...]]) -> None:
-        """Find the row that can't be staged, one by one, and raise; return if it isn't the fault of one."""
+        """Stage the rows one by one, and raise an error that names the refused row, if there is one."""
         for row in rows:
             try:
                 with session.rehearsal():

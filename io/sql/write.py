@@ -19,7 +19,7 @@ from .table_sink import TableSink
 
 
 class TableArguments(TypedDict, total=False):
-    """The named arguments that the transforms pass on to `TableSink`."""
+    """Named arguments that the transforms pass on to `TableSink`."""
 
     row: Callable[[Any], Any] | None
     with_window: bool
@@ -51,23 +51,20 @@ class WriteToTable(WriteInto):
 
 
 class WriteToSQL(WriteToTable):
-    """A row for each key, in a table of a database that a URL or a function leads to.
+    """A row for each key, in a table of a database given by a URL or a function.
 
     Args:
-      connection: a URL as SQLAlchemy reads it, such as
-        'postgresql://user:password@host/database'; or a function without arguments that
-        gives a new DB-API connection whose rows are tuples, which has to be picklable.
-      dialect: 'sqlite', 'postgresql', ...; for a function whose connections don't tell by
-        their class.
+      connection: a URL of SQLAlchemy, such as 'postgresql://user:password@host/database'; or a picklable function
+        without arguments that returns a new DB-API connection whose rows are tuples.
+      dialect: 'sqlite', 'postgresql', ...; needed for a function if the class of its connections doesn't tell.
 
-    The other arguments, and what retractions do, are `TableSink`'s.  The table changes in
-    one transaction of the database when the whole pipeline has succeeded.  Tried with
-    PostgreSQL and SQLite; another database needs window functions, and is written to by
-    DELETE and INSERT.
+    `TableSink` explains the other arguments and the effect of retractions.  The table changes in one transaction of the
+    database once the whole pipeline has succeeded.  Tested with PostgreSQL and SQLite; another database needs window
+    functions, and is written to by DELETE and INSERT.
 
     Raises `MissingExtraError` while the pipeline is built if SQLAlchemy or the driver isn't
-    installed (the extras `sql` and `postgres`); and `SinkError` before anything runs if the
-    database can't be reached, or the table isn't one that these rows fit into.
+    installed (the extras `sql` and `postgres`), and `SinkError` before the run starts if the database can't be reached
+    or the table doesn't fit these rows.
 
     >>> import penstock as beam
     >>> import functools, pathlib, sqlite3, tempfile
@@ -90,7 +87,7 @@ class WriteToSQL(WriteToTable):
         **arguments: Unpack[TableArguments],
     ) -> None:
         database: SqlDatabase
-        # A connection of SQLite can be called too.
+        # A connection of SQLite is callable too.
         if callable(connection) and not hasattr(connection, "cursor"):
             database = SqlConnector(connection, dialect)
         elif isinstance(connection, str):
@@ -107,16 +104,13 @@ class WriteToSQLite(WriteToTable):
     """A row for each key, in a table of an SQLite database.
 
     Args:
-      path: the database's file, on the host that the workers run on too; made when it isn't
-        there.
-      timeout: how many seconds to wait while another process is writing to it.
+      path: the database's file, on the host of the workers.  It is created if it doesn't exist.
+      timeout: seconds to wait for another process that is writing to it.
 
-    The other arguments, and what retractions do, are `TableSink`'s.  A column needs no type
-    here.  The table changes in one transaction when the whole pipeline has succeeded; who
-    reads it meanwhile sees it as it was.
+    `TableSink` explains the other arguments and the effect of retractions.  Columns need no types.  The table changes
+    in one transaction once the whole pipeline has succeeded; until then readers see its former content.
 
-    Raises `SinkError` before anything runs if the file is no database, or the table isn't
-    one that these rows fit into.
+    Raises `SinkError` before the run starts if the file is no database, or the table doesn't fit these rows.
 
     >>> import penstock as beam
     >>> import pathlib, sqlite3, tempfile
@@ -148,6 +142,6 @@ class WriteToSQLite(WriteToTable):
         if file == ":memory:" or not file:
             raise ValueError(
                 f"{type(self).__name__}: expected the path of a local file, got {file!r}; "
-                "a database in memory is seen by nobody but whoever writes it"
+                "a database in memory is visible to its own process only"
             )
         super().__init__(SqliteFile(file, seconds_of_span(timeout)), table, key, columns, **arguments)

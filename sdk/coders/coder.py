@@ -51,7 +51,7 @@ class Coder:
         return self.read_nested(encoded, 0)[0]
 
     def is_deterministic(self) -> bool:
-        """Whether equal values have equal bytes, in every process and on every machine."""
+        """Return whether equal values have equal bytes, in every process and on every machine."""
         return False
 
     def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:

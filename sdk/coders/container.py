@@ -96,7 +96,7 @@ class TupleCoder(Coder):
         return TupleCoder(coder.as_deterministic_coder(step_label, error_message) for coder in self._coders)
 
     def is_kv_coder(self) -> bool:
-        """Whether the values are pairs."""
+        """Return whether the values are pairs."""
         return len(self._coders) == 2
 
     def key_coder(self) -> Coder:

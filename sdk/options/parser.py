@@ -78,7 +78,7 @@ class OptionsParser(argparse.ArgumentParser):
         return {name: value for name, value in values.items() if name in names}
 
     def check_choices(self, given: dict[str, Any]) -> None:
-        """Raises `OptionsError` for an option, however it was given, that is none of its choices."""
+        """Raise `OptionsError` for an option, however it was given, that is none of its choices."""
         for action in self._actions:
             value = given.get(action.dest)
             if value is not None and action.nargs is None and not isinstance(value, list):
@@ -108,7 +108,7 @@ class OptionsParser(argparse.ArgumentParser):
             raise OptionsError(f"option {_name(action)}: expected one of {choices}, got {_shown(action, value)}")
 
     def error(self, message: str) -> NoReturn:
-        """Raises instead of ending the program."""
+        """Raise instead of ending the program."""
         raise OptionsError(f"options: {message}")
 
 

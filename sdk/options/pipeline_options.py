@@ -84,7 +84,7 @@ class PipelineOptions:
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        """Adds the flags of this class to an `argparse.ArgumentParser`."""
+        """Add the flags of this class to an `argparse.ArgumentParser`."""
 
     def _read_flags(self) -> None:
         self._defaults = _read(type(self), self._flags, self._given, check_required=True)
@@ -167,7 +167,7 @@ class PipelineOptions:
         return {name: _shown(name, value) for name, value in options.items()}
 
     def check_known(self) -> None:
-        """Raises `OptionsError` for an option that no view has, suggesting the nearest one.
+        """Raise `OptionsError` for an option that no view has, suggesting the nearest one.
 
         On the program's own command line, where there may be flags of the program's own, only
         for one that looks like a misspelled option; under `penstock run`, which sees what the

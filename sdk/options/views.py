@@ -55,7 +55,7 @@ class DebugOptions(PipelineOptions):
         parser.add_argument("--experiments", "--experiment", action="append", help="A name, or name=value; repeatable.")
 
     def add_experiment(self, experiment: str) -> None:
-        """Adds one, unless it is there already."""
+        """Add one, unless it is there already."""
         if experiment not in (self.experiments or []):
             self.experiments = [*(self.experiments or []), experiment]
 

@@ -58,7 +58,7 @@ class RestrictionTracker(ABC):
 
     @abstractmethod
     def try_claim(self, position: Any) -> bool:
-        """Whether the bit at this position is to be worked on; after a False, stop."""
+        """Return whether the bit at this position is to be worked on; after a False, stop."""
 
     @abstractmethod
     def try_split(self, fraction_of_remainder: float) -> tuple[Any, Any] | None:
@@ -69,14 +69,14 @@ class RestrictionTracker(ABC):
 
     @abstractmethod
     def check_done(self) -> Any:
-        """Raises `ValueError` if something of the restriction was not claimed."""
+        """Raise `ValueError` if something of the restriction was not claimed."""
 
     def current_progress(self) -> RestrictionProgress:
         """How far it is."""
         return RestrictionProgress(0.0, 1.0)
 
     def is_bounded(self) -> bool:
-        """Whether the restriction is finite."""
+        """Return whether the restriction is finite."""
         return True
 
 
@@ -123,7 +123,7 @@ class RestrictionTrackerView:
         return self._tracker.current_restriction()
 
     def try_claim(self, position: Any) -> bool:
-        """Whether to work on the bit at this position; after a False, return."""
+        """Return whether to work on the bit at this position; after a False, return."""
         if self._has_claimed and self._over:
             self.split_off()
         if self.deferred is not None or not self._tracker.try_claim(position):
@@ -153,7 +153,7 @@ class RestrictionTrackerView:
             self.deferred = split[1], deferred_time
 
     def is_bounded(self) -> bool:
-        """Whether the restriction is finite."""
+        """Return whether the restriction is finite."""
         return self._tracker.is_bounded()
 
 

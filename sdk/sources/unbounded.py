@@ -155,11 +155,11 @@ class UnboundedReader(ABC, Generic[T]):
         return None
 
     def is_finished(self) -> bool:
-        """Whether the partition will give nothing more; its watermark is then at the end of time."""
+        """Return whether the partition will give nothing more; its watermark is then at the end of time."""
         return False
 
     def is_idle(self, now: Timestamp) -> bool:
-        """Whether it is declared idle: its watermark then holds nobody back."""
+        """Return whether it is declared idle: its watermark then holds nobody back."""
         return False
 
     def time_jumped(self, micros: int) -> None:

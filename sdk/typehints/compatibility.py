@@ -16,7 +16,7 @@ _TOWER = {int: numbers.Integral, float: numbers.Real, complex: numbers.Number}
 
 
 def is_compatible(produced: Any, accepted: Any) -> bool:
-    """Whether elements of type `produced` may be given to what takes `accepted`.
+    """Return whether elements of type `produced` may be given to what takes `accepted`.
 
     Answers False only where that is certain to be wrong.  What it knows nothing of is
     compatible.  All members of a produced union have to be accepted.
@@ -63,7 +63,7 @@ def _is_abc(kind: type) -> bool:
 
 
 def _args_fit(made: type, made_args: tuple[Any, ...], wanted: type, wanted_args: tuple[Any, ...]) -> bool:
-    """Whether the parameters fit, the class being right already."""
+    """Return whether the parameters fit, the class being right already."""
     if not made_args and issubclass(made, str):
         made_args = (str,)
     if not made_args or not wanted_args:

@@ -63,7 +63,7 @@ def _place(hint: Any, index: int) -> Any:
 
 
 def is_definitely_not_pair(hint: Any) -> bool:
-    """Whether no value of this type can be a (key, value) pair.
+    """Return whether no value of this type can be a (key, value) pair.
 
     >>> is_definitely_not_pair(str), is_definitely_not_pair(tuple[int, int]), is_definitely_not_pair(Any)
     (True, False, False)

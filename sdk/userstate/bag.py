@@ -94,7 +94,7 @@ class BagRuntimeState(AccumulatingRuntimeState):
         self._store.wrote(self._cell, value)
 
     def is_empty(self) -> bool:
-        """Whether there is none."""
+        """Return whether there is none."""
         return self._store.get(self._namespace, self._cell) is None
 
 

@@ -62,7 +62,7 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
         self._store.wrote(self._cell, value)
 
     def is_empty(self) -> bool:
-        """Whether nothing has been added."""
+        """Return whether nothing has been added."""
         return self._store.get(self._namespace, self._cell) is None
 
 

@@ -51,7 +51,7 @@ class MapRuntimeState(RuntimeState):
                 self.clear()
 
     def contains(self, name: Any) -> bool:
-        """Whether a name has a value."""
+        """Return whether a name has a value."""
         return coded(name) in self._store.get(self._namespace, self._cell, _NOTHING)
 
     def keys(self) -> list[Any]:
@@ -68,7 +68,7 @@ class MapRuntimeState(RuntimeState):
         return [(plain(name), value) for name, value in items]
 
     def is_empty(self) -> bool:
-        """Whether there is none."""
+        """Return whether there is none."""
         return self._store.get(self._namespace, self._cell) is None
 
 

@@ -104,7 +104,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
         del held.times[found], held.values[found]
 
     def is_empty(self) -> bool:
-        """Whether there is nothing."""
+        """Return whether there is nothing."""
         return self._store.get(self._namespace, self._cell) is None
 
     def _read(self, least: int, limit: int) -> list[tuple[Timestamp, Any]]:

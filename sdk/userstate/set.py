@@ -34,7 +34,7 @@ class SetRuntimeState(AccumulatingRuntimeState):
             self._store.wrote(self._cell, value)
 
     def contains(self, value: Any) -> bool:
-        """Whether a value is there."""
+        """Return whether a value is there."""
         return coded(value) in self._store.get(self._namespace, self._cell, ())
 
     def remove(self, value: Any) -> None:
@@ -46,7 +46,7 @@ class SetRuntimeState(AccumulatingRuntimeState):
                 self.clear()
 
     def is_empty(self) -> bool:
-        """Whether there is none."""
+        """Return whether there is none."""
         return self._store.get(self._namespace, self._cell) is None
 
 

@@ -67,7 +67,7 @@ class TimerSpec:
 
 
 def on_timer(timer_spec: TimerSpec) -> Callable[[M], M]:
-    """Marks the method of a DoFn that is called when the timer fires.
+    """Mark the method of a DoFn that is called when the timer fires.
 
     Its parameters are filled by `DoFn` markers alone.  `DoFn.TimestampParam` is the time that the
     timer was set to, in its own time domain, and `DoFn.DynamicTimerTagParam` its tag.  Raises
@@ -92,7 +92,7 @@ def on_timer(timer_spec: TimerSpec) -> Callable[[M], M]:
 
 
 def on_window_expiration(method: M) -> M:
-    """Marks the method of a DoFn that is called for each key when its window expires.
+    """Mark the method of a DoFn that is called for each key when its window expires.
 
     The window expires when the watermark is past its end plus the allowed lateness.  After
     the call, which is the last one for this key and window, the states are gone.  What it puts out has

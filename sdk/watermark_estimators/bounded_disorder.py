@@ -51,6 +51,6 @@ class BoundedOutOfOrdernessWatermarkEstimator(WatermarkEstimator):
 
     @staticmethod
     def default_provider(bound: Any) -> WatermarkEstimatorProvider:
-        """Makes these, with this bound; the estimator itself can be given where a provider can."""
+        """Make these, with this bound; the estimator itself can be given where a provider can."""
         BoundedOutOfOrdernessWatermarkEstimator(bound)
         return DefaultProvider(partial(BoundedOutOfOrdernessWatermarkEstimator, bound))

@@ -43,5 +43,5 @@ class ManualWatermarkEstimator(WatermarkEstimator):
 
     @staticmethod
     def default_provider() -> WatermarkEstimatorProvider:
-        """Makes these."""
+        """Make these."""
         return DefaultProvider(ManualWatermarkEstimator)

@@ -48,5 +48,5 @@ class MonotonicWatermarkEstimator(WatermarkEstimator):
 
     @staticmethod
     def default_provider() -> WatermarkEstimatorProvider:
-        """Makes these."""
+        """Make these."""
         return DefaultProvider(MonotonicWatermarkEstimator)

@@ -40,5 +40,5 @@ class WalltimeWatermarkEstimator(WatermarkEstimator):
 
     @staticmethod
     def default_provider() -> WatermarkEstimatorProvider:
-        """Makes these."""
+        """Make these."""
         return DefaultProvider(WalltimeWatermarkEstimator)

@@ -42,7 +42,7 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
         return total / count if count else float("nan")
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Whether `retract_input` takes `element`, as `SumCombineFn` has it."""
+        """Return whether `retract_input` takes `element`, as `SumCombineFn` has it."""
         return retracts_exactly(element)
 
     def retract_input(self, accumulator: tuple[Any, int], element: Any) -> tuple[Any, int]:

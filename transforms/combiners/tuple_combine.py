@@ -90,7 +90,7 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
         )
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Whether every combiner can take its part of `element` back, as `SumCombineFn` has it."""
+        """Return whether every combiner can take its part of `element` back, as `SumCombineFn` has it."""
         combiners: Any = self._combiners
         return all(
             combiner.retracts_exactly(value)

@@ -171,10 +171,10 @@ def test_staged_files_that_vanished_are_an_error_and_not_an_empty_result(tmp_pat
     sink.prepare(TRANSACTION)
     tokens = stage(sink, ["a"])
     (tmp_path / ".out.penstock-run%2F1" / "unit%2F0-0").unlink()
-    with pytest.raises(SinkError, match="can't be published: what was staged for it.*is gone"):
+    with pytest.raises(SinkError, match="can't be published: its staged file .* is gone"):
         sink.commit(TRANSACTION, tokens)
     LocalFileSystem().delete(str(tmp_path / ".out.penstock-run%2F1"))
-    with pytest.raises(SinkError, match="neither it nor what was staged for it is there"):
+    with pytest.raises(SinkError, match="neither it nor its staged file exists"):
         sink.commit(TRANSACTION, tokens)
 
 

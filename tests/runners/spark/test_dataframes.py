@@ -147,7 +147,7 @@ def test_what_does_not_fit_the_schema_is_named(spark: Any) -> None:
     """The transform, the column, and what was found."""
     p = beam.Pipeline(SparkBatchRunner(spark))
     p | beam.Create([("a", "b")]) | beam.io.ToSpark("word string, n bigint")
-    with pytest.raises(SinkError, match=r"ToSpark: column 'n' of type int64 was given what doesn't fit it"):
+    with pytest.raises(SinkError, match=r"ToSpark: column 'n' of type int64 got a value that doesn't fit"):
         p.run()
 
 
@@ -160,7 +160,7 @@ REFUSED = {
     "null": (
         lambda spark: beam.io.FromSpark(spark.sql("select cast(null as timestamp) as at"), timestamp="at"),
         SourceError,
-        r"1 rows have nothing in column 'at'",
+        r"1 rows have no value in column 'at'",
     ),
     "text": (
         lambda spark: beam.io.FromSpark(spark.sql("select 'x' as at"), timestamp="at"),
