@@ -152,17 +152,17 @@ def rollback(directory: str, allow_repeated_results: bool) -> None:
 def _ask(directory: str, wish: str, timeout: float) -> None:
     """Ask a job, and print its answer."""
     from ..runners.execution.checkpoints.storage import disk_of
-    from ..runners.local.job.control_requests import Wish, ask
+    from ..runners.local.job.control_requests import RequestKind, ask
 
-    answer = ask(disk_of(directory), directory, Wish(wish), timeout)
+    answer = ask(disk_of(directory), directory, RequestKind(wish), timeout)
     if not answer.is_done:
         _fail(f"{directory}: {answer.text}")
     click.echo(answer.text)
 
 
 def _nothing_in(directory: str, epoch: int | None = None) -> str:
+    from ..runners.execution.checkpoints.catalog import OWNER
     from ..runners.execution.checkpoints.storage import disk_of
-    from ..runners.local.productions.job import OWNER
 
     directory = directory.rstrip("/")
     if disk_of(directory).exists(f"{directory}/{OWNER}"):

@@ -122,9 +122,9 @@ def _check_regions(mode: str | None, delivery: str, parallelism: int | None, gra
     """Ends with a usage error where the runner would refuse to start less than the whole graph again."""
     loops = [loop.label for graph in graphs for loop in graph.loops()]
     reasons = [
-        (mode == "unaligned", "with --checkpoint_mode=unaligned a checkpoint holds what is in the channels"),
-        (delivery != "barriers", f"with --delivery={delivery} nobody goes back anyway"),
-        (parallelism == 1, "with --parallelism=1 there is one subtask, which is the graph"),
+        (mode == "unaligned", "with --checkpoint_mode=unaligned a checkpoint has in-flight records"),
+        (delivery != "barriers", f"with --delivery={delivery} a failed worker is replaced"),
+        (parallelism == 1, "with --parallelism=1 there is only one subtask of each task"),
         (bool(loops), f"a loop goes back as a whole, and {''.join(loops[:1])} is one"),
     ]
     for applies, why in reasons:

@@ -18,8 +18,9 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job import Job, JobSettings
-from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.job import Job
+from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.workers.pool import Workers
 from penstock.sdk.userstate import CombiningValueStateSpec, TimerSpec, on_timer
 from penstock.testing import ScriptedSource
@@ -173,7 +174,7 @@ def job_of(p: beam.Pipeline, directory: pathlib.Path, workers: Workers, parallel
         workers,
         JobSettings(
             CheckpointSettings(interval, min_pause=20_000),
-            **{"restarts": Restarts(6, first_delay=0.01), "recovers_regions": True, **settings},
+            **{"restarts": RestartStrategy(6, first_delay=0.01), "recovers_regions": True, **settings},
         ),
         SnapshotStore(disk, str(directory / "kept")),
         time_of_day,

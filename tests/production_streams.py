@@ -9,9 +9,10 @@ from restartable_streams import FailingDisk, Stream
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import committing_often
-from penstock.runners.local.job.job import JobSettings
-from penstock.runners.local.job.restart_strategy import Restarts
-from penstock.runners.local.productions.job import ProductionJob, Productions
+from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.restart_strategy import RestartStrategy
+from penstock.runners.local.productions.directory import Productions
+from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.sdk.runner import PipelineState
@@ -29,7 +30,7 @@ def job_of(
     job = ProductionJob(
         whole(plan) if parallelism == 1 else cut(plan, parallelism),
         SimulatedWorkers(parallelism, world, lambda: visit(job)),
-        JobSettings(restarts=Restarts(0)),
+        JobSettings(restarts=RestartStrategy(0)),
         Productions(stream.disk, str(stream.checkpoints), delivery=delivery),
         world.clock,
         world.sleep,

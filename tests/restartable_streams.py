@@ -14,8 +14,9 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job import Job, JobSettings
-from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.job import Job
+from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.testing import ScriptedSource
@@ -121,7 +122,7 @@ class Stream:
 
         workers.start = counted  # type: ignore[method-assign]
         graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
-        settings = {"restarts": Restarts(restarts)} | settings
+        settings = {"restarts": RestartStrategy(restarts)} | settings
         return Job(
             graph,
             workers,

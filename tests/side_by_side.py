@@ -29,8 +29,9 @@ from penstock.runners.execution.streaming_options import check_streaming_flags
 from penstock.runners.execution.stuck_calls import CallWatch
 from penstock.runners.local import LocalStreamingRunner
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job import Job, JobSettings
-from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.job import Job
+from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.parallel_run import ParallelRun, ParallelSettings
 from penstock.runners.local.runner import is_streamed
 from penstock.runners.local.simulation.workers import SimulatedWorkers
@@ -130,14 +131,14 @@ class InSimulation(LocalStreamingRunner):
         job = Job(
             cut(fuse(graph, lambda _: False), self.parallelism),
             SimulatedWorkers(self.parallelism, world),
-            JobSettings(CheckpointSettings(interval=20_000, min_pause=0), restarts=Restarts(0)),
+            JobSettings(CheckpointSettings(interval=20_000, min_pause=0), restarts=RestartStrategy(0)),
             SnapshotStore(disk, "checkpoints", token=world.token, now=lambda: world.now / 1_000_000),
             world.clock,
             world.sleep,
             world.token,
         )
         job.run()
-        return FinishedResult(MetricResults(job.vitals.committed.metrics), job.state)
+        return FinishedResult(MetricResults(job.status.committed.metrics), job.state)
 
 
 def runner_of(name: str) -> Any:

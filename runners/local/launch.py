@@ -1,4 +1,4 @@
-"""A job from the flags of a pipeline: where its checkpoints go, and who runs it."""
+"""Launch a job: build it from the options of a pipeline, and run it in this thread or in the background."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import tempfile
 import time
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -29,42 +28,41 @@ from ..execution.plan.fusion import fuse
 from ..execution.sinks.committer import committing_often, with_dead_letters
 from ..execution.streaming_options import check_streaming_flags, refuse_memory
 from .job.checkpoint_coordinator import CheckpointSettings
-from .job.control_requests import Answer, Inbox
-from .job.job import Job, JobSettings
+from .job.context import JobSettings
+from .job.control_requests import Answer, RequestInbox
+from .job.job import Job
 from .job.progress import JobProgress
-from .job.restart_strategy import Restarts
+from .job.restart_strategy import RestartStrategy
 from .job.signals import stopping_on_signals
-from .job.status import Vitals
-from .productions.job import ProductionJob, Productions
+from .job.status import JobStatus
+from .productions.directory import Productions
+from .productions.job import ProductionJob
 from .workers.forked import ForkedWorkers
 from .workers.pool import Workers, WorkersInThisProcess
 from .workers.processes import slots_of, start_of
 from .workers.spawned import SpawnedWorkers
 
-if TYPE_CHECKING:
-    from .job.prometheus import MetricsPort
-
 _logger = logger_of(__name__)
 
-# Seconds: how often a thread that waits looks up, and how long a cancelled job may take to end.
-_SLICE = 0.2
-_LAST_WORDS = 3.0
+# In seconds: how often a waiting thread checks whether the job has ended, and how long a cancelled job may take to end.
+_CHECK_INTERVAL = 0.2
+_CANCEL_TIMEOUT = 3.0
 
-# What a signal brings about.
-_WITH_SAVEPOINT = "the pipeline stops with a savepoint, and the next start goes on from there"
+# What a signal does.
+_WITH_SAVEPOINT = "the pipeline stops with a savepoint, and the next start resumes from it"
 _WITH_LOGS = "the pipeline stops; the next start resumes from its logs"
-_BY_DRAINING = "the pipeline reads nothing more, and finishes what it has"
+_BY_DRAINING = "the pipeline stops reading, and processes what it has read"
 
 
 def job_of(graph: Graph, options: PipelineOptions) -> Job:
-    """The job that the flags describe.  Raises `OptionsError` for flags that contradict each other."""
+    """Return the job that the options describe.  Raises `OptionsError` for options that contradict each other."""
     check_streaming_flags(options)
     streaming = options.view_as(StreamingOptions)
     parallelism = streaming.parallelism
     pause = streaming.checkpoint_min_pause
     if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
         raise OptionsError(
-            f"option --checkpoint_mode=unaligned: barriers don't overtake in a loop, and {loops[0].label} is one; "
+            f"option --checkpoint_mode=unaligned: checkpoints of a loop are aligned, and {loops[0].label} is one; "
             "use --checkpoint_mode=aligned"
         )
     if streaming.recovery == "region":
@@ -80,7 +78,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     if slots > 1:
         refuse_memory(streaming.checkpoint_dir, f"{slots} workers would each have their own")
     time_by_wall = ProcessingTime()
-    runs: Workers = (
+    workers: Workers = (
         WorkersInThisProcess(time_by_wall, timeout=streaming.worker_timeout)
         if slots == 1
         else _processes(slots, streaming, time_by_wall)
@@ -93,21 +91,21 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
         ),
         unaligned=streaming.checkpoint_mode == "unaligned",
         stops_the_world=streaming.checkpoint_mode == "synchronous",
-        restarts=Restarts(streaming.max_restarts, streaming.restart_delay),
+        restarts=RestartStrategy(streaming.max_restarts, streaming.restart_delay),
         allow_dropped_state=streaming.allow_dropped_state,
         allow_changed_sources=streaming.allow_changed_sources,
         recovers_regions=streaming.recovery == "region",
     )
     if is_by_barriers:
         inbox = _inbox_of(None if store is None else store.disk, streaming)
-        job = Job(execution_graph, runs, settings, store, steady_time, time.sleep, inbox=inbox, time=time_by_wall)
+        job = Job(execution_graph, workers, settings, store, steady_time, time.sleep, inbox=inbox, time=time_by_wall)
         if store is not None and streaming.checkpoint_dir is None:
             job.temporary = store.directory
         return job
     productions = _productions_of(streaming)
     inbox = _inbox_of(productions.disk, streaming)
     job = ProductionJob(
-        execution_graph, runs, settings, productions, steady_time, time.sleep, inbox=inbox, time=time_by_wall
+        execution_graph, workers, settings, productions, steady_time, time.sleep, inbox=inbox, time=time_by_wall
     )
     if streaming.checkpoint_dir is None:
         job.temporary = productions.directory
@@ -115,17 +113,20 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
 
 
 def _check_regions(graph: Graph, streaming: StreamingOptions) -> None:
-    """Raises `OptionsError` where nothing less than the whole graph could start again."""
+    """Raise `OptionsError` if only the whole graph could restart."""
     reasons = [
-        (streaming.parallelism < 2, f"--parallelism={streaming.parallelism} there is one subtask, which is the graph"),
-        (streaming.delivery != "barriers", f"--delivery={streaming.delivery} nobody goes back anyway"),
+        (streaming.parallelism < 2, f"--parallelism={streaming.parallelism} there is only one subtask of each task"),
+        (
+            streaming.delivery != "barriers",
+            f"--delivery={streaming.delivery} a failed worker is replaced, and no other subtask restarts",
+        ),
         (
             streaming.checkpoint_mode == "unaligned",
-            "--checkpoint_mode=unaligned a checkpoint holds what is in the channels, which would come twice",
+            "--checkpoint_mode=unaligned a checkpoint has in-flight records, which would be processed twice",
         ),
         (
             graph.is_bounded and streaming.checkpoint_dir is None,
-            "an input that ends, and no --checkpoint_dir, there is no checkpoint to go back to",
+            "a bounded input and no --checkpoint_dir there is no checkpoint to restart from",
         ),
     ]
     for applies, why in reasons:
@@ -133,12 +134,12 @@ def _check_regions(graph: Graph, streaming: StreamingOptions) -> None:
             raise OptionsError(f"option --recovery=region: with {why}; use --recovery=graph")
     if loops := graph.loops():
         raise OptionsError(
-            f"option --recovery=region: a loop goes back as a whole, and {loops[0].label} is one; use --recovery=graph"
+            f"option --recovery=region: a loop restarts as a whole, and {loops[0].label} is one; use --recovery=graph"
         )
 
 
 def _productions_of(streaming: StreamingOptions) -> Productions:
-    """Where productions are logged.  Without a directory they don't outlive the program, but whichever worker dies."""
+    """Return where productions are logged.  Without a directory they survive failures of workers only."""
     if streaming.checkpoint_mode != "aligned":
         raise OptionsError(
             f"option --checkpoint_mode={streaming.checkpoint_mode}: with --delivery={streaming.delivery} there are no "
@@ -146,7 +147,7 @@ def _productions_of(streaming: StreamingOptions) -> Productions:
         )
     if streaming.allow_dropped_state:
         raise OptionsError(
-            f"option --allow_dropped_state: with --delivery={streaming.delivery} a pipeline goes on with the same "
+            f"option --allow_dropped_state: with --delivery={streaming.delivery} a pipeline resumes with the same "
             "steps only; leave it out, or use --delivery=barriers"
         )
     directory = streaming.checkpoint_dir
@@ -155,7 +156,7 @@ def _productions_of(streaming: StreamingOptions) -> Productions:
     disk = disk_of(directory)
     if not disk.can_append:
         raise OptionsError(
-            f"option --delivery={streaming.delivery}: files can't be appended to in {directory}; expected a directory "
+            f"option --delivery={streaming.delivery}: {directory} can't append to files; expected a directory "
             "of a local disk as --checkpoint_dir, or --delivery=barriers"
         )
     return Productions(
@@ -164,7 +165,7 @@ def _productions_of(streaming: StreamingOptions) -> Productions:
 
 
 def _processes(slots: int, streaming: StreamingOptions, clock: ProcessingTime) -> Workers:
-    """Workers in processes of their own, started as the platform can."""
+    """Return workers in processes, which are forked or spawned as the platform allows."""
     how = start_of(slots, streaming)
     kind = ForkedWorkers if how == "fork" else SpawnedWorkers
     return kind(slots, clock, streaming.worker_timeout)
@@ -175,12 +176,12 @@ def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None
     if directory is None:
         if not graph.unbounded_reads():
             return None
-        # Sinks publish with checkpoints, and a stream has no end to publish at.
+        # A stream has no end to publish at, so its sinks publish with checkpoints.
         directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")
     disk = disk_of(directory)
     if disk.exists(f"{str(directory).rstrip('/')}/{OWNER}"):
         raise CheckpointMismatchError(
-            f"{directory} has logs of productions, of --delivery=strong or weak; go on with that, or give another "
+            f"{directory} has logs of productions, of --delivery=strong or weak; resume with that, or give another "
             "--checkpoint_dir"
         )
     return SnapshotStore(
@@ -191,28 +192,28 @@ def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None
     )
 
 
-def _inbox_of(disk: Disk | None, streaming: StreamingOptions) -> Inbox | None:
+def _inbox_of(disk: Disk | None, streaming: StreamingOptions) -> RequestInbox | None:
     if disk is None or streaming.checkpoint_dir is None:
         return None
-    return Inbox(disk, str(streaming.checkpoint_dir).rstrip("/"), streaming.allow_untrusted_checkpoints)
+    return RequestInbox(disk, str(streaming.checkpoint_dir).rstrip("/"), streaming.allow_untrusted_checkpoints)
 
 
 def run_to_the_end(job: Job, options: PipelineOptions) -> None:
     """Run a job of a bounded pipeline in this thread.
 
-    With a checkpoint_dir a signal stops it with a savepoint.  Without one there is nothing to go on from, and half of
-    a bounded input is no result: signals do what they do to any program.
+    With a checkpoint_dir a signal stops it with a savepoint.  Without one a signal ends the program, as usual: the
+    results of half of the input would be wrong.
     """
     with Observers(job, options):
         if options.view_as(StreamingOptions).checkpoint_dir is None:
             job.run()
             return
-        with stopping_on_signals(job.savepoint, _how_it_stops(options), job.waits_for):
+        with stopping_on_signals(job.stop_with_savepoint, _how_it_stops(options), job.stuck_steps):
             job.run()
 
 
 def _how_it_stops(options: PipelineOptions) -> str:
-    """Say what a signal brings about where there is a checkpoint_dir."""
+    """Return what a signal does to a job with a checkpoint_dir."""
     return _WITH_SAVEPOINT if options.view_as(StreamingOptions).delivery == "barriers" else _WITH_LOGS
 
 
@@ -221,26 +222,24 @@ def _micros(seconds: float) -> int:
 
 
 class Observers(AbstractContextManager["Observers"]):
-    """Who looks at a job while it runs: Prometheus, and people at a terminal; as the flags say.
+    """The Prometheus endpoint and the progress on the terminal of a running job, as far as the options ask for them.
 
     Attributes:
-      metrics_url: where metrics are served; None if they aren't.
+      metrics_url: the URL of the metrics, or None.
     """
 
     def __init__(self, job: Job, options: PipelineOptions) -> None:
-        wanted = options.view_as(ProgressOptions).progress
+        def status() -> JobStatus:
+            return attrs.evolve(job.status, now=job.peek_time())
 
-        def vitals() -> Vitals:
-            return attrs.evolve(job.vitals, now=job.time_at_a_glance())
-
-        self._progress = JobProgress(vitals, job.execution_graph, wanted)
+        self._progress = JobProgress(status, job.execution_graph, options.view_as(ProgressOptions).progress)
         streaming = options.view_as(StreamingOptions)
-        self._port: MetricsPort | None = None
+        self._port = None
         if streaming.metrics_port is not None:
-            # What serves takes long to import.
+            # Imported here, because it takes long.
             from .job.prometheus import MetricsPort
 
-            self._port = MetricsPort(vitals, streaming.metrics_port, streaming.metrics_host)
+            self._port = MetricsPort(status, streaming.metrics_port, streaming.metrics_host)
         self.metrics_url = None if self._port is None else self._port.url
 
     def __enter__(self) -> Observers:
@@ -256,30 +255,30 @@ class Observers(AbstractContextManager["Observers"]):
 
 
 class StreamingResult(PipelineResult):
-    """A job that runs in a thread beside the one that started it.
+    """A job that runs in the background.
 
-    While the main thread waits for its end, SIGTERM and Ctrl-C stop it: with a savepoint, from which the next start
-    with that checkpoint_dir goes on, or, with `--delivery=strong` or `weak`, with all that its logs have; drained, if
-    there is no such directory.  Once more ends the program at once.
+    While the main thread waits for its end, SIGTERM and Ctrl-C stop it.  With a checkpoint_dir the next start with that
+    directory resumes: from a savepoint, or, with `--delivery=strong` or `weak`, from the logs.  Without one the signal
+    drains the job.  A second signal ends the program at once.
 
     Attributes:
-      metrics_url: where metrics are served; None without `--metrics_port`.
+      metrics_url: the URL of the metrics, or None without `--metrics_port`.
     """
 
     def __init__(self, job: Job, options: PipelineOptions) -> None:
         self._job = job
         has_directory = options.view_as(StreamingOptions).checkpoint_dir is not None
-        self._stop = (job.savepoint, _how_it_stops(options)) if has_directory else (job.drain, _BY_DRAINING)
+        self._stop = (job.stop_with_savepoint, _how_it_stops(options)) if has_directory else (job.drain, _BY_DRAINING)
         self._observers = Observers(job, options)
         self.metrics_url = self._observers.metrics_url
-        # Else workers would be ended behind the job's back, which would start others.
-        atexit.register(self._leave)
+        # Otherwise the exiting program would end the workers, and the job would replace them.
+        atexit.register(self._cancel_at_exit)
         self._run = BackgroundRun("penstock job", self._work)
 
-    def _leave(self) -> None:
+    def _cancel_at_exit(self) -> None:
         self._job.cancel()
-        self._run.join(_LAST_WORDS)
-        # Whoever is still there would be waited for.
+        self._run.join(_CANCEL_TIMEOUT)
+        # The program would wait for the remaining workers.
         self._job.kill_workers()
 
     def _work(self) -> None:
@@ -287,61 +286,63 @@ class StreamingResult(PipelineResult):
             with self._observers:
                 self._job.run()
         finally:
-            atexit.unregister(self._leave)
+            atexit.unregister(self._cancel_at_exit)
 
     @property
     def state(self) -> str:
         return self._job.state
 
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
-        with stopping_on_signals(*self._stop, self._job.waits_for):
+        with stopping_on_signals(*self._stop, self._job.stuck_steps):
             try:
                 self._run.wait(seconds_to_wait(duration))
             except KeyboardInterrupt:
                 self._job.cancel()
-                self._run.join(_LAST_WORDS)
+                self._run.join(_CANCEL_TIMEOUT)
                 raise
         return self.state
 
     def cancel(self) -> str:
-        """Stop at once; what isn't committed is gone, and a next start with that checkpoint_dir does it again."""
+        """Stop at once; uncommitted output is lost, and the next start with this checkpoint_dir produces it again."""
         self._job.cancel()
         return self.wait_until_finish()
 
     def drain(self) -> str:
-        """Have the sources stop; windows and timers fire, sinks commit."""
+        """Stop the sources; then windows and timers fire, and sinks commit."""
         self._job.drain()
         return self.wait_until_finish()
 
     def stop_with_savepoint(self) -> str:
-        """Take a savepoint, from which the next start goes on, and stop."""
-        self._job.savepoint()
+        """Take a savepoint, from which the next start resumes, and stop."""
+        self._job.stop_with_savepoint()
         return self.wait_until_finish()
 
     def savepoint(self, duration: float | None = None) -> int:
-        """Take a savepoint, and go on.
+        """Take a savepoint, continue, and return the epoch of the savepoint.
 
         Args:
           duration: how long to wait for it, in milliseconds.
 
-        Returns the savepoint's epoch.  Raises `PenstockError` if it failed, or wasn't complete in time.
+        Raises `PenstockError` if it failed, or was not complete in time.
         """
         answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self._job.take_savepoint(answers.put)
         until = None if duration is None else time.monotonic() + duration / 1000
         while True:
             try:
-                answer = answers.get(timeout=_SLICE)
+                answer = answers.get(timeout=_CHECK_INTERVAL)
                 break
             except queue.Empty:
                 if not self._run.is_alive and answers.empty():
                     raise PenstockError(f"no savepoint was taken: the job has ended, {self.state}") from None
                 if until is not None and time.monotonic() >= until:
-                    raise PenstockError(f"no savepoint was complete within {duration} ms; it may still be") from None
+                    raise PenstockError(
+                        f"no savepoint was complete within {duration} ms; it may complete later"
+                    ) from None
         if not answer.is_done or answer.epoch is None:
             raise PenstockError(answer.text)
         return answer.epoch
 
     def metrics(self) -> MetricResults:
-        vitals = self._job.vitals
-        return MetricResults(vitals.committed.metrics, vitals.attempted.metrics)
+        status = self._job.status
+        return MetricResults(status.committed.metrics, status.attempted.metrics)

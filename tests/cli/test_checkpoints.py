@@ -154,5 +154,5 @@ def test_a_place_where_nothing_can_be_asked_is_an_error_in_a_line(
     ran = command(name, f"{tmp_path}/file")
 
     assert 1 == ran.exit_code
-    assert ran.output.startswith(f"PenstockError: {tmp_path}/file: nothing can be asked there: [Errno 20] Not a")
+    assert ran.output.startswith(f"PenstockError: {tmp_path}/file: no request can be written there: [Errno 20] Not a")
     assert 1 == len(ran.output.splitlines())

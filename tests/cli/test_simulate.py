@@ -86,7 +86,7 @@ def test_only_a_region_starts_again_if_that_is_asked_for(tmp_path: pathlib.Path)
         arguments = [str(program), "--recovery=region", "--parallelism=3", f"--seed={seed}", "--trace"]
         return CliRunner().invoke(simulate, arguments, catch_exceptions=False).stdout
 
-    assert any("of its 6 subtasks start again" in trace(seed) for seed in range(200))
+    assert any("of its 6 subtasks restart" in trace(seed) for seed in range(200))
 
 
 def test_what_is_seen_again_is_seen_by_the_same_recovery(penstock: Penstock) -> None:
@@ -100,9 +100,9 @@ def test_what_is_seen_again_is_seen_by_the_same_recovery(penstock: Penstock) -> 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ("--checkpoint_mode=unaligned", "a checkpoint holds what is in the channels"),
-        ("--delivery=strong", "nobody goes back anyway"),
-        ("--parallelism=1", "there is one subtask, which is the graph"),
+        ("--checkpoint_mode=unaligned", "a checkpoint has in-flight records"),
+        ("--delivery=strong", "a failed worker is replaced"),
+        ("--parallelism=1", "there is only one subtask of each task"),
     ],
 )
 def test_a_region_is_refused_where_the_runner_refuses_it(tmp_path: pathlib.Path, more: str, why: str) -> None:

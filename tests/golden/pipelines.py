@@ -25,9 +25,11 @@ from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import SinkCommitter, committing_often
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job import Job, JobSettings
-from penstock.runners.local.job.restart_strategy import Restarts
-from penstock.runners.local.productions.job import ProductionJob, Productions
+from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.job import Job
+from penstock.runners.local.job.restart_strategy import RestartStrategy
+from penstock.runners.local.productions.directory import Productions
+from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.runners.spark.micro_batch.commit_log import Reached, no_failure
@@ -261,13 +263,13 @@ class Golden:
         kept = str(directory / "kept")
         if is_barriers:
             settings = JobSettings(
-                CheckpointSettings(interval=1_000, min_pause=0), unaligned=self.unaligned, restarts=Restarts(0)
+                CheckpointSettings(interval=1_000, min_pause=0), unaligned=self.unaligned, restarts=RestartStrategy(0)
             )
             store = SnapshotStore(LocalDisk(), kept)
             Job(execution_graph, workers, settings, store, world.clock, world.sleep).run()
         else:
             productions = Productions(LocalDisk(), kept)
-            settings = JobSettings(restarts=Restarts(0))
+            settings = JobSettings(restarts=RestartStrategy(0))
             ProductionJob(execution_graph, workers, settings, productions, world.clock, world.sleep).run()
 
     def interrupt(self, directory: pathlib.Path, seed: int = 5) -> None:

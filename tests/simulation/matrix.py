@@ -26,8 +26,8 @@ COLUMNS: dict[str, dict[str, Any]] = {
 }
 
 REFUSED = {
-    ("loop", "unaligned"): "barriers don't overtake in a loop; --checkpoint_mode=unaligned is refused with one",
-    ("loop", "regions"): "a loop goes back as a whole; --recovery=region is refused with one",
+    ("loop", "unaligned"): "checkpoints of a loop are aligned; --checkpoint_mode=unaligned is refused with one",
+    ("loop", "regions"): "a loop restarts as a whole; --recovery=region is refused with one",
     ("sessions_with_retractions", "weak"): "what is taken back twice isn't what is taken back once",
 }
 

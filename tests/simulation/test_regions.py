@@ -47,7 +47,7 @@ def test_regions_start_again_and_nothing_is_lost_or_comes_twice() -> None:
     """Over so many seeds some do, and some whole graphs."""
     traces = [simulation(build).run(seed).trace for build in (one_shuffle, two_components, join) for seed in range(9)]
     lines = [line for trace in traces for line in trace]
-    for what in ("subtasks start again", "not a region starts again"):
+    for what in ("subtasks restart in", "The whole graph restarts, not a region"):
         assert any(what in line for line in lines), what
 
 
@@ -66,7 +66,7 @@ def test_folded_elements_are_not_lost_and_do_not_come_twice(monkeypatch: pytest.
     monkeypatch.setattr(PreAggregation, "folded", watched)
     lines = [line for seed in range(12) for line in simulation(one_shuffle).run(seed).trace]
 
-    assert any("subtasks start again" in line for line in lines)
+    assert any("subtasks restart in" in line for line in lines)
     assert any(after < before for before, after in sizes)
 
 

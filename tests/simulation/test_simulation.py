@@ -73,7 +73,7 @@ def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
     pipeline = beam.Pipeline(argv=["--checkpoint_mode=unaligned", "--checkpoint_dir=unused"])
     PIPELINES["loop"](pipeline)
 
-    with pytest.raises(PenstockError, match="--checkpoint_mode=unaligned: barriers don't overtake in a loop"):
+    with pytest.raises(PenstockError, match="--checkpoint_mode=unaligned: checkpoints of a loop are aligned"):
         pipeline.run()
 
 

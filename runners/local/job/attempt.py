@@ -1,13 +1,13 @@
-"""An attempt: from one start of a job's workers to their end.
+"""An attempt: the run of a job from one start of its workers until they end.
 
-It hears what they report, and decides what is due and when it is over.  What is common to all attempts is here; what
-they rest on, checkpoints or productions, makes the rest.
+The base class receives reports, and decides what is due and when the run is over.  Subclasses add what they rest on:
+checkpoints or productions.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....sdk.runner import PipelineState
 from ...execution.error_transport import local
@@ -16,120 +16,129 @@ from ..subtask.reports import Completed, Played, Settled
 from ..subtask.tally import Tally
 from ..workers.protocol import Drain, Failed, Report, Stopped
 from ..workers.slot import Start
-from .control_requests import Wish
-from .quiescence import Settling
+from .context import JobContext
+from .control_requests import RequestKind
+from .quiescence import Quiescence
 
-if TYPE_CHECKING:
-    from .job import Job
+# The interval between two updates of the status, in microseconds.
+_STATUS_INTERVAL = 250_000
 
-# How long, in microseconds, from one look at how the slots are getting on to the next.
-_LOOK = 250_000
+# How long to wait for reports, in seconds.
+_POLL_TIMEOUT = 0.05
 
-# How long, in seconds, it waits for something to hear.
-_PATIENCE = 0.05
+
+class RestartNow(Exception):
+    """Ends an attempt; the job starts the next one at once."""
 
 
 class Attempt(ABC):
-    """From one start of the workers to their end.
+    """The run of a job from one start of its workers until they end.
 
     Attributes:
-      progressed: whether something became durable.
+      progressed: something became durable since the last restart.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._name = job._token()
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+        self._name = context.token()
         self._completed: set[SubtaskId] = set()
-        self._settling = Settling(
-            job._subtasks, job._workers, job._clock, job.next_barrier, job._has_script, job._has_loops
+        self._quiescence = Quiescence(
+            context.subtasks,
+            context.workers,
+            context.clock,
+            context.next_barrier,
+            context.has_script,
+            context.has_loops,
         )
-        self._next_look = 0
+        self._next_status = 0
         self._drained = False
-        # Whether nobody has anything left to do, but for what belongs to the end.
+        # The end has begun: the subtasks have nothing left to do but to stop.
         self._is_final = False
-        # What the slots had counted when they stopped.
+        # By slot that has stopped, what it had counted.
         self._tallies: list[Tally] = []
         self.progressed = False
 
     def run(self) -> str:
-        """Run until the end; the state of the run then."""
-        job = self._job
+        """Run until the end, and return the final state of the run."""
+        context = self._context
         start = self._first_start()
-        job._observations.restored(None if start.checkpoint is None else start.checkpoint.epoch)
-        job._workers.start(job._graph, start)
-        if job._has_script:
-            self._settling.ask()
+        context.status.restored(None if start.checkpoint is None else start.checkpoint.epoch)
+        context.workers.start(context.execution_graph, start)
+        if context.has_script:
+            self._quiescence.ask()
         while True:
             for subtask, report in self._reports():
-                done = self._hear(subtask, report)
-                if done is not None:
-                    return done
+                state = self._hear(subtask, report)
+                if state is not None:
+                    return state
             if self._look():
                 return PipelineState.CANCELLED
 
     @abstractmethod
     def _first_start(self) -> Start:
-        """What all subtasks start from."""
+        """Return what all subtasks start from."""
 
     def _reports(self) -> list[Report]:
-        """What there is to hear."""
-        return self._job._workers.poll(_PATIENCE)
+        return self._context.workers.poll(_POLL_TIMEOUT)
+
+    def abandon(self) -> None:
+        """Remove what is incomplete after a failure."""
 
     # What is due
 
     def _look(self) -> bool:
-        """Begin what is due; whether the run is cancelled."""
-        job, now = self._job, self._job._clock()
-        job.look_at_requests()
-        if now >= self._next_look and not self._is_final:
-            self._next_look = now + _LOOK
-            job.look_at_clock()
-            job._observations.looked(job.now(), job._workers.counted())
+        """Begin what is due.  Returns whether the run is cancelled."""
+        context, now = self._context, self._context.clock()
+        context.requests.poll()
+        if now >= self._next_status and not self._is_final:
+            self._next_status = now + _STATUS_INTERVAL
+            context.check_wall_clock()
+            context.status.update(context.time(), context.workers.counted())
         if self._is_cancelled():
             return True
         if not self._is_catching_up():
-            if Wish.DRAIN in job._wishes and not self._drained:
+            if RequestKind.DRAIN in context.requests.kinds and not self._drained:
                 self._drained = True
-                job._workers.send(Drain())
+                context.workers.send(Drain())
             self._begin_what_is_due(now)
         return False
 
     @abstractmethod
     def _is_cancelled(self) -> bool:
-        """Whether it is to stop at once, and is ready to."""
+        """Return whether the run is cancelled, and can end now."""
 
     def _is_catching_up(self) -> bool:
-        """Whether some have gone back, and aren't where the others are."""
+        """Return whether restarted subtasks have yet to catch up with the others."""
         return False
 
     @abstractmethod
     def _begin_what_is_due(self, now: int) -> None:
-        """Begin a checkpoint, or the end, or whatever it is time for."""
+        """Begin a checkpoint, a commit or the end, if it is due."""
 
     @property
     def _is_complete(self) -> bool:
-        """Whether nothing more will come out of anybody."""
-        return len(self._completed) == len(self._job._subtasks)
+        """Whether all subtasks have completed."""
+        return len(self._completed) == len(self._context.subtasks)
 
     # What is reported
 
     def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
-        """Take in a report; the state of the run, if it is over."""
+        """Process a report.  Returns the final state of the run if it is over, or None."""
         if isinstance(report, Failed):
             raise local(report.error)
         if isinstance(report, Stopped):
             self._tallies.append(report.tally)
-            return self._finish() if len(self._tallies) == self._job._workers.slots else None
+            return self._finish() if len(self._tallies) == self._context.workers.slots else None
         assert subtask is not None
         if isinstance(report, Completed):
             self._completed.add(subtask)
         elif isinstance(report, Played):
-            self._settling.ask()
+            self._quiescence.ask()
         else:
             assert isinstance(report, Settled)
-            self._settling.heard(subtask, report)
+            self._quiescence.heard(subtask, report)
         return None
 
     @abstractmethod
     def _finish(self) -> str:
-        """All slots have stopped: publish what there is; the state of the run."""
+        """Publish what is left, after all slots have stopped, and return the final state of the run."""

@@ -3,7 +3,7 @@
 It only decides.  Whoever runs the pipeline injects the barriers and writes the manifest.
 Source: ABS, section 4.2; timeouts, pauses and tolerance as in Flink.
 
->>> coordinator = Coordinator(["a", "b"], CheckpointSettings(interval=1_000_000), now=0)
+>>> coordinator = CheckpointCoordinator(["a", "b"], CheckpointSettings(interval=1_000_000), now=0)
 >>> coordinator.is_due(999_999), coordinator.is_due(1_000_000)
 (False, True)
 >>> coordinator.begin(7, 1_000_000)
@@ -38,7 +38,7 @@ class CheckpointSettings:
     min_pause: int | None = None
 
 
-class Coordinator:
+class CheckpointCoordinator:
     """Keeps the book of checkpoints under way; there is at most one.
 
     Args:

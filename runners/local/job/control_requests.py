@@ -1,18 +1,18 @@
-"""Requests of other processes to a running job: files among its checkpoints, and files that answer them.
+"""Requests to a running job: to take a savepoint, to stop, to drain or to cancel.
 
-Write access to the directory is all that a request takes; nothing listens on the network.  A run of a job notes its
-name in a file, `run`.  A request is addressed to a run by that name, so a request that comes while a job starts waits
-for it, and a request to a run that has ended is never obeyed by the next one.  A run takes a request by removing it;
-every request that is taken is answered.
+Other processes request by files among the checkpoints, and files answer them.  A request needs write access to the
+directory; nothing listens on the network.  A run of a job writes its id into a file, `run`.  A request is addressed to
+a run by that id, so a request that is written while a job starts waits for it, and a request to a run that has ended
+is never executed by the next one.  A run takes a request by removing it, and answers every request that it takes.
 
 >>> import tempfile
 >>> directory = tempfile.mkdtemp()
->>> disk = disk_of(directory)
->>> inbox = Inbox(disk, directory)
+>>> disk = LocalDisk()
+>>> inbox = RequestInbox(disk, directory)
 >>> inbox.open("a1")
->>> disk.write_atomically(f"{directory}/request-1", msgspec.json.encode(Addressed(Wish.SAVEPOINT, "a1")))
+>>> disk.write_atomically(f"{directory}/request-1", msgspec.json.encode(Addressed(RequestKind.SAVEPOINT, "a1")))
 >>> inbox.look(now=0)
-[Request(id='1', wish=<Wish.SAVEPOINT: 'savepoint'>)]
+[Request(id='1', kind=<RequestKind.SAVEPOINT: 'savepoint'>)]
 >>> inbox.answer("1", Answer(True, "done", 7))
 >>> read_answer(disk, directory, "1")
 Answer(is_done=True, text='done', epoch=7, is_misdirected=False)
@@ -23,8 +23,10 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import attrs
@@ -32,24 +34,23 @@ import msgspec
 
 from ....sdk.errors import PenstockError
 from ....sdk.redaction import logger_of
-from ...execution.checkpoints.storage import Disk, LocalDisk, disk_of
+from ....sdk.runner import PipelineState
+from ...execution.checkpoints.storage import Disk, LocalDisk
 from ...execution.checkpoints.store import fresh_token
-
-__all__ = ["Addressed", "Answer", "Inbox", "Listener", "Request", "Run", "Wish", "ask", "disk_of", "read_answer"]
 
 _logger = logger_of(__name__)
 
 _RUN, _REQUEST, _ANSWER = "run", "request-", "answer-"
 
-# How often a job looks, in microseconds: looking at a bucket costs money.
+# How often a job looks for requests on a local disk and in a bucket, where each look costs money; in microseconds.
 _OFTEN, _SELDOM = 200_000, 5_000_000
 
 # Microseconds after its start at which a run removes answers that no command has fetched.
 _OLD = 600_000_000
 
 
-class Wish(Enum):
-    """What can be asked of a job."""
+class RequestKind(Enum):
+    """What a job can be requested to do."""
 
     SAVEPOINT = "savepoint"
     STOP = "stop"
@@ -59,19 +60,19 @@ class Wish(Enum):
 
 @attrs.frozen
 class Request:
-    """A wish, and what its answer is to be called."""
+    """A request, and the id of its answer."""
 
     id: str
-    wish: Wish
+    kind: RequestKind
 
 
 class Run(msgspec.Struct, frozen=True):
     """A run of a job, as its file describes it.
 
     Attributes:
-      id: its name.
-      host, pid: the process that it is in.
-      ended: the state in which it ended; None while it runs.
+      id: unique to it.
+      host, pid: its process.
+      ended: its final state; None while it runs.
     """
 
     id: str
@@ -81,7 +82,7 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def is_here(self) -> bool:
-        """Whether its process is known to live: it is on this host, and has not ended."""
+        """Whether its process is known to run: it is on this host, and has not exited."""
         if self.ended is not None or self.host != socket.gethostname():
             return False
         try:
@@ -94,9 +95,9 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Addressed(msgspec.Struct, frozen=True):
-    """A request as it is written: the wish, and the run that it is addressed to."""
+    """A request as it is written: its kind, and the id of the run that it is addressed to."""
 
-    wish: Wish
+    kind: RequestKind = msgspec.field(name="wish")
     run: str
 
 
@@ -104,10 +105,10 @@ class Answer(msgspec.Struct, frozen=True):
     """The result of a request.
 
     Attributes:
-      is_done: whether it was granted.
-      text: what happened, for people.
-      epoch: of the checkpoint that the next start goes on from; None if there is none.
-      is_misdirected: whether the request was addressed to another run, and nothing was done.
+      is_done: the request was executed.
+      text: what happened, for the user.
+      epoch: the epoch of the checkpoint from which the next run resumes; None if there is none.
+      is_misdirected: the request was addressed to another run, and was not executed.
     """
 
     is_done: bool
@@ -116,16 +117,16 @@ class Answer(msgspec.Struct, frozen=True):
     is_misdirected: bool = False
 
 
-# Is told what came of a request.
+# Receives the answer to a request.
 Listener: TypeAlias = Callable[[Answer], None]
 
 
-class Inbox:
-    """The job's side.
+class RequestInbox:
+    """Requests of other processes, on the job's side.
 
     Args:
       directory: that of the checkpoints.
-      allow_untrusted: obey files that other users could have written.
+      allow_untrusted: execute requests that other users could have written.
     """
 
     def __init__(self, disk: Disk, directory: str, allow_untrusted: bool = False) -> None:
@@ -140,7 +141,7 @@ class Inbox:
         self._old: list[str] = []
 
     def open(self, run: str) -> None:
-        """Take requests that are addressed to this run, from now on."""
+        """Take the requests that are addressed to this run from now on."""
         self._run = Run(run, socket.gethostname(), os.getpid())
         try:
             names = self._disk.list(self._directory)
@@ -150,7 +151,7 @@ class Inbox:
             _logger.warning("%s: this run can't receive requests: %s", self._directory, error)
 
     def close(self, state: str) -> None:
-        """Note that the run has ended; if another one has begun, that one is in the file, and stays there."""
+        """Record that the run has ended, unless another one has begun."""
         if self._run is None:
             return
         run, self._run = self._run, None
@@ -159,18 +160,16 @@ class Inbox:
             if current is not None and current.id == run.id:
                 self._write_run(Run(run.id, run.host, run.pid, state))
         except OSError as error:
-            _logger.warning("%s: the end of this run can't be noted: %s", self._directory, error)
+            _logger.warning("%s: the end of this run can't be recorded: %s", self._directory, error)
 
     def _write_run(self, run: Run) -> None:
         self._disk.write_atomically(f"{self._directory}/{_RUN}", msgspec.json.encode(run))
 
     def look(self, now: int, at_once: bool = False) -> list[Request]:
-        """Take the requests that have come, and return them.
+        """Take the requests that were written, and return them.  A request that can't be read is logged, and removed.
 
         Args:
-          at_once: look even if the last look was a moment ago.
-
-        A request that can't be read is logged, and removed.
+          at_once: look for them even if the last look was a moment ago.
         """
         if self._run is None or (now < self._next and not at_once):
             return []
@@ -194,11 +193,11 @@ class Inbox:
             why = None if self._allow_untrusted else self._disk.why_untrusted(path)
             content = self._disk.read(path)
         except FileNotFoundError:
-            # It was withdrawn.
+            # The client has withdrawn it.
             return None
         if why is not None:
             self._disk.remove(path)
-            _logger.warning("%s: not obeyed, because %s", path, why)
+            _logger.warning("%s: not executed, because %s", path, why)
             return None
         try:
             addressed = msgspec.json.decode(content, type=Addressed)
@@ -208,10 +207,10 @@ class Inbox:
             return None
         if addressed.run == run:
             self._disk.remove(path)
-            return Request(id, addressed.wish)
+            return Request(id, addressed.kind)
         current = _read_run(self._disk, self._directory)
         if current is not None and current.id == run:
-            # The run that it is addressed to has ended.  Otherwise the newer run answers.
+            # The run that it is addressed to has ended.  If this run has ended too, the newest run answers.
             self._disk.remove(path)
             self.answer(id, Answer(False, "it was addressed to a run that has ended", is_misdirected=True))
         return None
@@ -224,6 +223,68 @@ class Inbox:
             _logger.warning("%s: the request %s can't be answered: %s", self._directory, id, error)
 
 
+class PendingRequests:
+    """The requests to a job that have not been answered, from its own process and from others.
+
+    Methods may be called by any thread until the job ends.
+
+    Args:
+      inbox: the requests of other processes; None if there can be none.
+      clock: returns microseconds.
+
+    Attributes:
+      kinds: the kinds of requests that end the job.
+      savepoints: the listeners of savepoints to take; kept until one was taken, whatever fails before.
+    """
+
+    def __init__(self, inbox: RequestInbox | None, clock: Callable[[], int]) -> None:
+        self.kinds: set[RequestKind] = set()
+        self.savepoints: deque[Listener] = deque()
+        self._inbox = inbox
+        self._clock = clock
+        self._listeners: list[tuple[RequestKind, Listener]] = []
+
+    def open(self, token: Callable[[], str]) -> None:
+        """Receive requests of other processes from now on: the run owns the directory."""
+        if self._inbox is not None:
+            self._inbox.open(token())
+
+    def poll(self, at_once: bool = False) -> None:
+        """Receive the requests of other processes.
+
+        Args:
+          at_once: look for them even if the last poll was a moment ago.
+        """
+        if self._inbox is None:
+            return
+        for request in self._inbox.look(self._clock(), at_once):
+            listener = partial(self._inbox.answer, request.id)
+            if request.kind is RequestKind.SAVEPOINT:
+                self.savepoints.append(listener)
+            else:
+                self._listeners.append((request.kind, listener))
+                self.kinds.add(request.kind)
+
+    def close(self, state: str, epoch: int | None, ends_with_savepoint: bool) -> None:
+        """Answer all requests when the job has ended.
+
+        Args:
+          state: the final state of the run.
+          epoch: the epoch of the last checkpoint, or None.
+          ends_with_savepoint: the next run loses nothing of this one.
+        """
+        self.poll(at_once=True)
+        for kind, listener in self._listeners:
+            is_done = state in (PipelineState.DONE, PipelineState.DRAINED)
+            if state == PipelineState.CANCELLED:
+                is_done = kind is RequestKind.CANCEL or (kind is RequestKind.STOP and ends_with_savepoint)
+            listener(Answer(is_done, f"the job has ended: {state}", epoch))
+        for listener in self.savepoints:
+            listener(Answer(False, f"the job has ended without a savepoint: {state}", epoch))
+        if self._inbox is not None:
+            self._inbox.close(state)
+
+
 def _read_run(disk: Disk, directory: str) -> Run | None:
     """Return the newest run in a directory, or None."""
     try:
@@ -233,7 +294,7 @@ def _read_run(disk: Disk, directory: str) -> Run | None:
 
 
 def read_answer(disk: Disk, directory: str, id: str) -> Answer | None:
-    """The answer to a request, which is removed; None if there is none yet."""
+    """Remove and return the answer to a request, or return None if there is none yet."""
     path = f"{directory}/{_ANSWER}{id}"
     if not disk.exists(path):
         return None
@@ -245,51 +306,51 @@ def read_answer(disk: Disk, directory: str, id: str) -> Answer | None:
 def ask(
     disk: Disk,
     directory: str,
-    wish: Wish,
+    kind: RequestKind,
     timeout: float,
     sleep: Callable[[float], Any] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """Ask the job whose checkpoints are there, and wait for its answer.
+    """Send a request to the job with this checkpoint directory, and wait for its answer.
 
-    A job that is about to start is waited for; a job that starts again is asked again.
+    A job that is about to start receives the request, too.  A job that restarts receives it again.
 
     Args:
-      timeout: seconds until it is given up.
+      timeout: in seconds.
 
-    Raises `PenstockError` if the job doesn't answer in time, or no job is there; the error says whether the request
-    was heard.  A request that was not heard is withdrawn.
+    Raises `PenstockError` if the job doesn't answer in time, or there is none; the error says whether the job has
+    received the request.  A request that was not received is withdrawn.
     """
     try:
-        return _Client(disk, directory.rstrip("/"), wish, timeout, sleep, clock).answer()
+        return _Client(disk, directory.rstrip("/"), kind, timeout, sleep, clock).answer()
     except OSError as error:
         raise PenstockError(
-            f"{directory}: nothing can be asked there: {error}; expected a running job's --checkpoint_dir, and leave "
-            "to write in it"
+            f"{directory}: no request can be written there: {error}; expected a running job's --checkpoint_dir, with "
+            "write access"
         ) from error
 
 
 class _Client:
-    """The other process's side of a request."""
+    """A request of another process, on that process's side."""
 
     def __init__(
         self,
         disk: Disk,
         directory: str,
-        wish: Wish,
+        kind: RequestKind,
         timeout: float,
         sleep: Callable[[float], Any],
         clock: Callable[[], float],
     ) -> None:
         self._disk = disk
         self._directory = directory
-        self._wish = wish
+        self._kind = kind
         self._timeout = timeout
         self._clock = clock
         self._sleep = sleep
         is_local = isinstance(disk, LocalDisk)
         self._interval = 0.05 if is_local else 1.0
-        # Seconds for which a job that can't be seen may be silent.
+        # In seconds, how long to wait for a run whose process is not known to run.
         self._patience = min(timeout, 10.0 if is_local else 30.0)
         self._until = clock() + timeout
 
@@ -307,10 +368,10 @@ class _Client:
             self._sleep(self._interval)
 
     def _answer_of(self, run: Run, silent_until: float) -> Answer | None:
-        """Return a run's answer, or None if the run has ended, or another one has begun, without taking the request."""
+        """Return a run's answer, or None if the run has ended, or another one has begun, before it took the request."""
         id = fresh_token()
         path = f"{self._directory}/{_REQUEST}{id}"
-        self._disk.write_atomically(path, msgspec.json.encode(Addressed(self._wish, run.id)))
+        self._disk.write_atomically(path, msgspec.json.encode(Addressed(self._kind, run.id)))
         is_taken = False
         try:
             while True:

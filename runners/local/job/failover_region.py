@@ -1,10 +1,13 @@
-"""A region: which subtasks have to go back when some of them have failed (ABS, section 5).
+"""Failover regions: the subtasks that restart when some have failed (ABS, section 5).
 
-Whoever has failed goes back to the last checkpoint, and so does everybody upstream of it, up to the sources, for what
-it was sent since then must be sent again.  Who takes what is sent again drops what it knows, by its numbers, and keeps
-its state.  But that needs a sender which says the same again: a task that only reads, from a source that repeats
-itself.  What a task behind a shuffle says depends on the order in which its inputs came, so whoever listens to one
-that goes back, goes back too.
+The failed subtasks restart from the last checkpoint, and so do all subtasks upstream of them, up to the sources, to
+send again the records since then.  A receiver that keeps its state drops, by their numbers, the records that it has
+processed.  That requires a sender which sends the same records again, in the same order for each partition of a
+source: a *repeatable* task, which only reads, from a source that is repeatable.  The output of a task behind a shuffle
+depends on the order in which its inputs arrived, so the receivers of a task that isn't repeatable restart with it.
+
+A restart of a region fails the checkpoint in progress, and none begins before the restarted subtasks have caught up
+with those that kept their state.
 
 >>> import penstock as beam
 >>> from penstock.runners.execution.plan.execution_graph import cut
@@ -16,16 +19,6 @@ that goes back, goes back too.
 ['subtask 0 of task 0', 'subtask 0 of task 1', 'subtask 1 of task 0']
 >>> sorted(map(str, region_of(graph, [SubtaskId(0, 1)], repeatable=[0])))
 ['subtask 1 of task 0']
-
-Recovery of a region: after a failure only those go back to the last checkpoint that have to (ABS, section 5).
-
-A checkpoint that was under way is given up, and none begins before everybody who went back has caught up with those
-that kept their state: until then the two are not at one point of the stream.  Where anything stands in the way, the
-job starts again as a whole, which is the stronger measure.
-
-Which tasks say the same again, when they start again from a checkpoint, and why others don't.
-
-It has to be the same elements, in the same order for each partition of a source, however they are cut into bundles.
 """
 
 from __future__ import annotations
@@ -56,7 +49,7 @@ class Link(NamedTuple):
 
 
 def links_of(execution_graph: ExecutionGraph) -> Iterator[Link]:
-    """All channels between subtasks."""
+    """Yield all channels between subtasks."""
     n = execution_graph.parallelism
     for task in execution_graph.tasks:
         for edge in task.outputs:
@@ -72,11 +65,10 @@ def links_of(execution_graph: ExecutionGraph) -> Iterator[Link]:
 def region_of(
     execution_graph: ExecutionGraph, failed: Iterable[SubtaskId], repeatable: Collection[int]
 ) -> frozenset[SubtaskId]:
-    """Who has to go back.
+    """Return the subtasks that restart when `failed` fail.
 
     Args:
-      failed: whose state is lost.
-      repeatable: the tasks that say the same again.
+      repeatable: the tasks that send the same records again.
     """
     upstream: dict[SubtaskId, list[SubtaskId]] = defaultdict(list)
     downstream: dict[SubtaskId, list[SubtaskId]] = defaultdict(list)
@@ -97,18 +89,18 @@ def region_of(
 
 
 def touching(execution_graph: ExecutionGraph, region: Collection[SubtaskId]) -> tuple[ChannelId, ...]:
-    """The channels that begin or end at somebody in a region: what is in them is old."""
+    """Return the channels that begin or end at a subtask of a region: their contents are obsolete."""
     return tuple(id for id, source, target in links_of(execution_graph) if source in region or target in region)
 
 
 def left_ahead(execution_graph: ExecutionGraph, region: Collection[SubtaskId]) -> frozenset[SubtaskId]:
-    """Those that keep their state, while somebody they listen to goes back."""
+    """Return the receivers that keep their state while a sender of theirs restarts."""
     links = links_of(execution_graph)
     return frozenset(target for _, source, target in links if source in region and target not in region)
 
 
 def why_not_repeatable(execution_graph: ExecutionGraph) -> dict[int, str | None]:
-    """By the number of each task that has sources why it wouldn't say the same again; None if it would."""
+    """Return, by each task with sources, why it isn't repeatable, or None if it is."""
     return {task.id: _why_not(task) for task in execution_graph.tasks if task.sources}
 
 
@@ -120,7 +112,7 @@ def _why_not(task: Task) -> str | None:
         Output: lambda task, step: None,
     }
     if any(edge.kind is not EdgeKind.BACK for edge in task.inputs):
-        return f"{task.label} takes what others send, too"
+        return f"{task.label} also receives from other tasks"
     for step in task.steps:
         check = checks.get(type(step))
         why = f"{task.label} does more than read" if check is None else check(task, step)
@@ -136,7 +128,7 @@ def _of_source(task: Task, step: Step) -> str | None:
     source = primitive.source
     if isinstance(source, Script):
         return f"{step.transform.label} is a script"
-    # Of a bounded source an offset is a number of elements, which rests on their order anyway.
+    # The offset of a bounded source is a number of elements, so the source has to be repeatable anyway.
     if isinstance(source, UnboundedSource) and not source.repeatable:
         return f"{step.transform.label} reads from a source that isn't declared to be repeatable"
     return None
@@ -153,25 +145,25 @@ def _of_stage(task: Task, step: Step) -> str | None:
             return f"the DoFn of {operation.label} is declared not to be deterministic"
         for method in ("start_bundle", "finish_bundle"):
             if getattr(type(fn), method) is not getattr(DoFn, method):
-                return f"{operation.label} has a {method}, and bundles may be others when they are read again"
+                return f"{operation.label} has a {method}, and bundles may be cut otherwise when they are read again"
     return None
 
 
 def _of_union(task: Task, step: Step) -> str | None:
-    """Elements of one source that come on two ways are in an order that depends on bundles."""
+    """The order of elements that arrive from one source on two ways depends on bundles."""
     origins = _origins(task)
     seen: set[str] = set()
     for pcollection in inputs_of(step):
         own = origins.get(pcollection, frozenset())
         if seen & own:
             assert isinstance(step, Union)
-            return f"{step.transform.label} puts together what comes of {min(seen & own)} in several ways"
+            return f"{step.transform.label} unites several outputs of {min(seen & own)}"
         seen |= own
     return None
 
 
 def _origins(task: Task) -> Mapping[int, frozenset[str]]:
-    """By PCollection, the sources in this task that it comes of."""
+    """Return, by PCollection, the sources of this task that it derives from."""
     found: dict[int, frozenset[str]] = {}
     for step in task.steps:
         if isinstance(step, Source):
@@ -182,13 +174,13 @@ def _origins(task: Task) -> Mapping[int, frozenset[str]]:
     return found
 
 
-class RegionRecovery:
-    """Who goes back, and who is yet to be heard of.
+class FailoverRegions:
+    """The failover regions that are restarting.
 
     Attributes:
-      repeatable: the tasks that number what they send, since they say the same again.
-      reasons: why the other tasks that read don't.
-      generation: how many times some have gone back.
+      repeatable: the tasks that number their output, because they send the same records again.
+      reasons: why the other tasks with sources aren't repeatable.
+      generation: the number of restarts.
     """
 
     def __init__(self, execution_graph: ExecutionGraph) -> None:
@@ -197,43 +189,43 @@ class RegionRecovery:
         self.repeatable = frozenset(task for task, why in found.items() if why is None)
         self.reasons = tuple(why for why in found.values() if why is not None)
         self.generation = 0
-        # Of the subtasks that go back those which have yet to hear of it: whatever they say is old.
-        self._to_hear: dict[SubtaskId, int] = {}
-        # Of those that kept their state while somebody they listen to went back: when that was, the last time.
+        # By subtask that has yet to execute the restart, its generation: reports until then are obsolete.
+        self._restarting: dict[SubtaskId, int] = {}
+        # By subtask that kept its state while a sender restarted, the generation of the last restart.
         self._ahead: dict[SubtaskId, int] = {}
 
     @property
     def is_under_way(self) -> bool:
-        """Whether somebody who has gone back hasn't caught up."""
-        return bool(self._to_hear or self._ahead)
+        """Whether a restarted subtask has yet to catch up."""
+        return bool(self._restarting or self._ahead)
 
     def region_of(self, failed: Iterable[SubtaskId]) -> frozenset[SubtaskId]:
-        """Who goes back when these have failed;"""
+        """Return the subtasks that restart when `failed` fail."""
         return region_of(self._graph, failed, self.repeatable)
 
-    def go_back(self, region: Collection[SubtaskId], lost: Collection[SubtaskId]) -> None:
-        """A region goes back; these of it are made anew, and so have nothing to hear."""
+    def restart(self, region: Collection[SubtaskId], lost: Collection[SubtaskId]) -> None:
+        """Begin the restart of a region; the subtasks in `lost` are new, so they have no restart to execute."""
         self.generation += 1
         for id in region:
             if id in lost:
-                self._to_hear.pop(id, None)
+                self._restarting.pop(id, None)
             else:
-                self._to_hear[id] = self.generation
+                self._restarting[id] = self.generation
         self._ahead.update(dict.fromkeys(left_ahead(self._graph, region), self.generation))
         for id in region:
             self._ahead.pop(id, None)
 
     def is_old(self, subtask: SubtaskId) -> bool:
-        """Whether what a subtask says is of before it went back."""
-        return subtask in self._to_hear
+        """Return whether a report of a subtask was sent before it restarted."""
+        return subtask in self._restarting
 
-    def have_heard(self, generation: int, subtasks: Iterable[SubtaskId]) -> None:
-        """Subtasks have gone back."""
+    def have_restarted(self, generation: int, subtasks: Iterable[SubtaskId]) -> None:
+        """Record that subtasks have executed a restart."""
         for id in subtasks:
-            if self._to_hear.get(id) == generation:
-                del self._to_hear[id]
+            if self._restarting.get(id) == generation:
+                del self._restarting[id]
 
     def has_caught_up(self, subtask: SubtaskId, report: CaughtUp) -> None:
-        """All that a subtask listens to are as far as it is."""
+        """Record that all senders have caught up with a subtask that kept its state."""
         if report.generation >= self._ahead.get(subtask, self.generation):
             self._ahead.pop(subtask, None)

@@ -10,7 +10,7 @@ from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...execution.counters import Counts
 from ...execution.plan.execution_graph import ExecutionGraph, label_of
 from ...execution.progress import Progress
-from .status import Vitals
+from .status import JobStatus
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,40 +25,40 @@ class JobProgress(Progress):
     """A row for each step: elements a second, and its watermark's lag; above it, how the job is.
 
     Args:
-      vitals: called before each look.
+      status: called before each look.
     """
 
     def __init__(
         self,
-        vitals: Callable[[], Vitals],
+        status: Callable[[], JobStatus],
         execution_graph: ExecutionGraph,
         wanted: bool | None,
         console: Any = None,
     ) -> None:
         super().__init__(Counts(), (), wanted, console)
-        self._vitals = vitals
+        self._status = status
         self._tasks: Sequence[tuple[str, list[str]]] = [
             (task.label, [label_of(step) for step in task.steps]) for task in execution_graph.tasks
         ]
-        self._last: deque[Vitals] = deque(maxlen=_LOOKS)
+        self._last: deque[JobStatus] = deque(maxlen=_LOOKS)
 
     def table(self, width: int) -> Table:
         from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        vitals = self._vitals()
-        self._last.append(vitals)
-        shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=headline(vitals))
+        status = self._status()
+        self._last.append(status)
+        shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=headline(status))
         shown.caption_justify = "left"
         shown.add_column("step", no_wrap=True)
         for name in ("read", "per s", "written", "lag", "waits"):
             shown.add_column(name, justify="right", no_wrap=True)
         for task, labels in self._tasks:
             # A task waits as a whole: it is said once.
-            waits = vitals.backpressure.get(task)
+            waits = status.backpressure.get(task)
             for label in labels:
-                count = vitals.attempted.counts.steps.get(label)
+                count = status.attempted.counts.steps.get(label)
                 if count is None:
                     continue
                 shown_label = Text(label)
@@ -68,7 +68,7 @@ class JobProgress(Progress):
                     f"{count.read:,}",
                     f"{self._rate(label):,.0f}",
                     f"{count.written:,}" if count.written else "",
-                    lag_of(vitals, label),
+                    lag_of(status, label),
                     "" if waits is None else f"{waits:.0%}",
                 )
                 waits = None
@@ -85,12 +85,12 @@ class JobProgress(Progress):
         return max(0, read) / ((last.now - first.now) / 1e6)
 
 
-def lag_of(vitals: Vitals, label: str) -> str:
+def lag_of(status: JobStatus, label: str) -> str:
     """How far a step's watermark is behind the clock, as text."""
-    micros = vitals.watermarks.get(label, MIN_MICROS)
+    micros = status.watermarks.get(label, MIN_MICROS)
     if micros <= MIN_MICROS:
         return ""
-    return "done" if micros >= MAX_MICROS else duration((vitals.now - micros) / 1e6)
+    return "done" if micros >= MAX_MICROS else duration((status.now - micros) / 1e6)
 
 
 def duration(seconds: float) -> str:
@@ -105,17 +105,17 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if abs(seconds) < 10 else f"{seconds:.0f} s"
 
 
-def headline(vitals: Vitals) -> str:
+def headline(status: JobStatus) -> str:
     """The job in a line."""
-    parts = [duration((vitals.now - vitals.started) / 1e6)]
-    if vitals.checkpoint_at is not None and vitals.epoch is not None:
-        size = "" if vitals.checkpoint_size is None else f", {vitals.checkpoint_size / 1000:,.1f} kB"
-        age = duration(max(0, vitals.now - vitals.checkpoint_at) / 1e6)
-        parts.append(f"checkpoint {vitals.epoch}: {age} ago{size}")
-    if vitals.failed_checkpoints:
-        parts.append(f"{vitals.failed_checkpoints} failed")
-    if vitals.restarts:
-        parts.append(f"{vitals.restarts} restarts")
-    if vitals.backlog is not None:
-        parts.append(f"backlog {vitals.backlog:,}")
+    parts = [duration((status.now - status.started) / 1e6)]
+    if status.checkpoint_at is not None and status.epoch is not None:
+        size = "" if status.checkpoint_size is None else f", {status.checkpoint_size / 1000:,.1f} kB"
+        age = duration(max(0, status.now - status.checkpoint_at) / 1e6)
+        parts.append(f"checkpoint {status.epoch}: {age} ago{size}")
+    if status.failed_checkpoints:
+        parts.append(f"{status.failed_checkpoints} failed")
+    if status.restarts:
+        parts.append(f"{status.restarts} restarts")
+    if status.backlog is not None:
+        parts.append(f"backlog {status.backlog:,}")
     return ", ".join(parts)

@@ -16,7 +16,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from ....sdk.errors import OptionsError, missing_extra
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ...execution.fork_safety import closed_in_children, not_while_forking
-from .status import Vitals
+from .status import JobStatus
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -28,10 +28,10 @@ _PATIENCE = 2.0
 
 
 class MetricsPort:
-    """Serves a job's vitals until it is closed.
+    """Serves a job's status until it is closed.
 
     Args:
-      vitals: called for each request.
+      status: called for each request.
       port: 0 for one that is free.
       host: the address to listen at.
 
@@ -41,13 +41,13 @@ class MetricsPort:
     Raises `MissingExtraError` without prometheus-client, and `OptionsError` if the port can't be had.
     """
 
-    def __init__(self, vitals: Callable[[], Vitals], port: int, host: str = "127.0.0.1") -> None:
+    def __init__(self, status: Callable[[], JobStatus], port: int, host: str = "127.0.0.1") -> None:
         if find_spec("prometheus_client") is None:
             raise missing_extra("prometheus-client", "metrics", "--metrics_port")
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
         registry = CollectorRegistry()
-        registry.register(_Collector(vitals))
+        registry.register(_Collector(status))
         try:
             self._server = make_server(host, port, make_wsgi_app(registry), _Server, _Handler)
         except (OSError, OverflowError) as error:
@@ -95,25 +95,25 @@ class _Handler(WSGIRequestHandler):
 class _Collector:
     """What prometheus-client asks for the metrics."""
 
-    def __init__(self, vitals: Callable[[], Vitals]) -> None:
-        self._vitals = vitals
+    def __init__(self, status: Callable[[], JobStatus]) -> None:
+        self._status = status
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        vitals = self._vitals()
-        yield from _of_steps(vitals)
-        yield from _of_job(vitals)
-        yield from _of_user_code(vitals)
+        status = self._status()
+        yield from _of_steps(status)
+        yield from _of_job(status)
+        yield from _of_user_code(status)
 
 
-def _of_steps(vitals: Vitals) -> Iterator[Metric]:
+def _of_steps(status: JobStatus) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     read = CounterMetricFamily("penstock_elements_read", "Elements that a step has read.", labels=["step"])
     written = CounterMetricFamily("penstock_elements_written", "Elements that a step has put out.", labels=["step"])
-    for label, count in vitals.attempted.counts.steps.items():
+    for label, count in status.attempted.counts.steps.items():
         read.add_metric([label], count.read)
         written.add_metric([label], count.written)
     watermark = GaugeMetricFamily(
@@ -122,22 +122,22 @@ def _of_steps(vitals: Vitals) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
         "penstock_watermark_lag_seconds", "How far a step's watermark is behind the clock.", labels=["step"]
     )
-    for label, micros in vitals.watermarks.items():
+    for label, micros in status.watermarks.items():
         # Before the first element there is none, and after the last there is no lag.
         if MIN_MICROS < micros < MAX_MICROS:
             watermark.add_metric([label], micros / 1e6)
-            lag.add_metric([label], (vitals.now - micros) / 1e6)
+            lag.add_metric([label], (status.now - micros) / 1e6)
     pressure = GaugeMetricFamily(
         "penstock_backpressure_ratio",
         "The share of the last five seconds for which a stage had to wait for those behind it.",
         labels=["stage"],
     )
-    for label, share in vitals.backpressure.items():
+    for label, share in status.backpressure.items():
         pressure.add_metric([label], share)
     yield from (read, written, watermark, lag, pressure)
 
 
-def _of_job(vitals: Vitals) -> Iterator[Metric]:
+def _of_job(status: JobStatus) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     def counter(name: str, text: str, value: int) -> Metric:
@@ -147,7 +147,7 @@ def _of_job(vitals: Vitals) -> Iterator[Metric]:
         if value is not None:
             yield GaugeMetricFamily(f"penstock_{name}", text, value=value)
 
-    v = vitals
+    v = status
     yield counter("checkpoints", "Checkpoints that were completed.", v.checkpoints)
     yield counter("checkpoint_failures", "Checkpoints that have failed.", v.failed_checkpoints)
     yield counter("restarts", "How often the job has started again after a failure.", v.restarts)
@@ -160,7 +160,7 @@ def _of_job(vitals: Vitals) -> Iterator[Metric]:
     yield from gauge("backlog", "About how much waits to be read, where sources know.", v.backlog)
 
 
-def _of_user_code(vitals: Vitals) -> Iterator[Metric]:
+def _of_user_code(status: JobStatus) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
 
     labels = ["step", "namespace", "name"]
@@ -170,7 +170,7 @@ def _of_user_code(vitals: Vitals) -> Iterator[Metric]:
     sums = SummaryMetricFamily("penstock_user_distribution", "Count and sum of a distribution.", labels=labels)
     least = GaugeMetricFamily("penstock_user_distribution_min", "A distribution's least value.", labels=labels)
     greatest = GaugeMetricFamily("penstock_user_distribution_max", "A distribution's greatest value.", labels=labels)
-    for step, reported in vitals.attempted.metrics.steps.items():
+    for step, reported in status.attempted.metrics.steps.items():
         for name, n in reported.counters.items():
             counters.add_metric([step, *name], n)
         for name, (_, value) in reported.gauges.items():

@@ -1,9 +1,9 @@
-"""Settling: barriers that ask whether everything before them has been done, for a script and for loops.
+"""Quiescence: barriers find out whether everything before them has been processed, for scripts and for loops.
 
-A script's next event is played when everything is done that the last one has brought about.  In a loop a barrier can't
-tell: what came back behind it may go round once more.  So where there are loops barriers follow each other, until one
-has found nothing that came back since the one before.  In a stream that may never be; there the earliest of what came
-back says how far watermarks may go.
+A script's next event is played when everything that follows from the last one has been processed.  A barrier can't
+tell that of a loop: records that come back behind it may go round once more.  So where there are loops, one barrier
+follows the other, until no record has come back since the one before.  In a stream that may never be so; there the
+earliest record that came back limits how far watermarks may advance.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from ..subtask.reports import Settled
 from ..workers.pool import Workers
 from ..workers.protocol import GoneRound, Inject, Play
 
-# How long, in microseconds, from one look at what is in loops to the next.
-_ROUND = 20_000
+# The interval between two barriers through loops, in microseconds.
+_INTERVAL = 20_000
 
 
-class Settling:
-    """Sends such barriers, and what follows from them.
+class Quiescence:
+    """Injects the barriers, and sends the commands that follow from their results.
 
     Args:
-      subtasks: who is asked.
-      clock: microseconds since 1970.
-      next_barrier: gives each barrier its number.
-      has_script, has_loops: whom it is done for.
+      subtasks: the subtasks that report on each barrier.
+      clock: returns microseconds.
+      next_barrier: returns the number of the next barrier.
     """
 
     def __init__(
@@ -47,54 +46,57 @@ class Settling:
         self._next_barrier = next_barrier
         self._has_script = has_script
         self._has_loops = has_loops
-        # Who hasn't answered; None if no barrier is on its way.
-        self._missing: set[SubtaskId] | None = None
-        # What the barrier under way has found in loops, the one before it, and when the next is to go.
+        # The subtasks that have not reported; None if no barrier is in progress.
+        self._unreported: set[SubtaskId] | None = None
+        # What the barrier in progress has found in loops; the last barrier, with its watermark; when the next is due.
         self._earliest: int | None = None
         self._watermark: int | None = None
         self._is_behind = False
         self._last: tuple[int, int | None] | None = None
-        self._next_round = 0
-        self._is_wanted = False
+        self._next_barrier_at = 0
+        self._is_requested = False
 
     def ask(self) -> None:
-        """Ask everybody whether all that has begun is done; in loops, when no other barrier is on its way."""
+        """Inject a barrier; in loops, as soon as no other barrier is in progress."""
         if self._has_loops:
-            self._is_wanted = True
+            self._is_requested = True
         else:
             self._send()
 
     def look(self, now: int) -> bool:
-        """Send a barrier through loops, when it is time for one; whether one is on its way: they go one by one."""
+        """Inject a barrier into loops if one is due.
+
+        Returns whether one is in progress; a checkpoint must not begin then.
+        """
         if not self._has_loops:
             return False
-        if self._missing is None and (self._is_wanted or (not self._has_script and now >= self._next_round)):
+        if self._unreported is None and (self._is_requested or (not self._has_script and now >= self._next_barrier_at)):
             self._send()
-        return self._missing is not None
+        return self._unreported is not None
 
     def _send(self) -> None:
-        self._is_wanted = False
-        self._missing = set(self._subtasks)
+        self._is_requested = False
+        self._unreported = set(self._subtasks)
         self._earliest, self._watermark, self._is_behind = None, None, False
         self._workers.send(Inject(Barrier(self._next_barrier(), BarrierKind.SETTLE)))
 
     def heard(self, subtask: SubtaskId, report: Settled) -> None:
-        """A subtask has done everything before the barrier."""
-        assert self._missing is not None
-        self._missing.discard(subtask)
+        """Process the report of a subtask that has processed everything before the barrier."""
+        assert self._unreported is not None
+        self._unreported.discard(subtask)
         self._earliest = earliest_of([self._earliest, report.earliest])
         self._watermark = earliest_of([self._watermark, report.watermark])
         self._is_behind |= report.is_behind
-        if not self._missing:
-            self._missing = None
-            self._has_settled(report.number)
+        if not self._unreported:
+            self._unreported = None
+            self._finish(report.number)
 
-    def _has_settled(self, number: int) -> None:
-        """Everything before a barrier has been done; but for what is in loops, of which it is known now."""
+    def _finish(self, number: int) -> None:
+        """Advance watermarks and the script after all subtasks have reported on a barrier."""
         before, earliest = self._last, self._earliest
-        self._next_round = self._clock() + _ROUND
+        self._next_barrier_at = self._clock() + _INTERVAL
         self._last = number, self._watermark
-        # An event of a script moves watermarks once, when all is done, as where there is one task.
+        # An event of a script advances watermarks once, when the loops are empty, as in a graph of one task.
         if before is not None and self._is_behind and (earliest is None or not self._has_script):
             barrier, watermark = before
             floor = earliest_of([watermark, earliest])

@@ -9,14 +9,14 @@ _LAST_TRIES = 3
 
 
 @attrs.define
-class Restarts:
-    """Restarts with a growing delay; when a checkpoint was completed in between, they are counted anew.
+class RestartStrategy:
+    """RestartStrategy with a growing delay; when a checkpoint was completed in between, they are counted anew.
 
     Attributes:
       limit: how many in a row.
       first_delay, longest_delay: in seconds; each delay is twice the one before.
 
-    >>> restarts = Restarts(limit=2, first_delay=1)
+    >>> restarts = RestartStrategy(limit=2, first_delay=1)
     >>> restarts.after_failure(False), restarts.after_failure(False), restarts.after_failure(False)
     (1.0, 2.0, None)
     """
@@ -27,9 +27,9 @@ class Restarts:
     _failures: int = 0
     _last_tries: int = 0
 
-    def fresh(self) -> Restarts:
+    def fresh(self) -> RestartStrategy:
         """The same, before any failure."""
-        return Restarts(self.limit, self.first_delay, self.longest_delay)
+        return RestartStrategy(self.limit, self.first_delay, self.longest_delay)
 
     def after_failure(self, progressed: bool, is_ending: bool = False) -> float | None:
         """How many seconds to wait before the next start; None if there is to be none.

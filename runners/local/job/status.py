@@ -1,6 +1,6 @@
-"""How a job is getting on, for people and machines to look at while it runs; and what it counts.
+"""The status of a running job: watermarks, backpressure, checkpoints, restarts and metrics.
 
-What a failed attempt has counted after its last checkpoint doesn't count: it is done, and counted, again.
+What a failed attempt has counted after its last checkpoint is subtracted: it is processed, and counted, again.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from ...execution.checkpoints.manifest import Checkpoint
 from ..subtask.tally import Tally, sum_of
 from ..workers.protocol import Counted
 
-# The shares of backpressure are of so many looks, of which there are four a second.
-_LOOKS = 20
+# The number of updates, four a second, that backpressure is averaged over.
+_UPDATES = 20
 
-# Of so many checkpoints it is remembered what had been counted.
-_REMEMBERED = 100
+# The number of checkpoints whose tallies are kept.
+_KEPT_TALLIES = 100
 
 
 @attrs.frozen
-class Vitals:
-    """A job at one moment; times in microseconds.
+class JobStatus:
+    """The status of a job at one moment; times in microseconds.
 
     Attributes:
-      now, started: moments, of processing time.
-      committed: what was reported and counted before the last checkpoint.
-      attempted: the same up to now.
-      watermarks: by the step that puts it out.
-      backpressure: by task, the share of the last seconds in which it had to wait for those behind it.
-      backlog: about how many elements wait to be read, as far as that is known.
-      checkpoints, failed_checkpoints: how many there were.
-      epoch: that of the last checkpoint; None if there was none yet.
-      checkpoint_at, checkpoint_duration, checkpoint_size: of the last one; its size in bytes.
-      restarts: how often it has started again.
-      failure: why, the last time.
+      now, started: processing time now, and when the job started.
+      committed: the tally at the last checkpoint.
+      attempted: the tally now.
+      watermarks: by the label of a step, the watermark of its output.
+      backpressure: by task, the share of the last seconds in which it was backpressured.
+      backlog: about how many elements the sources have yet to read; None if no source knows.
+      checkpoints, failed_checkpoints: how many have completed and failed.
+      epoch: the epoch of the last checkpoint, or None.
+      checkpoint_at, checkpoint_duration, checkpoint_size: of the last checkpoint; its size in bytes.
+      restarts: the number of restarts.
+      failure: the error that caused the last restart, or None.
     """
 
     now: int
@@ -57,20 +57,20 @@ class Vitals:
     failure: str | None
 
 
-class Observations:
-    """Keeps what `Vitals` are made of.  One thread tells it; what `vitals` gives may be read by any.
+class StatusTracker:
+    """Keeps the status up to date.  One thread updates it; any thread may read `status`.
 
     Args:
-      tasks: their labels.
-      now: the moment, in microseconds.
+      tasks: the labels of the tasks.
+      now: in microseconds.
     """
 
     def __init__(self, tasks: Iterable[str], now: int) -> None:
-        self._held_up = {label: deque[bool](maxlen=_LOOKS) for label in tasks}
+        self._held_up = {label: deque[bool](maxlen=_UPDATES) for label in tasks}
         self._base = Tally()
         # By epoch.
         self._tallies: dict[int, Tally] = {}
-        self.vitals = Vitals(
+        self.status = JobStatus(
             now=now,
             started=now,
             committed=Tally(),
@@ -89,52 +89,56 @@ class Observations:
         )
 
     def _change(self, **changes: Any) -> None:
-        self.vitals = attrs.evolve(self.vitals, **changes)
+        self.status = attrs.evolve(self.status, **changes)
 
     def restored(self, epoch: int | None) -> None:
-        """An attempt begins where this checkpoint was; None for the beginning."""
+        """Reset the tallies to those of the checkpoint that an attempt restores; None for the beginning."""
         self._base = Tally() if epoch is None else self._tallies.get(epoch, Tally())
-        # Epochs are given again.
+        # Later epochs are assigned again.
         self._tallies = {known: tally for known, tally in self._tallies.items() if epoch is not None and known <= epoch}
         self._change(committed=self._base, attempted=self._base)
-        for looks in self._held_up.values():
-            looks.clear()
+        for updates in self._held_up.values():
+            updates.clear()
 
     def restarted(self, failure: str) -> None:
-        """The job starts again."""
-        self._change(restarts=self.vitals.restarts + 1, failure=failure)
+        """Count a restart."""
+        self._change(restarts=self.status.restarts + 1, failure=failure)
 
-    def looked(self, now: int, slots: Sequence[Counted]) -> None:
-        """So the slots are getting on."""
+    def update(self, now: int, slots: Sequence[Counted]) -> None:
+        """Update the status from what the slots have counted."""
         watermarks: dict[str, int] = {}
         for slot in slots:
             for label, micros in slot.watermarks.items():
                 watermarks[label] = min(micros, watermarks.get(label, micros))
         held_up = {label for slot in slots for label in slot.held_up}
-        for label, looks in self._held_up.items():
-            looks.append(label in held_up)
+        for label, updates in self._held_up.items():
+            updates.append(label in held_up)
         known = [slot.backlog for slot in slots if slot.backlog is not None]
         self._change(
             now=now,
-            attempted=_later(sum_of([self._base, *(slot.tally for slot in slots)]), self.vitals.committed),
+            attempted=_later(sum_of([self._base, *(slot.tally for slot in slots)]), self.status.committed),
             watermarks=watermarks,
-            backpressure={label: sum(looks) / len(looks) for label, looks in self._held_up.items()},
+            backpressure={label: sum(updates) / len(updates) for label, updates in self._held_up.items()},
             backlog=sum(known) if known else None,
         )
 
     def checkpointed(
         self, now: int, epoch: int, duration: int, checkpoint: Checkpoint | None, tallies: Iterable[Tally]
     ) -> None:
-        """A checkpoint is complete, which took `duration`, and before which so much had been counted."""
+        """Count a complete checkpoint.
+
+        Args:
+          tallies: what the subtasks had counted before it in this attempt.
+        """
         tally = self._tallies[epoch] = sum_of([self._base, *tallies])
-        for old in sorted(self._tallies)[:-_REMEMBERED]:
+        for old in sorted(self._tallies)[:-_KEPT_TALLIES]:
             del self._tallies[old]
         size = None if checkpoint is None else sum(file.length for file in checkpoint.files())
         self._change(
             now=now,
             committed=tally,
-            attempted=_later(self.vitals.attempted, tally),
-            checkpoints=self.vitals.checkpoints + 1,
+            attempted=_later(self.status.attempted, tally),
+            checkpoints=self.status.checkpoints + 1,
             epoch=epoch,
             checkpoint_at=now,
             checkpoint_duration=duration,
@@ -142,17 +146,17 @@ class Observations:
         )
 
     def checkpoint_failed(self) -> None:
-        """A checkpoint has failed."""
-        self._change(failed_checkpoints=self.vitals.failed_checkpoints + 1)
+        """Count a failed checkpoint."""
+        self._change(failed_checkpoints=self.status.failed_checkpoints + 1)
 
     def ended(self, now: int, tallies: Iterable[Tally]) -> None:
-        """All is done, and this is what the last attempt has counted."""
+        """Update the tallies at the end of the run from what the last attempt has counted."""
         total = sum_of([self._base, *tallies])
         self._change(now=now, committed=total, attempted=total)
 
 
 def _later(attempted: Tally, committed: Tally) -> Tally:
-    """What was attempted, unless that was heard before the checkpoint: news of the two come apart."""
+    """Return the greater of two tallies: `attempted` may have been reported before the checkpoint."""
     steps = attempted.counts.steps
     is_behind = any(
         label not in steps or count.read > steps[label].read for label, count in committed.counts.steps.items()

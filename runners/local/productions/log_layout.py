@@ -28,7 +28,7 @@ from ...execution.streaming.snapshot_chunks import labels_of, records_of
 from ..workers.pool import ids_of
 from ..workers.snapshot_writer import SINKS, part_name
 from .log import ProductionLog, remove_logs
-from .merged_logs import Folded
+from .merged_logs import MergedLogs
 from .slot import listed_log, log_directory
 
 # Among the logs, the directory of savepoints: one of checkpoints, as `--delivery=barriers` has them.
@@ -108,7 +108,7 @@ class Layout:
 
 
 def begin_layout(
-    folded: Folded, layout: Layout, execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str
+    merged: MergedLogs, layout: Layout, execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str
 ) -> None:
     """Begin the logs of other subtasks with what they inherit.  Nothing counts before the layout does.
 
@@ -121,7 +121,7 @@ def begin_layout(
         listed = listed_log(disk, listing, execution_graph, id)
         log = ProductionLog(disk, log_directory(logs, id), ahead=0, listed=listed)
         log.take_over(token)
-        log.begin([folded.inherited(id, execution_graph.parallelism).record()])
+        log.begin([merged.inherited(id, execution_graph.parallelism).record()])
 
 
 def remove_layout(layout: Layout, execution_graph: ExecutionGraph, disk: Disk, directory: str) -> None:
@@ -133,7 +133,7 @@ def remove_layout(layout: Layout, execution_graph: ExecutionGraph, disk: Disk, d
 
 
 def write_savepoint(
-    folded: Folded,
+    merged: MergedLogs,
     disk: Disk,
     directory: str,
     transaction: str | None,
@@ -159,14 +159,14 @@ def write_savepoint(
     try:
         described: dict[str, Any] = {}
         references = []
-        for id, chunks in folded.parts.items():
-            name = part_name(id, folded.parallelism)
+        for id, chunks in merged.parts.items():
+            name = part_name(id, merged.parallelism)
             references.append(store.write_part(epoch, name, records_of(chunks)))
-            described[name] = {"subtask": id.index, "of": folded.parallelism, "labels": list(labels_of(chunks))}
+            described[name] = {"subtask": id.index, "of": merged.parallelism, "labels": list(labels_of(chunks))}
         metadata: dict[str, Any] = {"parts": described, "sources": sources, "state": state}
         if transaction is not None:
             metadata["transaction"] = transaction
-            references.append(store.write_part(epoch, SINKS, [encode_staged(staged_of(folded))]))
+            references.append(store.write_part(epoch, SINKS, [encode_staged(staged_of(merged))]))
         store.commit(epoch, references, metadata, CheckpointKind.SAVEPOINT)
     except SnapshotError:
         if store.is_open(epoch):
@@ -175,9 +175,9 @@ def write_savepoint(
     return epoch
 
 
-def staged_of(folded: Folded) -> Staged:
+def staged_of(merged: MergedLogs) -> Staged:
     """By sink label, what was staged and isn't known to be committed."""
     staged: dict[str, list[tuple[str, Any]]] = {}
-    for label, transaction, token in folded.staged:
+    for label, transaction, token in merged.staged:
         staged.setdefault(label, []).append((transaction, token))
     return staged

@@ -32,7 +32,7 @@ from .slot import listed_log, log_directory
 
 
 @attrs.frozen
-class Folded:
+class MergedLogs:
     """A consistent cut.
 
     Attributes:
@@ -58,7 +58,9 @@ class Folded:
         return Inherited(tuple(parts), self.staged if is_first else (), self.tally if is_first else Tally())
 
 
-def fold(execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str, listing: str = "") -> Folded:
+def merge_logs(
+    execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str, listing: str = ""
+) -> MergedLogs:
     """Take all logs over, and read them.  Nobody may be writing any more: whoever does is refused.
 
     Args:
@@ -75,7 +77,7 @@ def fold(execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str
         parts[id] += chunks
     staged = [token for replay in replays.values() for token in replay.staged]
     tally = sum_of([replay.tally for replay in replays.values()])
-    return Folded(execution_graph.parallelism, parts, tuple(staged), tally)
+    return MergedLogs(execution_graph.parallelism, parts, tuple(staged), tally)
 
 
 def _in_flight(

@@ -39,11 +39,13 @@ from ...execution.plan.fusion import fuse
 from ...execution.sinks.checkpoint_commits import OpenTransactionsFile
 from ..in_process import in_process
 from ..job.checkpoint_coordinator import CheckpointSettings
+from ..job.context import JobSettings
 from ..job.control_requests import Answer
-from ..job.job import Job, JobSettings
-from ..job.restart_strategy import Restarts
+from ..job.job import Job
+from ..job.restart_strategy import RestartStrategy
+from ..productions.directory import Productions
 from ..productions.fenced_transactions import open_transactions
-from ..productions.job import ProductionJob, Productions
+from ..productions.job import ProductionJob
 from ..productions.producer import GroupCommit
 from .differing_steps import differing_step
 from .graph import in_batch, is_monotone, sinks_of, with_sinks
@@ -277,7 +279,7 @@ class _Run:
             ),
             unaligned=self.mode == "unaligned",
             stops_the_world=self.mode == "synchronous",
-            restarts=Restarts(random.choice([0, 2, 5]), first_delay=0.01),
+            restarts=RestartStrategy(random.choice([0, 2, 5]), first_delay=0.01),
             recovers_regions=self.settings.recovery == "region" and is_by_barriers and n > 1,
         )
         visitor = _Visitor(random if self.starts <= world.misfortunes.visited else None, not is_by_barriers)
@@ -324,7 +326,7 @@ class _Visitor:
         if self._takes_savepoints and self._random.random() < 0.5:
             self.job.take_savepoint(_taken)
         elif self._random.random() < 0.5:
-            self.job.savepoint()
+            self.job.stop_with_savepoint()
         else:
             self.job.cancel()
 

@@ -69,7 +69,7 @@ def started(directory: pathlib.Path, build: Any, key_of: KeyOf, **flags: Any) ->
 
 def stop_with_state(directory: pathlib.Path, build: Any, key_of: KeyOf, **flags: Any) -> None:
     result = started(directory, build, key_of, **flags)
-    wait_until(lambda: any(n.written > 50 for n in result._job.vitals.attempted.counts.steps.values()), "elements")
+    wait_until(lambda: any(n.written > 50 for n in result._job.status.attempted.counts.steps.values()), "elements")
     assert "CANCELLED" == result.stop_with_savepoint()
 
 

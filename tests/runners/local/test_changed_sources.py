@@ -63,7 +63,7 @@ def run_until(directory: pathlib.Path, read: Any, number: int, **flags: Any) -> 
     """Run it until so many values are written, and stop it."""
     result = started(directory, read, **flags)
     # A worker that is forked while SQLite is at work here would wait for it forever.
-    wait_until(lambda: result._job.vitals.attempted.counts.steps or result.state != "RUNNING", "a report")
+    wait_until(lambda: result._job.status.attempted.counts.steps or result.state != "RUNNING", "a report")
     wait_until(lambda: len(counts(directory)) >= number or result.state != "RUNNING", f"{number} values")
     assert "CANCELLED" == result.stop_with_savepoint()
 

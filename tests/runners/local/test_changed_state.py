@@ -99,7 +99,7 @@ def started(directory: pathlib.Path, build: Build, **flags: Any) -> Any:
 def stop_with_state(directory: pathlib.Path, build: Build, **flags: Any) -> None:
     """Run a stream until some of its state is in a savepoint."""
     result = started(directory, build, **flags)
-    wait_until(lambda: any(n.written > 20 for n in result._job.vitals.attempted.counts.steps.values()), "elements")
+    wait_until(lambda: any(n.written > 20 for n in result._job.status.attempted.counts.steps.values()), "elements")
     assert "CANCELLED" == result.stop_with_savepoint()
 
 

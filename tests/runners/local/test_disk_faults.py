@@ -97,7 +97,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_restored(
     is_removed = damage is pathlib.Path.unlink
     assert ("no manifest" if is_removed and what == "manifest" else path.name) in text
     if what == "file" or not is_removed:
-        assert "goes on from epoch 2; what sinks have published of epoch 3 stays, and comes again" in text
+        assert "resuming from epoch 2. The published output of epoch 3 stays, and is published again" in text
 
 
 def test_if_no_checkpoint_is_whole_nothing_is_begun_anew_and_nothing_is_changed(stream: Stream) -> None:

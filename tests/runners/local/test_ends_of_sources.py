@@ -17,7 +17,8 @@ from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.channels.channel import Channel, ChannelId
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job import Job, JobSettings
+from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.job import Job
 from penstock.runners.local.subtask.reports import Completed
 from penstock.runners.local.workers.forked import ForkedWorkers
 from penstock.runners.local.workers.pool import Workers, WorkersInThisProcess, ids_of

@@ -66,7 +66,7 @@ def test_a_worker_that_is_stopped_is_named_killed_and_recovered_from(
     """First a warning with its pid; after --worker_timeout another worker does its work, and nothing comes twice."""
     result = started(tmp_path, worker_timeout=2)
     wait_for_checkpoints(result, 1)
-    pid = result._job._workers.pids[1]
+    pid = result._job.context.workers.pids[1]
     stopped.append(pid)
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: said_of(pid, caplog), "a warning")
@@ -79,7 +79,7 @@ def test_a_worker_that_is_stopped_is_named_killed_and_recovered_from(
     name = re.escape(f"worker 1 (pid {pid})")
     expected = [
         rf"{name} gives no sign of life; it will be killed after 2 s \(--worker_timeout\)",
-        rf"the pipeline failed, and starts again in 0\.1 seconds: {name} hangs: no sign of life for 2\.\d s .*",
+        rf"The pipeline failed, and restarts in 0\.1 s: {name} hangs: no sign of life for 2\.\d s .*",
     ]
     # Behind them is what recovery has to say.
     messages = said_of(pid, caplog)[:2]
@@ -93,14 +93,14 @@ def test_a_worker_that_goes_on_in_time_is_left_alone(
     """Its return is logged as well."""
     result = started(tmp_path, worker_timeout=60)
     wait_for_checkpoints(result, 1)
-    pids = result._job._workers.pids
+    pids = result._job.context.workers.pids
     stopped.append(pids[0])
     os.kill(pids[0], signal.SIGSTOP)
     wait_until(lambda: said_of(pids[0], caplog), "a warning")
     os.kill(pids[0], signal.SIGCONT)
     wait_until(lambda: len(said_of(pids[0], caplog)) > 1, "the news of its return")
     wait_for_checkpoints(result, 2)
-    assert pids == result._job._workers.pids
+    assert pids == result._job.context.workers.pids
     result.drain()
     assert f"worker 0 (pid {pids[0]}) is alive again" == said_of(pids[0], caplog)[1]
 
@@ -123,7 +123,7 @@ def test_user_code_that_is_slow_is_left_alone(tmp_path: pathlib.Path) -> None:
     p = beam.Pipeline(options=options)
     _ = p | beam.io.GenerateSequence(0, None, 100, 1, partitions=2) | beam.ParDo(Slow(tmp_path / "goes-on"))
     result = p.run()
-    workers = result._job._workers
+    workers = result._job.context.workers
     wait_until(lambda: len(list(tmp_path.glob("begun-*"))) == 2, "two workers in user code")
     pids, before = workers.pids, beats_of(workers)
     enough = round(2 * SILENCE / BEAT)

@@ -16,8 +16,9 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
-from penstock.runners.local.job.job import Job, JobSettings
-from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.job import Job
+from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.simulation.graph import with_sinks
 from penstock.runners.local.simulation.sink import SimulatedSink, SimulatedTable
 from penstock.runners.local.simulation.workers import SimulatedWorkers
@@ -74,7 +75,7 @@ class Scene:
         pipeline = beam.Pipeline()
         _ = pipeline | beam.io.Read(script(1))
         plan = fuse(with_sinks(pipeline.graph(), {LABEL: self.sink}), lambda _: False)
-        settings = JobSettings(CheckpointSettings(interval=2_000, min_pause=0), restarts=Restarts(restarts))
+        settings = JobSettings(CheckpointSettings(interval=2_000, min_pause=0), restarts=RestartStrategy(restarts))
         workers = SimulatedWorkers(2, self.world)
         start = workers.start
 
@@ -142,7 +143,7 @@ def test_a_checkpoint_that_can_not_be_written_fails_alone(scene: Scene, name: st
     scene.check()
 
 
-@pytest.mark.parametrize("ends", ["savepoint", "drain"])
+@pytest.mark.parametrize("ends", ["stop_with_savepoint", "drain"])
 def test_a_job_that_fails_each_time_ends_when_somebody_wants_it_to(scene: Scene, ends: str) -> None:
     """It may start again as often as it likes, but not for ever, and without a pause, once it is to end."""
     failures = 0

@@ -94,7 +94,7 @@ def test_a_savepoint_is_gone_on_from_with_another_number_of_subtasks(stream: Str
     """And kept, however many checkpoints come after it."""
     for parallelism in (2, 3):
         job = stream.job(parallelism)
-        stream.disk.before = lambda path, job=job: job.savepoint() if job.checkpoints_completed == 1 else None  # type: ignore[misc]
+        stream.disk.before = lambda path, job=job: job.stop_with_savepoint() if job.checkpoints_completed == 1 else None  # type: ignore[misc]
         job.run()
         assert PipelineState.CANCELLED == job.state
     stream.job(parallelism=1).run()
@@ -137,18 +137,18 @@ def test_what_a_sink_that_is_gone_has_staged_is_refused_by_name(stream: Stream) 
 
     def before(path: str) -> None:
         # The manifest is there, and nothing of it is committed.
-        if job.last_checkpoint is not None and job.last_checkpoint.epoch == 3:
+        if job.context.last_checkpoint is not None and job.context.last_checkpoint.epoch == 3:
             raise Crash
 
-    commit = job._transactions.commit
+    commit = job.context.committer.commit
 
     def dying(*given: Any) -> Any:
-        if job.last_checkpoint is not None and job.last_checkpoint.epoch == 3:
+        if job.context.last_checkpoint is not None and job.context.last_checkpoint.epoch == 3:
             stream.disk.is_gone = True
             raise Crash
         return commit(*given)
 
-    job._transactions.commit = dying  # type: ignore[method-assign]
+    job.context.committer.commit = dying  # type: ignore[method-assign]
     stream.disk.before = before
     with pytest.raises(Crash):
         job.run()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings, Coordinator
+from penstock.runners.local.job.checkpoint_coordinator import CheckpointCoordinator, CheckpointSettings
 
 
-def coordinator(**settings: int) -> Coordinator:
-    return Coordinator(["a", "b"], CheckpointSettings(**({"interval": 100} | settings)), now=0)
+def coordinator(**settings: int) -> CheckpointCoordinator:
+    return CheckpointCoordinator(["a", "b"], CheckpointSettings(**({"interval": 100} | settings)), now=0)
 
 
 def test_a_checkpoint_is_due_after_each_interval_from_the_beginning_of_the_one_before() -> None:
@@ -22,7 +22,7 @@ def test_a_checkpoint_is_due_after_each_interval_from_the_beginning_of_the_one_b
 
 def test_none_is_due_without_an_interval() -> None:
     """Nor after one that was asked for."""
-    own = Coordinator(["a"], CheckpointSettings(), now=0)
+    own = CheckpointCoordinator(["a"], CheckpointSettings(), now=0)
     assert not own.is_due(10**12)
     own.begin(1, 5)
     own.over(6)

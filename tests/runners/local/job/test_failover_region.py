@@ -135,7 +135,7 @@ def two_sources(p: beam.Pipeline) -> Any:
         (lambda p: p | "Read" >> beam.io.Read(Unsteady([[]])), "Read reads from a source that isn't declared"),
         (lambda p: p | beam.Create([1]) | "Guess" >> beam.ParDo(Guess()), "the DoFn of Guess is declared not to be"),
         (lambda p: p | beam.Create([1]) | "Batch" >> beam.ParDo(Batches()), "Batch has a finish_bundle"),
-        (two_ways, "Flatten puts together what comes of Create"),
+        (two_ways, "Flatten unites several outputs of Create"),
         (lambda p: p | TestStream().add_elements(["a"]).advance_watermark_to_infinity(), "TestStream is a script"),
     ],
 )
@@ -153,9 +153,9 @@ def test_a_task_says_the_same_again_unless_there_is_a_reason(
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (["--parallelism=1"], "there is one subtask"),
-        (["--parallelism=2", "--delivery=strong"], "nobody goes back anyway"),
-        (["--parallelism=2", "--checkpoint_mode=unaligned"], "what is in the channels"),
+        (["--parallelism=1"], "only one subtask of each task"),
+        (["--parallelism=2", "--delivery=strong"], "a failed worker is replaced"),
+        (["--parallelism=2", "--checkpoint_mode=unaligned"], "in-flight records"),
         (["--parallelism=2"], "no --checkpoint_dir"),
     ],
 )

@@ -132,8 +132,8 @@ def test_what_a_failed_attempt_counted_after_its_last_checkpoint_does_not_count(
         _ = numbers | beam.ParDo(FailsOnce(tmp_path / "failed")) | beam.WithKeys(0) | beam.Map(lambda pair: pair)
     counter = numbers_of(p.result)
     assert (200, 200) == (counter.committed, counter.attempted)
-    assert (1, True) == (p.result._job.vitals.restarts, "once" in p.result._job.vitals.failure)
-    (step,) = (count for label, count in p.result._job.vitals.committed.counts.steps.items() if "Read" in label)
+    assert (1, True) == (p.result._job.status.restarts, "once" in p.result._job.status.failure)
+    (step,) = (count for label, count in p.result._job.status.committed.counts.steps.items() if "Read" in label)
     assert 200 == step.read
 
 
@@ -141,7 +141,7 @@ def test_the_page_is_there_after_workers_were_killed_and_forked_anew(tmp_path: p
     """Its thread doesn't stand in the way of a fork, and children leave the port alone."""
     result = started(tmp_path, parallelism=2)
     wait_until(lambda: page(result).get(("penstock_checkpoints_total",), 0) > 0, "a checkpoint")
-    os.kill(result._job._workers.pids[0], signal.SIGKILL)
+    os.kill(result._job.context.workers.pids[0], signal.SIGKILL)
     wait_until(lambda: page(result)["penstock_restarts_total",] == 1, "a restart")
     before = page(result)["penstock_checkpoints_total",]
     wait_until(lambda: page(result)["penstock_checkpoints_total",] > before, "a checkpoint behind it")
@@ -205,15 +205,15 @@ def test_a_bounded_pipeline_is_served_too(tmp_path: pathlib.Path) -> None:
 def test_the_terminal_shows_rates_lag_checkpoints_and_who_waits(tmp_path: pathlib.Path) -> None:
     """A row for each step, and the job in a line below."""
     result = started(tmp_path, metrics_port=None)
-    wait_until(lambda: (result._job.vitals.checkpoint_size or 0) > 0, "a checkpoint")
+    wait_until(lambda: (result._job.status.checkpoint_size or 0) > 0, "a checkpoint")
     wait_until(
-        lambda: any(label.startswith("Report") for label in result._job.vitals.attempted.counts.steps), "elements"
+        lambda: any(label.startswith("Report") for label in result._job.status.attempted.counts.steps), "elements"
     )
     console = Console(file=io.StringIO(), width=100)
-    shown = JobProgress(lambda: result._job.vitals, result._job.execution_graph, False, console)
-    first = result._job.vitals
+    shown = JobProgress(lambda: result._job.status, result._job.execution_graph, False, console)
+    first = result._job.status
     shown.table(100)
-    wait_until(lambda: result._job.vitals.now > first.now, "another look")
+    wait_until(lambda: result._job.status.now > first.now, "another look")
     console.print(shown.table(100))
     result.cancel()
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -230,12 +230,12 @@ def test_rates_are_of_the_time_between_two_looks() -> None:
     """Not of the whole run."""
     from attrs import evolve
 
-    from penstock.runners.local.job.status import Observations
+    from penstock.runners.local.job.status import StatusTracker
     from penstock.runners.local.subtask.tally import Tally
 
     counts = Counts()
     counts.of("Read").read = 1000
-    early = evolve(Observations([], 0).vitals, now=10_000_000, attempted=Tally(counts=counts))
+    early = evolve(StatusTracker([], 0).status, now=10_000_000, attempted=Tally(counts=counts))
     more = Counts()
     more.of("Read").read = 1600
     late = evolve(early, now=12_000_000, attempted=Tally(counts=more))

@@ -25,7 +25,7 @@ from simulation.negative_controls import SubtaskWithoutReplayDedup
 import penstock as beam
 from penstock.runners.execution.clock import time_of_day
 from penstock.runners.local.job.job import Job
-from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.workers.forked import ForkedWorkers
 from penstock.runners.local.workers.pool import Workers, WorkersInThisProcess
 from penstock.runners.local.workers.slot import Slot
@@ -49,7 +49,7 @@ def workers(request: pytest.FixtureRequest) -> Workers:
 
 def restarts_of(job: Job) -> int:
     """How often anything has started again."""
-    return job.vitals.restarts
+    return job.status.restarts
 
 
 def test_a_failure_in_one_component_leaves_the_other_alone(tmp_path: pathlib.Path, workers: Workers) -> None:
@@ -67,10 +67,10 @@ def test_a_failure_in_one_component_leaves_the_other_alone(tmp_path: pathlib.Pat
 def test_an_error_that_comes_again_and_again_ends_the_job_with_the_users_frame(
     tmp_path: pathlib.Path, workers: Workers
 ) -> None:
-    """Restarts are limited, whatever starts again."""
+    """RestartStrategy are limited, whatever starts again."""
 
     fn = Sum(tmp_path, raises=[150], again=True)
-    job = job_of(stream(tmp_path, fn), tmp_path, workers, 2, restarts=Restarts(2, first_delay=0.01))
+    job = job_of(stream(tmp_path, fn), tmp_path, workers, 2, restarts=RestartStrategy(2, first_delay=0.01))
     with pytest.raises(PenstockError, match="150 is not liked.*Sum sum"):
         job.run()
     assert restarts_of(job) >= 2
@@ -145,13 +145,13 @@ def test_it_is_by_their_numbers_that_elements_are_not_counted_twice(
 def test_who_goes_back_catches_up_before_the_next_checkpoint(tmp_path: pathlib.Path) -> None:
     """From one that was asked for at the failure another number of subtasks goes on, and nothing comes twice."""
     job = one_partition(tmp_path)
-    restarted = job._observations.restarted
+    restarted = job.context.status.restarted
 
     def stops_then(why: str) -> None:
         restarted(why)
-        job.savepoint()
+        job.stop_with_savepoint()
 
-    job._observations.restarted = stops_then  # type: ignore[method-assign]
+    job.context.status.restarted = stops_then  # type: ignore[method-assign]
     job.run()
     before = written(tmp_path) if (tmp_path / "out.db").exists() else {}
     p, source = beam.Pipeline(), GatedSource(numbers_of(1, MANY), [80], tmp_path / "kept")

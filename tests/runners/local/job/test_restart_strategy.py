@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from penstock.runners.local.job.restart_strategy import Restarts
+from penstock.runners.local.job.restart_strategy import RestartStrategy
 
 
 def test_delays_double_up_to_the_longest() -> None:
     """In seconds."""
-    restarts = Restarts(limit=5, first_delay=1, longest_delay=6)
+    restarts = RestartStrategy(limit=5, first_delay=1, longest_delay=6)
     assert [1, 2, 4, 6, 6, None] == [restarts.after_failure(False) for _ in range(6)]
 
 
 def test_progress_makes_them_count_anew() -> None:
     """Failures in a row are what is limited."""
-    restarts = Restarts(limit=2, first_delay=1)
+    restarts = RestartStrategy(limit=2, first_delay=1)
     progressed = [False, False, True, False, False]
     assert [1, 2, 1, 2, None] == [restarts.after_failure(each) for each in progressed]
 
 
 def test_none_are_allowed_where_the_limit_is_zero() -> None:
     """Not even after progress."""
-    assert None is Restarts(limit=0).after_failure(True)
+    assert None is RestartStrategy(limit=0).after_failure(True)
 
 
 def test_another_run_begins_without_failures() -> None:
     """With the same settings."""
-    restarts = Restarts(limit=1, first_delay=3)
+    restarts = RestartStrategy(limit=1, first_delay=3)
     restarts.after_failure(False)
     assert [3, None] == [fresh.after_failure(False) for fresh in [restarts.fresh()] for _ in range(2)]
 
 
 def test_a_job_that_is_to_end_tries_it_at_once_but_few_times() -> None:
     """However many are allowed: else what fails each time would go on, without a pause, and never end."""
-    restarts = Restarts(limit=1_000_000, first_delay=1)
+    restarts = RestartStrategy(limit=1_000_000, first_delay=1)
     assert [1, 0, 0, 0, None] == [restarts.after_failure(False, is_ending) for is_ending in [False] + 4 * [True]]
 
 
 def test_what_becomes_durable_on_the_way_to_the_end_gives_a_job_more_tries() -> None:
     """It comes nearer each time."""
-    restarts = Restarts(limit=10, first_delay=1)
+    restarts = RestartStrategy(limit=10, first_delay=1)
     progressed = [False, False, True, False, False, False]
     assert [0, 0, 0, 0, 0, None] == [restarts.after_failure(each, is_ending=True) for each in progressed]

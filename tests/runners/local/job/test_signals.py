@@ -46,10 +46,10 @@ if __name__ == "__main__":
 """
 
 SAVED = (
-    "penstock: the pipeline stops with a savepoint, and the next start goes on from there; "
+    "penstock: the pipeline stops with a savepoint, and the next start resumes from it; "
     "a second signal ends it at once\n"
 )
-DRAINED = "penstock: the pipeline reads nothing more, and finishes what it has; a second signal ends it at once\n"
+DRAINED = "penstock: the pipeline stops reading, and processes what it has read; a second signal ends it at once\n"
 
 
 class Stream(RunningProgram):
@@ -409,7 +409,7 @@ def test_a_request_that_others_could_have_written_is_not_obeyed(
     wait_until(lambda: caplog.records, "a look at the request")
     result.savepoint()
     why = f"{path} can be written by others (its mode is 0666)"
-    assert [f"{path}: not obeyed, because {why}"] == [r.getMessage() for r in caplog.records]
+    assert [f"{path}: not executed, because {why}"] == [r.getMessage() for r in caplog.records]
     result.cancel()
 
 

@@ -12,10 +12,11 @@ import penstock as beam
 from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.plan.execution_graph import cut, whole
 from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.control_requests import Answer
-from penstock.runners.local.job.job import JobSettings
-from penstock.runners.local.job.restart_strategy import Restarts
-from penstock.runners.local.productions.job import ProductionJob, Productions
+from penstock.runners.local.job.restart_strategy import RestartStrategy
+from penstock.runners.local.productions.directory import Productions
+from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
 from penstock.sdk.errors import CheckpointMismatchError, UntrustedSnapshotError
@@ -173,7 +174,7 @@ def test_a_bounded_pipeline_goes_on_with_another_number_and_publishes_all_of_it(
         made = ProductionJob(
             whole(plan) if parallelism == 1 else cut(plan, parallelism),
             SimulatedWorkers(parallelism, world, lambda: visit(made)),
-            JobSettings(restarts=Restarts(0)),
+            JobSettings(restarts=RestartStrategy(0)),
             Productions(LocalDisk(), str(stream.checkpoints)),
             world.clock,
             world.sleep,

@@ -16,9 +16,10 @@ from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import committing_often
-from penstock.runners.local.job.job import JobSettings
-from penstock.runners.local.job.restart_strategy import Restarts
-from penstock.runners.local.productions.job import ProductionJob, Productions
+from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.restart_strategy import RestartStrategy
+from penstock.runners.local.productions.directory import Productions
+from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.workers.forked import ForkedWorkers
 from penstock.runners.local.workers.pool import WorkerDied, Workers
 from penstock.runners.local.workers.protocol import Conversation
@@ -35,7 +36,7 @@ def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int)
     return ProductionJob(
         cut(fuse(committing_often(p.graph()), lambda _: False), parallelism),
         workers,
-        JobSettings(restarts=Restarts(8, first_delay=0.01)),
+        JobSettings(restarts=RestartStrategy(8, first_delay=0.01)),
         Productions(LocalDisk(), str(directory / "kept")),
         time_of_day,
         time.sleep,
@@ -50,11 +51,11 @@ def test_a_killed_worker_is_replaced_and_the_others_keep_on(
     job = job_of(tmp_path, Sum(tmp_path, dies=[150]), kind(3, time_of_day), 3)
     job.run()
 
-    assert (PipelineState.DONE, expected(), 1) == (job.state, written(tmp_path), job.vitals.restarts)
+    assert (PipelineState.DONE, expected(), 1) == (job.state, written(tmp_path), job.status.restarts)
     processes = setups(tmp_path)
     assert (4, 4) == (len(processes), len(set(processes)))
     assert os.getpid() not in processes
-    assert "2 of its 6 subtasks go on from their logs" in caplog.text
+    assert "2 of its 6 subtasks resume from their logs" in caplog.text
 
 
 def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_too(tmp_path: pathlib.Path) -> None:
@@ -64,7 +65,7 @@ def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_to
     job.run()
 
     assert (PipelineState.DONE, expected()) == (job.state, written(tmp_path))
-    assert job.vitals.restarts >= 4
+    assert job.status.restarts >= 4
 
 
 def test_what_others_have_said_is_heard_before_somebody_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

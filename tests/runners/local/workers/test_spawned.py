@@ -106,10 +106,10 @@ def test_such_a_worker_that_is_killed_is_recovered_from(
 
     result = started(tmp_path)
     wait_until(lambda: result._job.checkpoints_completed, "a checkpoint")
-    pid = result._job._workers.pids[0]
+    pid = result._job.context.workers.pids[0]
     os.kill(pid, signal.SIGKILL)
     assert "DONE" == result.wait_until_finish()
-    message = f"the pipeline failed, and starts again in 0.1 seconds: worker 0 (pid {pid}) was killed by SIGKILL"
+    message = f"The pipeline failed, and restarts in 0.1 s: worker 0 (pid {pid}) was killed by SIGKILL"
     assert message in [record.getMessage() for record in caplog.records]
     rows = sqlite3.connect(tmp_path / "out.db").execute("SELECT n, times FROM numbers ORDER BY n").fetchall()
     assert [(n, 1) for n in range(400)] == rows

@@ -10,7 +10,7 @@ import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.productions.delivery import weak_tasks
+from penstock.runners.local.productions.directory import weak_tasks
 from penstock.sdk.errors import CheckpointMismatchError, OptionsError
 from penstock.testing import assert_that, equal_to
 
@@ -64,9 +64,9 @@ def test_what_makes_no_sense_together_is_refused() -> None:
         run("--delivery=strong", "--checkpoint_mode=unaligned")
     with pytest.raises(OptionsError, match=r"--allow_dropped_state: with --delivery=weak .* the same steps"):
         run("--delivery=weak", "--allow_dropped_state")
-    with pytest.raises(OptionsError, match=r"--recovery=region: with --delivery=strong nobody goes back"):
+    with pytest.raises(OptionsError, match=r"--recovery=region: with --delivery=strong a failed worker is replaced"):
         run("--delivery=strong", "--recovery=region", "--parallelism=2")
-    with pytest.raises(OptionsError, match=r"can't be appended to in memory://logs; expected .* a local disk"):
+    with pytest.raises(OptionsError, match=r"memory://logs can't append to files; expected .* a local disk"):
         run("--delivery=strong", "--checkpoint_dir=memory://logs")
 
 
