@@ -1,4 +1,4 @@
-"""A run in a thread beside the one that started it."""
+"""A run in a background thread."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from ...sdk.metrics import scoped
 from ...sdk.options.context import inside_a_run
 
-# Seconds: how often a thread that waits looks up.
+# The interval, in seconds, at which a waiting thread wakes up.
 _SLICE = 0.2
 
 
 class BackgroundRun:
-    """Runs a function in a thread of its own, and keeps what made it fail for whoever waits.
+    """Runs a function in a thread of its own, and raises its error in `wait`.
 
     >>> run = BackgroundRun("penstock example", lambda: None)
     >>> run.wait()
@@ -29,7 +29,7 @@ class BackgroundRun:
 
     def _run(self) -> None:
         try:
-            # What starts the run may itself be in a pipeline, for which nothing is to be counted here.
+            # The caller may itself be in a pipeline, whose metrics must not count this run.
             with scoped(None), inside_a_run():
                 self._function()
         except BaseException as error:
@@ -37,20 +37,20 @@ class BackgroundRun:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is still running."""
+        """Return True while it runs."""
         return self._thread.is_alive()
 
     def join(self, seconds: float) -> None:
-        """Wait for its end, without a word of what made it fail."""
+        """Wait for its end, without raising its error."""
         self._thread.join(seconds)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for its end, at most so long; whether it has ended.
+        """Wait for its end, at most `seconds`; return False if it still runs.
 
-        Raises what made it fail, once.
+        Raises the function's error, once.
         """
         until = None if seconds is None else time.monotonic() + seconds
-        # In slices: where a lock is waited for, signals may not be heard.
+        # In slices, because a thread that waits for a lock may not handle signals.
         while self._thread.is_alive():
             left = _SLICE if until is None else until - time.monotonic()
             if left <= 0:

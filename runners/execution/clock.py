@@ -1,8 +1,8 @@
-"""Clocks: processing time, which a script or the wall clock moves, and the monotonic clock for intervals.
+"""Clocks: processing time, which follows a script or the wall clock, and the monotonic clock for intervals.
 
 The wall clock may be set, forward or back, while a pipeline runs.  Intervals and time-outs follow the monotonic clock
-and don't notice.  Processing time follows the wall clock forward; where that is set back, processing time goes on from
-where it was, at the pace of the monotonic clock.
+and are unaffected.  Processing time follows the wall clock forward.  Where that is set back, processing time continues
+at the pace of the monotonic clock.
 
 >>> wall, steady = [5_000_000], [0]
 >>> now = ProcessingTime(lambda: wall[0], lambda: steady[0])
@@ -21,12 +21,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-# A wall clock that gets ahead of the monotonic one by less, in microseconds, was adjusted and not set.
+# The advance over the monotonic clock, in microseconds, from which the wall clock counts as set and not adjusted.
 _JUMP = 100_000
 
 
 class Clock:
-    """Processing time, in microseconds.  It starts at zero and moves when it is told to."""
+    """Processing time, in microseconds.  It starts at zero, and its owner advances it."""
 
     __slots__ = ("now",)
 
@@ -34,29 +34,29 @@ class Clock:
         self.now = now
 
     def advance(self, micros: int) -> None:
-        """Move on by this much."""
+        """Advance by this much."""
         self.now += micros
 
 
 def time_of_day() -> int:
-    """Microseconds since 1970, by the wall clock."""
+    """Return the microseconds since 1970 of the wall clock."""
     return time.time_ns() // 1000
 
 
 def steady_time() -> int:
-    """Microseconds since some moment, by the monotonic clock."""
+    """Return the microseconds of the monotonic clock."""
     return time.monotonic_ns() // 1000
 
 
 class ProcessingTime:
-    """Microseconds since 1970 that never go back, in one thread.  Picklable: a copy goes on from where this one is.
+    """Microseconds since 1970 that never regress, in one thread.  Picklable: a copy continues from the same time.
 
     Args:
       wall: the wall clock, in microseconds since 1970.
       steady: the monotonic clock, in microseconds.
 
     Attributes:
-      jumped: by how many microseconds the wall clock was set forward since the first call, in all.
+      jumped: the microseconds by which the wall clock was set forward since the first call, in total.
     """
 
     __slots__ = ("_ahead", "_steady", "_wall", "jumped")
@@ -64,17 +64,17 @@ class ProcessingTime:
     def __init__(self, wall: Callable[[], int] = time_of_day, steady: Callable[[], int] = steady_time) -> None:
         self._wall = wall
         self._steady = steady
-        # By how much processing time is greater than the monotonic clock; None before the first call.
+        # The difference of processing time and the monotonic clock; None before the first call.
         self._ahead: int | None = None
         self.jumped = 0
 
     @staticmethod
     def of(clock: Callable[[], int]) -> ProcessingTime:
-        """The clock itself if it is one of these, else one that shows what `clock` does."""
+        """Return the clock itself if it is one of these, otherwise one that follows `clock`."""
         return clock if isinstance(clock, ProcessingTime) else ProcessingTime(clock, clock)
 
     def __call__(self) -> int:
-        # In this order a pause in between makes the difference too small, and the next call mends that.
+        # In this order a pause in between makes the difference too small, which the next call corrects.
         wall = self._wall()
         steady = self._steady()
         known, ahead = self._ahead, wall - steady
@@ -87,7 +87,7 @@ class ProcessingTime:
         return steady + known
 
     def go_on_from(self, micros: int) -> int:
-        """Be no less than `micros` from now on, and return the time."""
+        """Advance to at least `micros`, and return the time."""
         now = self()
         if micros > now:
             assert self._ahead is not None
@@ -95,10 +95,10 @@ class ProcessingTime:
         return max(micros, now)
 
     def ahead_of_wall(self) -> int:
-        """By how many microseconds it is greater than the wall clock: 0 unless that was set back."""
+        """Return the microseconds by which it is ahead of the wall clock: 0 unless that was set back."""
         now = self()
         return max(0, now - self._wall())
 
     def peek(self) -> int:
-        """The time, from another thread than the one that calls this object."""
+        """Return the time, in another thread than the one that calls this object."""
         return self._steady() + (self._ahead or 0)

@@ -1,4 +1,4 @@
-"""What a runner counts of its own accord: elements, by step."""
+"""Counters of elements, by step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.define
 class StepCount:
-    """How many elements went into a step and came out of it."""
+    """The numbers of elements that a step has read and written."""
 
     label: str
     read: int = 0
@@ -16,19 +16,19 @@ class StepCount:
 
 @attrs.define
 class Counts:
-    """The counts of a run, by step label; what progress and metrics show."""
+    """The counts of a run, by step label, for progress and metrics."""
 
     steps: dict[str, StepCount] = attrs.field(factory=dict)
 
     def of(self, label: str) -> StepCount:
-        """A step's count."""
+        """Return a step's count."""
         count = self.steps.get(label)
         if count is None:
             count = self.steps[label] = StepCount(label)
         return count
 
     def add(self, other: Counts) -> None:
-        """Add what was counted elsewhere."""
+        """Add the counts of another process or task."""
         for label, theirs in list(other.steps.items()):
             count = self.of(label)
             count.read += theirs.read

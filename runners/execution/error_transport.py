@@ -1,7 +1,7 @@
-"""Errors on their way from a worker to the process that runs the pipeline.
+"""Transport of errors from a worker to the process that runs the pipeline.
 
-From what is sent the driver makes the same error that one process would have raised.  Spark hands
-it a text only: ours carries a line that says what the error was.
+That process raises the same error that a run in one process would have raised.  Spark transports only text: ours has a
+line with the encoded error.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LINE = re.compile(re.escape(_MARK) + r"(\{.*\})")
 
 
 class RemoteError(msgspec.Struct):
-    """What is known of an error that was raised in an executor.
+    """An error of a worker, as data.
 
     Attributes:
-      kind: its class, pickled; None if that can't be.
-      arguments: what it was made of, pickled, if it is ours.
+      kind: its class, pickled; None if it can't be pickled.
+      arguments: its arguments, pickled, if it is a `PenstockError`.
       message: its text.
       frames: the user's part of its traceback, formatted.
     """
@@ -40,27 +40,27 @@ class RemoteError(msgspec.Struct):
 
 
 class TaskFailedError(PenstockError):
-    """What a task raises: a text that the driver can read."""
+    """The error of a Spark task, with a text that the driver can decode."""
 
-    # Its text is read again, so that it has to stay as it is; what it says of another error is redacted already.
+    # The text is decoded again, so it must not be redacted; the message in it is redacted already.
     def __init__(self, *args: object) -> None:
         Exception.__init__(self, *args)
 
 
 def wrapped(error: Exception) -> TaskFailedError:
-    """The error for a task of Spark's to raise instead."""
+    """Return the error for a Spark task to raise instead."""
     sent = remote(error)
     return TaskFailedError(f"{sent.message}\n{_MARK}{msgspec.json.encode(sent).decode()}")
 
 
 def original(text: str) -> Exception | None:
-    """The error that a failed job's text tells of, if it is one of ours."""
+    """Return the error encoded in a failed job's text; None if there is none."""
     found = _LINE.search(text)
     return None if found is None else local(msgspec.json.decode(found.group(1), type=RemoteError))
 
 
 def remote(error: Exception) -> RemoteError:
-    """What is to be sent of an error."""
+    """Return an error as data."""
     cause = error.__cause__ if isinstance(error, UserCodeError) and error.__cause__ is not None else error
     is_short = isinstance(cause, ShortenedError)
     kind = cause.kind if isinstance(cause, ShortenedError) else type(cause)
@@ -78,7 +78,7 @@ def remote(error: Exception) -> RemoteError:
 
 
 def local(remote: RemoteError) -> Exception:
-    """The error that was raised in a worker, as if it had been raised here."""
+    """Return a worker's error, as if it had been raised here."""
     kind = _class(remote.kind)
     if not remote.is_users:
         ours = _made_again(kind, remote) if issubclass(kind, PenstockError) else PenstockError(remote.message)
@@ -91,7 +91,7 @@ def local(remote: RemoteError) -> Exception:
 
 
 def _made_again(kind: type[PenstockError], remote: RemoteError) -> PenstockError:
-    """One of ours: of its text, as most are, or of what else it was made of."""
+    """Return a `PenstockError` made of its text, as most are, or of its other arguments."""
     try:
         made = kind(remote.message)
         return made if str(made) == remote.message else retold(made, remote.message)
@@ -103,7 +103,7 @@ def _made_again(kind: type[PenstockError], remote: RemoteError) -> PenstockError
 
 
 class RemoteTraceback(Exception):
-    """The user's part of a traceback in an executor, as text."""
+    """The user's part of a worker's traceback, as text."""
 
     def __str__(self) -> str:
         return "\n" + str(self.args[0])
@@ -117,7 +117,7 @@ def _pickled(what: object) -> bytes | None:
 
 
 def _class(pickled: bytes | None) -> type[Exception]:
-    """The class that was pickled in an executor; Exception if it can't be had here."""
+    """Return the pickled class; Exception if it can't be imported here."""
     try:
         found = cloudpickle.loads(pickled or b"")
     except Exception:  # whatever importing the user's module raises

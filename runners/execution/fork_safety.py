@@ -1,9 +1,9 @@
-"""Threads that stand beside a job which forks: the child must not inherit a lock that one of them holds.
+"""Fork safety: a forked child must not inherit a lock that another thread holds.
 
-Whoever works in such a thread does so within `not_while_forking`: then a fork waits for it, and it for the fork.
+A background thread works within `not_while_forking`: then a fork waits for it, and it waits for the fork.
 
 >>> with not_while_forking():
-...     pass  # print, render, answer somebody
+...     pass  # print, render, respond
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from contextlib import contextmanager
 from typing import Any
 
 _working = threading.RLock()
-# What only the parent may use.
+# Objects that only the parent may use.
 _parents: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 @contextmanager
 def not_while_forking() -> Iterator[None]:
-    """Inside of the `with` block this process isn't forked by another thread."""
+    """Prevent other threads from forking this process within the `with` block."""
     with _working:
         yield
 
 
 def closed_in_children(server: Any) -> None:
-    """Have `server.close()` called in every forked child, so that the child doesn't keep its port."""
+    """Call `server.close()` in every forked child, so that the child doesn't keep its port."""
     _parents.add(server)
 
 
@@ -38,7 +38,7 @@ def _in_child() -> None:
     for each in list(_parents):
         each.close()
     _parents.clear()
-    # A live display puts itself before the streams; its thread is not here.
+    # A live display replaces the streams, and its thread doesn't exist in the child.
     for name in ("stdout", "stderr"):
         proxied = getattr(getattr(sys, name), "rich_proxied_file", None)
         if proxied is not None:

@@ -1,10 +1,9 @@
-"""How often Python looks for cyclic garbage while a bundle is worked on.
+"""Tuning of Python's garbage collector while a bundle is processed.
 
-Elements are tuples and lists, and very many of them stay.  Python's collector goes through
-the young ones whenever there are 700 new ones, and through all when a quarter more have
-stayed: a run can spend more time on that than on its work
-(docs/decisions/007-garbage-is-looked-for-rarely.md).  Within a bundle it is asked to come
-after 50,000 instead.  It isn't switched off, since it has to find what user code leaves behind.
+Elements are tuples and lists, and very many of them stay.  Python's collector traverses the young objects after 700 new
+ones, and all objects when a quarter more have stayed: a run can spend more time on that than on its work
+(docs/decisions/007-garbage-is-looked-for-rarely.md).  Within a bundle it runs after 50,000 new objects instead.  It
+isn't switched off, because it has to find the garbage of user code.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
-# After how many new objects the young ones are gone through, and after how many times that
-# those of middle age are, too.
+# The new objects after which the young generation is collected, and the number of those collections after which the
+# middle one is.
 NEW_OBJECTS = 50_000
 YOUNG_COLLECTIONS = 20
 
-# Every how many times what was set aside is gone through after all.
+# The number of collections after which frozen objects are collected, too.
 THOROUGH = 64
 
 _times = count(1)
@@ -27,7 +26,8 @@ _times = count(1)
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Within, garbage is looked for after `NEW_OBJECTS` new objects; never, if that was switched off before.
+    """Within the block, collect garbage after `NEW_OBJECTS` new objects; not at all, if collection was switched off
+    before.
 
     >>> with rarely_collected():
     ...     gc.get_threshold()[0]
@@ -45,9 +45,9 @@ def rarely_collected() -> Iterator[None]:
 
 
 def look_rarely_for_garbage() -> None:
-    """The same from now on, in a process that was forked to work; what it was born with isn't gone through at all.
+    """Collect rarely from now on, in a forked worker, and never collect the objects of the parent.
 
-    Going through it would copy the memory that it shares with its parent.
+    Traversing those would copy the memory that it shares with its parent.
     """
     before = gc.get_threshold()
     if 0 < before[0] < NEW_OBJECTS:
@@ -56,11 +56,11 @@ def look_rarely_for_garbage() -> None:
 
 
 def set_aside() -> None:
-    """Have whoever looks for garbage next pass over what is here now, which will stay.
+    """Freeze the existing objects, which will stay, so that the next collections skip them.
 
-    For state in a process in which others ask for it: a Spark worker looks through everything after each
-    task, which takes a third of a second for a million keys.  Young garbage is taken out first, and every
-    `THOROUGH` times all of it, since what becomes garbage while it is set aside isn't found otherwise.
+    For state in a process where others request collections: a Spark worker collects all garbage after each task, which
+    takes a third of a second for a million keys.  Young garbage is collected first, and all of it every `THOROUGH`
+    times, because frozen objects that become garbage aren't found otherwise.
     """
     if next(_times) % THOROUGH:
         gc.collect(1)

@@ -1,8 +1,7 @@
-"""Progress: how many elements each step has read and written, shown while a pipeline runs.
+"""Progress: the number of elements that each step has read and written, shown while a pipeline runs.
 
-A thread looks at the counts four times a second; the loops that count are not slowed down by
-being watched.  It shows nothing before the run has taken half a second, so that short runs
-neither import rich nor flicker.
+A thread reads the counts four times a second, which doesn't slow down the loops that count.  It shows nothing in the
+first half second, so that short runs neither import rich nor flicker.
 """
 
 from __future__ import annotations
@@ -28,23 +27,22 @@ if TYPE_CHECKING:
 
 _BEFORE_THE_FIRST = 0.5
 _BETWEEN = 0.25
-# Two tables on one terminal would overwrite each other: of several pipelines one is shown at a time.
+# Two tables on one terminal would overwrite each other: one pipeline is shown at a time.
 _terminal = threading.Lock()
 
-# Columns of the terminal: two numbers of up to thirteen digits, and what is between.
+# The columns of the terminal for two numbers of up to thirteen digits, and the space between.
 _FOR_THE_NUMBERS = 36
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """A table on the terminal for as long as the `with` block runs; its last state stays there.
+    """A table on the terminal while the `with` block runs; its last state stays there.
 
     Args:
-      counts: what to show; anyone may go on counting.
-      labels: steps in the order to show them in.  Those that count nothing are left out.
-      wanted: True and False decide; with None it depends on whether standard error is a terminal
-        and rich is installed.
-      console: where to show it; standard error if None.
-      refresh: called before each look at the counts; what it returns is shown with them.
+      counts: the counts to show, which may change meanwhile.
+      labels: steps in the order to show them in.  Steps without counts are left out.
+      wanted: True and False decide; with None it depends on whether standard error is a terminal and rich is installed.
+      console: the console to use; standard error if None.
+      refresh: called before the counts are read; returns text to show with them.
 
     Raises `MissingExtraError` if it is wanted and rich is not installed.
 
@@ -101,7 +99,7 @@ class Progress(AbstractContextManager["Progress"]):
         from rich.live import Live
 
         console = self._console or Console(stderr=True)
-        # What the pipeline prints appears above the table, unless it goes somewhere else.
+        # Output of the pipeline appears above the table, unless it is redirected.
         redirect = sys.stdout.isatty()
         with Live(console=console, auto_refresh=False, redirect_stdout=redirect, redirect_stderr=True) as live:
             while not self._is_over.wait(_BETWEEN):
@@ -111,7 +109,7 @@ class Progress(AbstractContextManager["Progress"]):
                 live.update(self.table(console.width))
 
     def table(self, width: int) -> Table:
-        """The counts as they are now, for a terminal of this width."""
+        """Return a table of the present counts, for a terminal of this width."""
         note = self._refresh()
         from rich import box
         from rich.table import Table
@@ -126,19 +124,19 @@ class Progress(AbstractContextManager["Progress"]):
             if count := steps.get(label):
                 name = Text(label)
                 name.truncate(max(width - _FOR_THE_NUMBERS, 20), overflow="ellipsis")
-                # What ends in a grouping writes nothing before the grouping does.
+                # The elements of a stage that ends in a fold are counted as the grouping's.
                 shown.add_row(name, f"{count.read:,}", f"{count.written:,}" if count.written else "")
         return shown
 
 
 def progress_of(counts: Counts, plan: Plan, options: PipelineOptions, **arguments: Any) -> Progress:
-    """The progress of a plan that is run with these options."""
+    """Return the progress of a plan that runs with these options."""
     labels = [step.label if isinstance(step, Stage) else step.transform.label for step in plan.steps]
     return Progress(counts, labels, options.view_as(ProgressOptions).progress, **arguments)
 
 
 def is_shown(wanted: bool | None) -> bool:
-    """Whether progress is to be shown.
+    """Return True if progress is to be shown.
 
     Raises `MissingExtraError` if it is wanted and rich is not installed.
 

@@ -1,4 +1,4 @@
-"""Check the flags of a stream, whichever runner they are given to.
+"""Checks of streaming options, for all runners.
 
 >>> check_streaming_flags(PipelineOptions(["--checkpoint_interval=0"]))
 Traceback (most recent call last):
@@ -15,18 +15,18 @@ from typing import Any
 from ...sdk.errors import OptionsError
 from ...sdk.options import PipelineOptions, StreamingOptions
 
-# By flag, the least of whole numbers.
+# By flag, the least value of whole numbers.
 _COUNTS = {"parallelism": 1, "workers": 1, "checkpoint_retention": 1, "max_restarts": 0, "metrics_port": 0}
 _DURATIONS = ("checkpoint_interval", "checkpoint_timeout", "worker_timeout")
 _PAUSES = ("checkpoint_min_pause", "restart_delay")
 _LAST_PORT = 65535
 
-# Those that may be left to the runner.
+# Flags whose value the runner may choose.
 _OPEN = ("workers", "metrics_port", "checkpoint_min_pause")
 
 
 def check_streaming_flags(options: PipelineOptions) -> None:
-    """Raises `OptionsError` for a value that is none, also of a flag that this pipeline has no use for."""
+    """Raise `OptionsError` for an invalid value, also of a flag that this pipeline doesn't use."""
     streaming = options.view_as(StreamingOptions)
     for name, least in _COUNTS.items():
         value = getattr(streaming, name)
@@ -47,13 +47,13 @@ def check_streaming_flags(options: PipelineOptions) -> None:
         if value < 0 or (value == 0 and name in _DURATIONS):
             _refuse(name, f"expected {'more than 0 seconds' if name in _DURATIONS else '0 seconds or more'}", value)
     directory = streaming.checkpoint_dir
-    # What is empty would be `/`, as a variable of a shell is that isn't set.
+    # An empty path would be `/`, for example from an unset shell variable.
     if directory is not None and not str(directory).rstrip("/"):
         _refuse("checkpoint_dir", "expected a directory of its own, or a URL", directory)
 
 
 def refuse_memory(directory: Any, who: str) -> None:
-    """Raises `OptionsError` for a directory that is in one process's memory, where others have to write to it."""
+    """Raise `OptionsError` for a directory in one process's memory, if others have to write to it."""
     if str(directory).startswith("memory:"):
         raise OptionsError(
             f"option --checkpoint_dir: {directory} is in the memory of the process that writes there, and {who}; "
@@ -62,16 +62,16 @@ def refuse_memory(directory: Any, who: str) -> None:
 
 
 def refuse_unheeded(changed: Iterable[str], runner: str, whose: str) -> None:
-    """Raises `OptionsError` for flags that another runner has, and of which nothing would come here.
+    """Raise `OptionsError` for flags of another runner, which have no effect here.
 
     Args:
-      changed: the names of those that were given.
-      runner: the one that was asked for.
-      whose: the one that has them.
+      changed: the names of the given flags.
+      runner: the selected runner.
+      whose: the runner that has them.
     """
     for name in changed:
         raise OptionsError(
-            f"option --{name}: --runner={runner} has no such thing, it is for --runner={whose}; leave it out"
+            f"option --{name}: --runner={runner} doesn't support it, only --runner={whose} does; leave it out"
         )
 
 

@@ -1,10 +1,9 @@
-"""Calls that don't return: found by looking at a thread's stack now and then, and named with step and stack.
+"""Stuck calls: detects user code that doesn't return, from samples of a thread's stack, and reports its step and stack.
 
-Two looks see the same call if they find the same frames, from the runner's own down to the first of user code.
-Otherwise the call has returned in between, and another one has begun.  The watched thread does nothing for it, so a
-batch run's loops cost what they cost without it.
+Two samples show the same call if they have the same frames, from the runner's own down to the first of user code.
+Otherwise the call has returned in between, and another one has begun.  The watched thread has no overhead.
 
-In a step of a stream the watch of its time slice knows more (`runners/local/workers/watch.py`).
+For a step of a stream, the watch of its time slice knows more (`runners/local/workers/watch.py`).
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from ...sdk.redaction import logger_of
 
 _logger = logger_of(__name__)
 
-# Seconds between two looks, at most, and how many looks there are in the time-out.
+# The longest interval between samples in seconds, and the number of samples within the time-out.
 _SELDOM, _LOOKS = 0.25, 10
 
-# Local variables that are a step's label in functions of this package.
+# Local variables with a step's label in functions of this package.
 _LABELS = "label", "transform"
 
-# The packages that run generators of this one: their frames are no user's.  In the other one a driver waits for a JVM.
+# Packages whose frames are not user code: PySpark runs our generators, and in Py4J a driver waits for the JVM.
 _RUNNERS, _JVM = f"{os.sep}pyspark{os.sep}", f"{os.sep}py4j{os.sep}"
 
-# The watches, by the identity of the frame at which each begins.  A watch sees nothing beyond the frame of another.
+# The watches, by the identity of the frame at which each begins.  A watch ends at the frame of another.
 _roots: dict[int, CallWatch] = {}
 
 
@@ -43,8 +42,8 @@ class Stuck(NamedTuple):
 
     Attributes:
       step: the label of the step whose function it is.
-      seconds: how long it has taken so far.
-      stack: where it is, as a traceback shows it.
+      seconds: the time since it was first seen.
+      stack: its stack, formatted like a traceback.
     """
 
     step: str
@@ -59,7 +58,7 @@ class Stuck(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """The call that was `Stuck` has returned, after so many seconds."""
+    """A call that was reported as `Stuck` has returned, after this many seconds."""
 
     step: str
     seconds: float
@@ -69,19 +68,19 @@ class Returned(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A call as one look finds it.
+    """A call in one sample.
 
     Attributes:
-      path: the frames of this package, and of the call if it is one of user code.
-      place: if the call is one of C code, where the innermost frame is, with its local variables and the lengths
-        of lists, which grow while a loop goes on.
+      path: the frames of this package, and the first one of user code.
+      place: for a call of C code, the position in the innermost frame, with its local variables and the lengths of
+        lists, which grow while a loop runs.
     """
 
     path: tuple[FrameType, ...]
     place: tuple[int, tuple[tuple[Any, int], ...]] | None
 
     def is_same_as(self, other: _Call) -> bool:
-        """Return True if it has not returned from one look to the other."""
+        """Return True if it has not returned between the two samples."""
         if len(self.path) != len(other.path) or any(a is not b for a, b in zip(self.path, other.path, strict=True)):
             return False
         if self.place is None or other.place is None:
@@ -96,10 +95,10 @@ class CallWatch(AbstractContextManager["CallWatch"]):
     """Watches the thread that enters it, within the function that does.
 
     Args:
-      timeout: seconds after which a call is named.
-      tell: called with what is `Stuck`, and has `Returned`, on the thread that looks; the log is told if it is None.
-      is_elsewhere: true while something else watches the thread.
-      has_thread: False if the owner looks, by calling `look`.
+      timeout: seconds after which a call is reported.
+      tell: called with `Stuck` and `Returned` calls, on the sampling thread; None logs them.
+      is_elsewhere: true while another watch has the thread.
+      has_thread: False if the owner takes the samples, by calling `look`.
       clock: seconds, of any beginning.
     """
 
@@ -119,10 +118,10 @@ class CallWatch(AbstractContextManager["CallWatch"]):
         self._next = 0.0
         self._watched = 0
         self._root: FrameType | None = None
-        # The call at the last look, and when it was first seen.
+        # The call of the last sample, and the time when it was first seen.
         self._call: _Call | None = None
         self._since = 0.0
-        # The step that was told of.
+        # The step of the reported call.
         self._told: str | None = None
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -152,7 +151,7 @@ class CallWatch(AbstractContextManager["CallWatch"]):
             self.look()
 
     def look(self) -> None:
-        """Tell of a call that has not returned, or has at last; often enough if called more often than that."""
+        """Take a sample, unless the last one is recent; report a call that has not returned, or has at last."""
         now = self._clock()
         if now < self._next:
             return
@@ -173,7 +172,7 @@ class CallWatch(AbstractContextManager["CallWatch"]):
                 self._tell(Stuck(step, now - self._since, stack_of(frame)))
 
     def _call_at(self, innermost: FrameType) -> _Call | None:
-        """Return the call that a thread is in; None if it isn't under this watch."""
+        """Return the call that a thread is in; None if the thread isn't within this watch."""
         stack = []
         frame: FrameType | None = innermost
         while frame is not None and id(frame) not in _roots:
@@ -195,7 +194,7 @@ class CallWatch(AbstractContextManager["CallWatch"]):
 
 
 def log_call(news: Stuck | Returned) -> None:
-    """Tell the log."""
+    """Log a call."""
     _logger.warning("%s", news)
 
 
@@ -224,7 +223,7 @@ def _label_in(variables: dict[str, Any]) -> str | None:
 
 
 def stack_of(frame: FrameType) -> str:
-    """Return where a thread is, from where it has left this package for the last time; the whole if it hasn't."""
+    """Return the stack of a thread from its last frame of this package on; all of it if there is none."""
     entries = traceback.extract_stack(frame)
     ours = [i for i, entry in enumerate(entries) if is_ours(entry.filename)]
     own = entries[ours[-1] + 1 :] if ours else entries

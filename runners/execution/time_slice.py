@@ -1,9 +1,9 @@
-"""Time slices: how long a loop over elements may run before it is left between two of them.
+"""Time slices: the time that a loop over elements may run before it is left between two of them.
 
-A barrier, a command and a signal are looked at between the steps of a subtask.  So that they needn't wait for a
-bundle, each step has a slice of time.  Every loop over elements looks before each element whether the slice is over;
-it then leaves, and the elements that it has not come to wait in their order, and are part of a snapshot.  The look
-costs a few nanoseconds: the slice is ended by a thread (`watch.py`), and a loop sees a list that is empty no more.
+A subtask handles barriers, commands and signals between its steps.  So that they needn't wait for a whole bundle, each
+step has a slice of time.  Every loop over elements checks before each element whether the slice is over.  Then it
+leaves, and the remaining elements wait in their order, and are part of a snapshot.  The check costs a few nanoseconds:
+a thread ends the slice (`watch.py`) by making a list non-empty.
 
 >>> slice = TimeSlice()
 >>> slice.begin()
@@ -22,26 +22,26 @@ from typing import Any
 
 from .clock import steady_time
 
-# How long a step may take before its loops are left, in microseconds.
+# The time that a step may take before its loops are left, in microseconds.
 SLICE = 10_000
 
-# The same in a bounded run: there panes may depend on how the input is cut into bundles, and that is to depend on
-# how fast the machine is as rarely as may be.
+# The slice of a bounded run.  There panes may depend on how the input is cut into bundles, which should rarely depend
+# on the speed of the machine.
 LONG_SLICE = 250_000
 
 
 class TimeSlice:
-    """The slice of time of the step that is being taken in this process.
+    """The slice of time of the current step of this process.
 
     Args:
       length: microseconds.
       clock: microseconds, of any beginning.
 
     Attributes:
-      over: true once loops are to be left; one object for as long as this lives.
-      began: when the step began, in microseconds; None between steps.
-      steps: how many steps have begun.
-      task: the label of the task whose step it is.
+      over: true once loops are to be left; the same object during the lifetime of this one.
+      began: the time when the step began, in microseconds; None between steps.
+      steps: the number of steps that have begun.
+      task: the label of the step's task.
     """
 
     def __init__(self, length: int = SLICE, clock: Callable[[], int] = steady_time) -> None:
@@ -53,23 +53,24 @@ class TimeSlice:
         self.task = ""
 
     def begin(self) -> None:
-        """A step begins."""
+        """Begin a step."""
         self.steps += 1
         self.began = self.clock()
         self.over.clear()
 
     def end(self) -> None:
-        """Have the loops be left."""
+        """End the slice: loops are left."""
         if not self.over:
             self.over.append(True)
 
     def rest(self) -> None:
-        """No step is being taken."""
+        """End the step."""
         self.began = None
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
-        """Give the loop in this block a slice of its own, within a step or between two; the step's goes on behind it.
+        """Give the loop in this block a slice of its own, within a step or between two; then the step's slice
+        continues.
 
         >>> slice = TimeSlice()
         >>> slice.begin(), slice.end()
@@ -91,15 +92,15 @@ class TimeSlice:
 
 
 class Pace:
-    """How many elements to take at a time, so that they take about as long as a slice.
+    """The number of elements that take about as long as a slice.
 
     Args:
       most: the largest number.
       first: the number to begin with.
       target: microseconds.
-      growth: by how much it grows at once, at most.
+      growth: the largest factor of growth at once.
 
-    It grows while elements are fast, and is what fits once they are slow.
+    It grows while elements are fast, and drops to the number that fits once they are slow.
 
     >>> pace = Pace(most=1_000, first=400, target=10_000)
     >>> pace.took(400, 1_000), pace.count
@@ -121,7 +122,7 @@ class Pace:
         self.count = min(most, first)
 
     def took(self, elements: int, micros: int) -> None:
-        """So many elements took so long."""
+        """Adjust the number to the time that these elements took."""
         if micros > 2 * self._target:
             self.count = max(1, min(self.count, elements * self._target // micros))
         elif elements >= self.count and 2 * micros < self._target:

@@ -1,4 +1,4 @@
-"""Errors of user code: which transform, which element, which line."""
+"""Errors of user code, with their transform, element and line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _repr.maxlevel = 3
 
 
 def shortened(element: Any) -> str:
-    """A `repr` of an element that fits on a line, whatever the element.
+    """Return a `repr` of an element that fits on a line.
 
     >>> shortened("x" * 1000)[:20]
     "'xxxxxxxxxxxxxxxxxxx"
@@ -39,30 +39,30 @@ def shortened(element: Any) -> str:
 
 @attrs.frozen
 class Attribution:
-    """What a failure is to be attributed to."""
+    """The transform and element that an error is attributed to."""
 
     transform: str
     element: str | None
 
 
 def attributed(error: BaseException, attribution: Attribution) -> BaseException:
-    """The error to raise for what user code raised.
+    """Return the error to raise for an error of user code.
 
-    An instance of `UserCodeError` that is also one of the user's exception class where
-    Python lets it be both.  Our own errors that say already what is wrong stay themselves,
-    with the transform's label in front.  What ends a program, such as `sys.exit` in a DoFn, is an error of the DoFn; an
-    interrupt, and a class of its own below `BaseException`, stays itself, and a note says what was running.
+    It is an instance of `UserCodeError` that is also one of the user's exception class where Python allows both.  A
+    `PenstockError` stays itself, with the transform's label in front.  An error that would end the program, such as
+    that of `sys.exit` in a DoFn, is an error of the DoFn.  An interrupt, and a user's class directly below
+    `BaseException`, stays itself, with a note of the running transform.
     """
     if not isinstance(error, (Exception, *_ENDS_A_PROGRAM)) and type(error).__name__ != "CancelledError":
         return noted(error, attribution)
     if isinstance(error, GeneratorExit) and user_frames(error.__traceback__) is None:
-        # A generator of ours is closed.
+        # A generator of this package is closed.
         return error
     if isinstance(error, PenstockError):
         if error.transform:
             return error
         text = text_of(error)
-        # Sources and sinks that were told the label have said it.
+        # Sources and sinks that know their label have put it in front.
         if not text.startswith(f"{attribution.transform}: "):
             text = f"{attribution.transform}: {text}"
         if attribution.element not in (None, "None"):
@@ -84,12 +84,12 @@ def attributed(error: BaseException, attribution: Attribution) -> BaseException:
     )
 
 
-# `SystemExit` would end the process without a word, `GeneratorExit` any generator that it passes.
+# `SystemExit` would end the process silently, and `GeneratorExit` any generator that it passes.
 _ENDS_A_PROGRAM = (SystemExit, GeneratorExit)
 
 
 def noted(error: BaseException, attribution: Attribution) -> BaseException:
-    """The same, with a note that says what was running; the innermost says most, and stays."""
+    """Return the error, with a note of the running transform unless it has one: the innermost says most."""
     if not any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
         element = "" if attribution.element is None else f" on element {attribution.element}"
         error.add_note(redacted(f"{_NOTE}{attribution.transform}'{element}]"))
@@ -100,7 +100,7 @@ _NOTE = "[while running '"
 
 
 def as_exception(error: BaseException) -> Exception:
-    """What another process is told of: an interrupt, and what else is no `Exception`, would end that one, too."""
+    """Return an `Exception` for another process: an interrupt, or another `BaseException`, would end that one, too."""
     if isinstance(error, Exception):
         return error
     parts = [f": {text_of(error)}" if text_of(error) else "", *(f" {note}" for note in getattr(error, "__notes__", ()))]
@@ -110,7 +110,7 @@ def as_exception(error: BaseException) -> Exception:
 
 
 def retold(error: PenstockError, text: str) -> PenstockError:
-    """An error of the same class and attributes with another text, whatever the class is made of."""
+    """Return an error of the same class and attributes with another text, whatever arguments the class takes."""
     kind = type(error)
     made: PenstockError | None = None
     try:
@@ -124,12 +124,12 @@ def retold(error: PenstockError, text: str) -> PenstockError:
 
 
 def reraise(error: BaseException) -> NoReturn:
-    """Raise an attributed error, with the cause that it has and nothing of ours around it."""
+    """Raise an attributed error with its cause, and without the present exception as context."""
     raise error from error.__cause__
 
 
 def guarded(transform: str, action: Callable[[], T]) -> T:
-    """The result of user code; what it reports and raises is attributed to the transform of this label."""
+    """Return the result of user code; its metrics and errors are attributed to the transform of this label."""
     try:
         with at_step(transform):
             return action()
@@ -140,7 +140,7 @@ def guarded(transform: str, action: Callable[[], T]) -> T:
 def user_code_error(
     error: BaseException, transform: str, element: str | None, location: str | None, kind: str
 ) -> UserCodeError:
-    """A `UserCodeError` for what user code raised, of its class as well if that can be."""
+    """Return a `UserCodeError` for an error of user code, of its class as well if possible."""
     parts = [f"{kind}: {text_of(error)}" if text_of(error) else kind, f"[while running '{transform}'"]
     if element is not None:
         parts.append(f"on element {element}")
@@ -154,7 +154,7 @@ def user_code_error(
 
 
 class ShortenedError(Exception):
-    """Stands for an exception that can't be shown, or fills the log: its traceback, shortened.
+    """Stands for an exception that can't be shown, or would fill the log: its traceback, shortened.
 
     Attributes:
       kind: the exception's class.
@@ -169,8 +169,8 @@ class ShortenedError(Exception):
 
 
 def with_user_class(kind: type[BaseException], message: str) -> UserCodeError:
-    """A `UserCodeError` with this message that is also a `kind`, if a class can be both."""
-    # These would end any generator that they pass; Python itself makes them this one.
+    """Return a `UserCodeError` with this message that is also a `kind`, if a class can be both."""
+    # These would end any generator that they pass; Python itself turns them into RuntimeError.
     if issubclass(kind, (StopIteration, StopAsyncIteration)):
         kind = RuntimeError
     if kind is not Exception and issubclass(kind, Exception):
@@ -186,7 +186,7 @@ def _message(self: Exception) -> str:
     return str(self.args[0])
 
 
-# What the user's class may define in a way that asks for more than a message: frozen attributes, other arguments.
+# Methods that a user's class may define in a way that needs more than a message: frozen attributes, other arguments.
 _PLAIN = {
     "__init__": Exception.__init__,
     "__str__": _message,
@@ -199,7 +199,7 @@ _PLAIN = {
 
 
 def _of_class(kind: type[Exception], bases: tuple[type[Exception], ...], message: str) -> Any:
-    """An error of a class with these bases that is shown as a `kind`, made without asking the class."""
+    """Return an error with these base classes that is shown as a `kind`, without calling the class."""
     made_of = next(base for base in kind.__mro__ if base.__module__ == "builtins")
     both = types.new_class(kind.__name__, bases, exec_body=lambda body: body.update(_PLAIN))
     both.__module__, both.__qualname__ = kind.__module__, kind.__qualname__
@@ -209,9 +209,9 @@ def _of_class(kind: type[Exception], bases: tuple[type[Exception], ...], message
 
 
 def user_frames(tb: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that begins at the first frame outside of this package.
+    """Return the part of a traceback that begins at the first frame outside of this package.
 
-    None when there is none: a built-in function raised.
+    Returns None if there is none: a built-in function raised.
     """
     while tb is not None:
         file = tb.tb_frame.f_code.co_filename

@@ -1,5 +1,5 @@
 """Checkpoints in durable storage: written in parts by many workers, and committed by one manifest.
 
-`store` writes them, `reader` restores them whole or not at all, and `catalog` lists a directory.  `storage` is the
-file system or object store below, and `simulated_storage` one that fails, tears and forgets under a seed.
+`store` writes them, `reader` restores them whole or not at all, and `catalog` lists a directory.  `storage` is the file
+system or object store below, and `simulated_storage` one with failures, torn files and crashes, drawn from a seed.
 """

@@ -1,6 +1,6 @@
-"""The checkpoints that a directory holds: which count, which are whole, and what their files say.
+"""The checkpoints of a directory: finds the valid ones, and verifies their files.
 
-Nothing here writes.  Nothing is unpickled either: records are bytes.
+It only reads, and unpickles nothing: records are bytes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .storage import Disk
 
 _logger = logger_of(__name__)
 
-# The directory of the snapshot files, in that of the store.
+# The directory of the snapshot files, in the store's.
 FILES = "files"
 
 
 @attrs.frozen
 class Found:
-    """A manifest that was found.
+    """A manifest of the directory.
 
     Attributes:
-      name: its name, which tells the epoch.
-      checkpoint: what it says; None if it is damaged.
-      damage: what is wrong with it; None if nothing is.
-      replaced: whether a later owner went back before it and committed that epoch, or an earlier one, again.
+      name: its name, which has the epoch.
+      checkpoint: its content; None if it is damaged.
+      damage: the damage; None if there is none.
+      replaced: True if a later owner restored an earlier checkpoint and committed that epoch, or an earlier one, again.
     """
 
     name: ManifestName
@@ -43,10 +43,10 @@ class Found:
 
 @attrs.frozen
 class Skipped:
-    """An epoch that can't be restored, and why.
+    """An epoch that can't be restored, with the reason.
 
     Attributes:
-      was_committed: whether its manifest is there; without one it can't be told.
+      was_committed: True if its manifest exists; without one it is unknown.
     """
 
     epoch: int
@@ -56,11 +56,11 @@ class Skipped:
 
 @attrs.frozen
 class Recovery:
-    """What to restore.
+    """The checkpoint to restore.
 
     Attributes:
-      checkpoint: the newest whose files are all as they were written; None if nothing was ever committed.
-      skipped: those that are newer, the newest first.
+      checkpoint: the newest one without damaged files; None if none was ever committed.
+      skipped: newer epochs, the newest first.
     """
 
     checkpoint: Checkpoint | None
@@ -70,11 +70,11 @@ class Recovery:
 def found_checkpoints(
     disk: Disk, directory: str, names: Iterable[str], known: dict[ManifestName, Checkpoint] | None = None
 ) -> list[Found]:
-    """The manifests among these names, the newest first, without those of zombies.
+    """Return the manifests among these names, the newest first, without those of zombies.
 
-    A later owner may have gone back, because the newest checkpoints were damaged.  When it has committed an
-    epoch, those of earlier owners from that epoch on belong to a past that did not happen: only savepoints among
-    them are listed, as replaced.
+    A later owner may have restored an earlier checkpoint, because the newest ones were damaged.  When it has committed
+    an epoch, that epoch and later ones of earlier owners are obsolete: only savepoints among them are listed, as
+    replaced.
 
     Args:
       known: checkpoints that have been read already; those read now are added.
@@ -109,7 +109,7 @@ def _read_manifest(disk: Disk, path: str, name: ManifestName) -> Checkpoint:
 
 
 def verify(disk: Disk, directory: str, checkpoint: Checkpoint) -> None:
-    """Read every file of a checkpoint; `CorruptSnapshotError` for the first that is not as it was written."""
+    """Read every file of a checkpoint; raise `CorruptSnapshotError` for the first damaged one."""
     for file in checkpoint.files():
         path = path_of(directory, file)
         with reading(path):
@@ -117,14 +117,14 @@ def verify(disk: Disk, directory: str, checkpoint: Checkpoint) -> None:
 
 
 def records_of(disk: Disk, directory: str, file: FileReference) -> Iterator[bytes]:
-    """The records of one file, each verified when it is given out."""
+    """Yield the records of one file, each verified."""
     path = path_of(directory, file)
     with reading(path):
         yield from read_snapshot_file(disk, path, file)
 
 
 def damage_of(disk: Disk, directory: str, found: Found) -> CorruptSnapshotError | None:
-    """What is wrong with a checkpoint, after every file of it has been read; None if nothing is."""
+    """Return the damage of a checkpoint, after reading every file of it; None if there is none."""
     if found.checkpoint is None:
         return found.damage
     try:
@@ -135,7 +135,7 @@ def damage_of(disk: Disk, directory: str, found: Found) -> CorruptSnapshotError 
 
 
 def newest_complete(disk: Disk, directory: str) -> Recovery:
-    """The newest checkpoint that is whole, and what was skipped on the way to it; see `SnapshotStore`."""
+    """Return the newest undamaged checkpoint, and the epochs skipped for it; see `SnapshotStore`."""
     found = [each for each in found_checkpoints(disk, directory, disk.list(directory)) if not each.replaced]
     skipped = []
     whole: Found | None = None
@@ -152,8 +152,8 @@ def newest_complete(disk: Disk, directory: str) -> Recovery:
         raise CorruptSnapshotError(
             f"{directory}/{FILES}/{deltas[-1]}",
             "a delta, and no manifest of any checkpoint",
-            "that of the one it stands on, which was committed once; bring it back, or give another directory to begin "
-            "anew",
+            "the manifest of the checkpoint it depends on, which was committed; restore that file, or give another "
+            "directory to start from the beginning",
         )
     skipped[:0] = [
         Skipped(epoch, "no manifest: it was never committed, or its manifest was removed", was_committed=False)
@@ -165,7 +165,7 @@ def newest_complete(disk: Disk, directory: str) -> Recovery:
 
 
 def _without_manifest(disk: Disk, directory: str, found: list[Found], whole: Found | None) -> list[int]:
-    """The epochs, newest first, that have files and no manifest, and would be newer than what is restored."""
+    """Return the epochs, newest first, that have files and no manifest, and would be newer than the restored one."""
     have = {(each.name.generation, each.name.epoch) for each in found}
     after = ("", -1) if whole is None else (whole.name.generation, whole.name.epoch)
     origins = filter(None, map(origin_of, disk.list(f"{directory}/{FILES}")))
@@ -174,31 +174,30 @@ def _without_manifest(disk: Disk, directory: str, found: list[Found], whole: Fou
 
 
 def _deltas(disk: Disk, directory: str) -> list[str]:
-    """The deltas that are there: each stands on a checkpoint that was committed."""
+    """Return the delta files: each depends on a committed checkpoint."""
     names = disk.list(f"{directory}/{FILES}")
     return [name for name in names if origin_of(name) is not None and name.endswith(f".{SnapshotKind.DELTA.value}")]
 
 
 def path_of(directory: str, file: FileReference) -> str:
-    """The path of a snapshot file."""
+    """Return the path of a snapshot file."""
     return f"{directory}/{FILES}/{file.file}"
 
 
 def trusted(disk: Disk, *paths: str) -> None:
-    """Raise `UntrustedSnapshotError` for the first path that others could have written."""
+    """Raise `UntrustedSnapshotError` for the first path that other users could have written."""
     for path in paths:
         if reason := disk.why_untrusted(path):
             raise UntrustedSnapshotError(
-                f"{path}: checkpoints are pickled, and reading one runs what whoever wrote it has put there; but "
-                f"{reason}. Expected a directory that only this user can write to: chown or chmod it (go-w), or, if "
-                "all who can write there are trusted, say --allow_untrusted_checkpoints (a SnapshotStore is told by "
-                "allow_untrusted=True)"
+                f"{path}: reading a checkpoint unpickles it, which runs the code in it, but {reason}. Expected a "
+                "directory that only this user can write to: chown or chmod it (go-w), or, if all users that can write "
+                "there are trusted, give --allow_untrusted_checkpoints (or allow_untrusted=True to a SnapshotStore)"
             )
 
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Tell a file that the disk has lost from a disk that can't be reached: only the former is damage."""
+    """Distinguish a file that the disk has lost, which is damage, from a disk that can't be reached."""
     try:
         yield
     except OSError as error:
@@ -214,9 +213,9 @@ OWNER = "productions.json"
 
 
 def refuse_productions(disk: Disk, directory: str) -> None:
-    """Raises `CheckpointMismatchError` for a directory with logs of productions."""
+    """Raise `CheckpointMismatchError` for a directory with logs of productions."""
     if disk.exists(f"{directory}/{OWNER}"):
         raise CheckpointMismatchError(
-            f"{directory} has logs of productions, of --runner=local with --delivery=strong or weak; go on with that, "
-            "or give another --checkpoint_dir"
+            f"{directory} has logs of productions, of --runner=local with --delivery=strong or weak; continue with "
+            "that, or give another --checkpoint_dir"
         )

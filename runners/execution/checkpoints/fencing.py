@@ -1,12 +1,12 @@
-"""Who may commit checkpoints: the newest owner of the store, and nobody else.
+"""Fencing: only the newest owner of a store commits checkpoints.
 
-MillWheel's sequencer: each owner writes a claim, whose name is greater than those before it, and an
-owner that finds a greater claim than its own is a zombie.  A claim needs no lock and no exclusive
-creation of files, so it works on object stores as well; what it needs is that a listing shows what was written before.
+Like MillWheel's sequencer: each owner writes a claim with a name greater than all before, and an owner that finds a
+greater claim than its own is a zombie.  A claim needs no lock and no exclusive creation of files, so it works on object
+stores as well; it requires that a listing has all files written before.
 
-A new owner writes its claim, and then lists the manifests: those are *accepted*.  An old owner writes its manifest,
-and then looks for a newer claim.  Whichever was first, one of them sees the other: so a commit that found no
-newer claim is among the accepted ones, and a manifest that a zombie writes later isn't, and is void.
+A new owner writes its claim, and then lists the manifests: those are *accepted*.  An old owner writes its manifest, and
+then looks for a newer claim.  Whichever was first, one of them sees the other: a commit that found no newer claim is
+among the accepted ones, and a manifest that a zombie writes later isn't, and is void.
 
 >>> from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 >>> from random import Random
@@ -36,10 +36,10 @@ _CLAIM = re.compile(r"generation-(\d{8}-[0-9a-f]+)")
 
 @attrs.frozen
 class Claim:
-    """What an owner has written of itself.
+    """The claim of an owner.
 
     Attributes:
-      accepted: the manifests that were there when it began; None until it has looked, so it has committed nothing.
+      accepted: the manifests at its begin; None until it has listed them, and so has committed nothing.
     """
 
     generation: Generation
@@ -50,17 +50,17 @@ class Claim:
 
 
 def newest_claim(names: Iterable[str]) -> Generation | None:
-    """The newest owner, by the names in the store's directory."""
+    """Return the newest owner, by the names in the store's directory."""
     return max(_claims(names), default=None)
 
 
 def claim(disk: Disk, directory: str, token: str) -> Generation:
-    """Become the owner; those before can't commit from now on.  Raises `OSError` where the disk does.
+    """Become the owner; earlier owners can't commit from now on.  Raises the disk's `OSError`.
 
-    May be called by several processes at the same time: the last one wins.
+    Several processes may call it at the same time: the last one wins.
 
     Args:
-      token: hexadecimal digits that no other claim has.
+      token: unique hexadecimal digits.
     """
     while True:
         number = int((newest_claim(disk.list(directory)) or "0").partition("-")[0]) + 1
@@ -69,7 +69,7 @@ def claim(disk: Disk, directory: str, token: str) -> Generation:
         names = disk.list(directory)
         if newest_claim(names) == ours.generation:
             break
-        # Somebody took the same number, or more, at the same time.
+        # Another process took the same number, or a higher one, at the same time.
         disk.remove(f"{directory}/{ours.file()}")
     older = [generation for generation in _claims(names) if generation < ours.generation]
     accepted = not_void(disk, directory, names)
@@ -79,7 +79,7 @@ def claim(disk: Disk, directory: str, token: str) -> Generation:
 
 
 def not_void(disk: Disk, directory: str, names: Iterable[str]) -> list[ManifestName]:
-    """The manifests among some names, without those that a zombie wrote after its successor had begun."""
+    """Return the manifests among some names, without those that a zombie wrote after its successor had begun."""
     names = list(names)
     manifests = [name for name in map(manifest_name, names) if name is not None]
     since = _last_that_looked(disk, directory, names)
@@ -90,16 +90,16 @@ def not_void(disk: Disk, directory: str, names: Iterable[str]) -> list[ManifestN
 
 
 def _last_that_looked(disk: Disk, directory: str, names: Iterable[str]) -> Claim | None:
-    """The newest claim that says which manifests it accepts."""
+    """Return the newest claim with a list of accepted manifests."""
     for generation in sorted(_claims(names), reverse=True):
         path = f"{directory}/{Claim(generation).file()}"
         try:
             found = unsealed(path, disk.read(path), "penstock claim", Claim)
         except FileNotFoundError:
-            # A newer owner has removed it in the meantime; its own claim says at least as much.
+            # A newer owner has just removed it, and its own claim accepts at least as many.
             continue
         except CorruptSnapshotError as error:
-            _logger.warning("%s; going on without the list of checkpoints that was in it", error)
+            _logger.warning("%s; continuing without its list of checkpoints", error)
             continue
         if found.accepted is not None:
             return found

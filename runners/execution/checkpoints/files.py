@@ -1,8 +1,8 @@
-"""One snapshot file: records of bytes, each of which is verified before it is handed out.
+"""Snapshot files: records of bytes, each of which is verified before it is returned.
 
-The format is described in docs/checkpoints.md.  There is one running CRC32 over the header and the records.
-It stands behind each record, so a flipped bit, or a record that is missing or in the wrong place, is noticed
-before anybody unpickles what follows; and its last value identifies the file.
+The format is described in docs/checkpoints.md.  A running CRC32 over the header and the records stands behind each
+record.  So a flipped bit, or a missing or misplaced record, is detected before it is unpickled; and the last checksum
+identifies the file.
 
 >>> from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 >>> from random import Random
@@ -39,14 +39,14 @@ _LENGTH = struct.Struct(">I")
 _CRC = struct.Struct(">I")
 _COUNT = struct.Struct(">Q")
 
-# Stands where a record's length would, after the last one.
+# The end mark, in place of a record's length.
 _END = 0xFFFFFFFF
-# A length that was corrupted must not make us ask for gigabytes at once.
+# The most bytes that are read at once: a corrupted length must not allocate gigabytes.
 _PIECE = 1 << 20
 
 
 class SnapshotKind(Enum):
-    """What a file's records say: all that there is, or what has changed since the file before it."""
+    """The kind of a file: all state, or the changes since the file before it."""
 
     FULL = "full"
     DELTA = "delta"
@@ -58,14 +58,14 @@ _KINDS = {code: kind for kind, code in _CODES.items()}
 
 @attrs.frozen
 class FileReference:
-    """A snapshot file as it was written, which is how it must be found.
+    """A written snapshot file, as it has to be found.
 
     Attributes:
       file: its name, in the store's directory of files.
-      kind: whether it is full or a delta.
-      length: in bytes, all of the file.
+      kind: full or delta.
+      length: the bytes of the whole file.
       crc32: the last value of its running checksum.
-      records: how many there are.
+      records: the number of records.
     """
 
     file: str
@@ -76,10 +76,10 @@ class FileReference:
 
 
 def write_snapshot_file(disk: Disk, path: str, kind: SnapshotKind, records: Iterable[bytes]) -> FileReference:
-    """Write a file, atomically, of records that are taken one at a time.
+    """Write a file atomically, of records that are taken one at a time.
 
-    A record may have 0 to 2**32 - 2 bytes; about a megabyte is a good size.  Raises `OSError` where the disk does.
-    The reference has the path's last part for its name.
+    A record may have 0 to 2**32 - 2 bytes; about a megabyte is a good size.  Raises the disk's `OSError`.  The
+    reference has the last part of the path as its name.
     """
     file = _Writing()
     disk.write_atomically(path, file.content(kind, records))
@@ -87,7 +87,7 @@ def write_snapshot_file(disk: Disk, path: str, kind: SnapshotKind, records: Iter
 
 
 class _Writing:
-    """What is known of a file when its last byte has been produced."""
+    """The length, checksum and number of records of a file being written."""
 
     def __init__(self) -> None:
         self.crc = self.length = self.records = 0
@@ -115,13 +115,13 @@ class _Writing:
 
 
 def read_snapshot_file(disk: Disk, path: str, expected: FileReference | None = None) -> Iterator[bytes]:
-    """The records of a file, one at a time, each verified when it is given out.
+    """Yield the records of a file one at a time, each verified.
 
     Args:
-      expected: the file as it was written, if that is known: another one in its place, though whole, is refused.
+      expected: the reference of the written file, if it is known: another one in its place, though whole, is refused.
 
-    Raises `CorruptSnapshotError` if the file is missing or is not as it was written.  That may be after
-    some of its records: whoever must not use half a file calls `verify_snapshot_file` first.
+    Raises `CorruptSnapshotError` if the file is missing or damaged.  That may be after some of its records; call
+    `verify_snapshot_file` first where half a file must not be used.
     """
     try:
         file = disk.open(path)
@@ -143,7 +143,7 @@ def read_snapshot_file(disk: Disk, path: str, expected: FileReference | None = N
 
 
 def verify_snapshot_file(disk: Disk, path: str, expected: FileReference | None = None) -> None:
-    """Read a file to its end; raises `CorruptSnapshotError` as `read_snapshot_file` does."""
+    """Read a file to its end; raise `CorruptSnapshotError` as `read_snapshot_file` does."""
     for _ in read_snapshot_file(disk, path, expected):
         pass
 
@@ -160,7 +160,7 @@ class _Reading:
 
     Attributes:
       crc: the running checksum.
-      position: how many bytes have been read.
+      position: the number of bytes read.
     """
 
     def __init__(self, file: BinaryIO, path: str) -> None:
@@ -185,7 +185,7 @@ class _Reading:
         (count,) = _COUNT.unpack(self.summed(_COUNT.size, "the number of records"))
         self.checksum()
         if count != records:
-            raise self._corrupt(f"{records} records", f"the {count} that its end tells of")
+            raise self._corrupt(f"{records} records", f"{count}, the number at its end")
         if self._file.read(1):
             raise self._corrupt(f"more after byte {self.position}", "the end of the file there")
 

@@ -1,10 +1,11 @@
-"""A list of logs: how long each is, and its checksum.  It is kept apart from the logs, so it isn't lost with them.
+"""The listing of logs: the length and checksum of each, kept apart from the logs so that it isn't lost with them.
 
-A log alone can't tell that its last records are gone: it would look as if they had never been appended.  So each
-owner notes the length of its log here, behind each append.  The note needs no sync of its own.  It survives the death
-of the process at once; after a power failure the list may be some seconds behind the logs, and never ahead of them.
+A log alone can't show that its last records are lost: it would look as if they had never been appended.  So each owner
+notes the length of its log here, behind each append.  The note needs no sync of its own.  It survives the death of the
+process at once; after a power failure the listing may be some seconds behind the logs, and never ahead of them.
 
-The file has one entry of 64 bytes for each log, behind its head.  Owners in different processes write different ones.
+The file has one entry of 64 bytes for each log, behind its header.  Owners in different processes write different
+entries.
 
 >>> from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 >>> from random import Random
@@ -27,7 +28,7 @@ from ..serialization.records import unknown_format
 from .manifest import Generation
 from .storage import Disk
 
-# Behind the name the version.
+# The version follows the name.
 _NAME = b"PENSTOCKLOGLIST"
 VERSION = 1
 _MAGIC = _NAME + bytes([VERSION])
@@ -42,8 +43,8 @@ class Listed:
 
     Attributes:
       generation: its owner.
-      begun: how often that owner has begun it.
-      length, records: how many bytes, and records, it has at least.
+      begun: the number of times that the owner has begun it.
+      length, records: the least number of bytes, and of records, that it has.
       crc32: the checksum of these bytes.
     """
 
@@ -56,20 +57,23 @@ class Listed:
 
 @attrs.frozen
 class LogListing:
-    """The list at a path."""
+    """The listing at a path."""
 
     disk: Disk
     path: str
 
     def create(self, logs: int) -> None:
-        """Make a list of so many logs, of which nothing is known yet; raises `SnapshotError`."""
+        """Write a listing of this many logs, without entries.
+
+        Raises `SnapshotError` where the disk fails.
+        """
         try:
             self.disk.write_atomically(self.path, _MAGIC.ljust(_SIZE, b"\0") + bytes(logs * _SIZE))
         except OSError as error:
             raise SnapshotError(f"{self.path} can't be written: {error}") from error
 
     def require(self) -> None:
-        """Raise `CorruptSnapshotError` if the list isn't there."""
+        """Raise `CorruptSnapshotError` if the listing is missing."""
         if not self.disk.exists(self.path):
             raise CorruptSnapshotError(self.path, "no such file", "the list of the logs that are there")
 
@@ -79,7 +83,10 @@ class LogListing:
         self.disk.write_soon(self.path, (number + 1) * _SIZE, body + _CRC.pack(crc32(body)))
 
     def entry(self, number: int) -> Listed | None:
-        """Return the entry of a log, or None without an entry or a list.  Raises `CorruptSnapshotError`."""
+        """Return the entry of a log; None without an entry or a listing.
+
+        Raises `CorruptSnapshotError` if it is damaged.
+        """
         try:
             content = self.disk.read(self.path)
         except FileNotFoundError:
@@ -102,7 +109,7 @@ class LogListing:
 
 @attrs.frozen
 class ListedLog:
-    """One log of a list."""
+    """One log of a listing."""
 
     listing: LogListing
     number: int

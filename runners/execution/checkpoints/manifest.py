@@ -1,4 +1,4 @@
-"""A checkpoint as its manifest tells of it: every file of every part, with length and checksum.
+"""Manifests: a checkpoint with every file of every part, their lengths and checksums.
 
 A manifest is two lines of JSON; the first has the length and the CRC32 of the second.
 
@@ -25,8 +25,8 @@ from .files import FileReference, SnapshotKind
 
 T = TypeVar("T")
 
-# "00000007-6f1c2b...": the number of owners so far, and what tells two apart that claim one number at the same time.
-# Strings, so that the later owner's is the greater one.
+# "00000007-6f1c2b...": the number of owners so far, and a token that distinguishes owners that claim one number at the
+# same time.  As strings, a later owner's is greater.
 Generation: TypeAlias = str
 
 # 2: keys belong to other key groups than in 1.  3: records have tags and versions of their own.
@@ -34,7 +34,7 @@ VERSION = 3
 
 
 class CheckpointKind(Enum):
-    """Who decides when it is removed: retention, or the user."""
+    """The kind of a checkpoint: retention removes checkpoints, and only the user removes savepoints."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
@@ -42,11 +42,11 @@ class CheckpointKind(Enum):
 
 @attrs.frozen
 class PartReference:
-    """A part as it was written; small, and may be pickled and sent.
+    """A written part; small, and may be pickled and sent.
 
     Attributes:
-      name: such as "task/subtask/key groups"; one checkpoint has no two parts of one name.
-      files: a full snapshot, and then the deltas on it, in the order in which they apply.
+      name: such as "task/subtask/key groups"; unique in a checkpoint.
+      files: a full snapshot, and then its deltas, in the order in which they apply.
     """
 
     name: str
@@ -55,7 +55,7 @@ class PartReference:
 
 @attrs.frozen
 class Checkpoint:
-    """A checkpoint that was committed.
+    """A committed checkpoint.
 
     Attributes:
       epoch: its number.
@@ -63,7 +63,7 @@ class Checkpoint:
       kind: a checkpoint, or a savepoint.
       committed_at_micros: microseconds since 1970, by the committing process's clock.
       parts: sorted by name.
-      metadata: what its writer wanted to know later; JSON.
+      metadata: JSON of its writer.
     """
 
     epoch: int
@@ -74,18 +74,21 @@ class Checkpoint:
     metadata: dict[str, Any]
 
     def part(self, name: str) -> PartReference:
-        """The part of a name; `KeyError` if there is none."""
+        """Return the part of a name.
+
+        Raises `KeyError` if there is none.
+        """
         for part in self.parts:
             if part.name == name:
                 return part
         raise KeyError(name)
 
     def files(self) -> list[FileReference]:
-        """Every file that it stands on, once, by name."""
+        """Return every file that it depends on, once, by name."""
         return sorted({file.file: file for part in self.parts for file in part.files}.values(), key=lambda f: f.file)
 
     def name(self) -> ManifestName:
-        """The name that its manifest has."""
+        """Return the name of its manifest."""
         return ManifestName(self.generation, self.epoch, self.kind)
 
 
@@ -94,7 +97,7 @@ class Checkpoint:
 
 @attrs.frozen
 class ManifestName:
-    """What the name of a manifest tells."""
+    """The fields of a manifest's name."""
 
     generation: Generation
     epoch: int
@@ -109,7 +112,7 @@ _FILE = re.compile(r"(\d{12})-(\d{8}-[0-9a-f]+)-[0-9a-f]+\.(?:full|delta)")
 
 
 def manifest_name(name: str) -> ManifestName | None:
-    """What a file's name tells, if it is that of a manifest.
+    """Return the fields of a manifest's name; None for another file's name.
 
     >>> str(manifest_name("manifest-000000000042-00000001-aa.checkpoint"))
     'manifest-000000000042-00000001-aa.checkpoint'
@@ -120,7 +123,7 @@ def manifest_name(name: str) -> ManifestName | None:
 
 
 def file_name(epoch: int, generation: Generation, attempt: str, kind: SnapshotKind) -> str:
-    """The name of a snapshot file.
+    """Return the name of a snapshot file.
 
     >>> file_name(42, "00000001-aa", "b7", SnapshotKind.DELTA)
     '000000000042-00000001-aa-b7.delta'
@@ -129,7 +132,7 @@ def file_name(epoch: int, generation: Generation, attempt: str, kind: SnapshotKi
 
 
 def origin_of(name: str) -> tuple[int, Generation] | None:
-    """The epoch and the generation that wrote a snapshot file, whole or unfinished; None if it isn't one of ours.
+    """Return the epoch and the generation of a snapshot file, whole or unfinished; None for another file's name.
 
     >>> origin_of("000000000042-00000001-aa-b7.delta")
     (42, '00000001-aa')
@@ -142,7 +145,10 @@ def origin_of(name: str) -> tuple[int, Generation] | None:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The manifest of a checkpoint; `SnapshotError` if its metadata isn't JSON that comes back as it was."""
+    """Return the manifest of a checkpoint.
+
+    Raises `SnapshotError` if JSON doesn't preserve its metadata.
+    """
     try:
         content = sealed("penstock manifest", checkpoint)
         same = decode_checkpoint("", content) == checkpoint
@@ -157,7 +163,10 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(path: str, content: bytes) -> Checkpoint:
-    """The checkpoint of a manifest; `CorruptSnapshotError` if that is not as it was written."""
+    """Return the checkpoint of a manifest.
+
+    Raises `CorruptSnapshotError` if the manifest is damaged.
+    """
     return unsealed(path, content, "penstock manifest", Checkpoint)
 
 
@@ -170,7 +179,7 @@ class _Seal:
 
 
 def sealed(format: str, data: Any) -> bytes:
-    """Data as two lines of JSON: the first has the checksum of the second.
+    """Return data as two lines of JSON: the first has the checksum of the second.
 
     >>> print(sealed("numbers", [1, 2]).decode(), end="")
     {"format":"numbers","version":3,"length":5,"crc32":3353180111}
@@ -182,14 +191,14 @@ def sealed(format: str, data: Any) -> bytes:
 
 
 def _checksum(format: str, version: int, body: bytes) -> int:
-    """Return the checksum of a version: up to 2 that of the body, since then that of the format, version and body."""
+    """Return the checksum: up to version 2 of the body, since then of the format, version and body."""
     return crc32(body) if version <= 2 else crc32(body, crc32(f"{format} {version}".encode()))
 
 
 def unsealed(path: str, content: bytes, format: str, of: type[T]) -> T:
-    """Return what `sealed` was given.
+    """Return the data of `sealed`.
 
-    Raises `UnknownFormatError` for another version, and `CorruptSnapshotError`, naming the path, if one bit of it has
+    Raises `UnknownFormatError` for another version, and `CorruptSnapshotError`, naming the path, if any bit has
     changed.
     """
     head, _, rest = content.partition(b"\n")
@@ -212,5 +221,5 @@ def unsealed(path: str, content: bytes, format: str, of: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=of)
     except msgspec.DecodeError as error:
-        # Its checksum holds, so it was written like that: by another program.
+        # The checksum is right, so another program wrote it.
         raise CorruptSnapshotError(path, str(error), f"the body of a {format}") from None

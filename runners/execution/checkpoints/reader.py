@@ -1,6 +1,6 @@
-"""Checkpoints on a disk, as they are read: what there is, whether it is whole, and the parts of one.
+"""The reader of checkpoints: lists them, verifies them, and reads their parts.
 
-Whoever reads may do so at any time, while others write.  How they write is in `store.py`.
+It may be called at any time, while other processes write (`store.py`).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class SnapshotReader:
     """A directory of checkpoints.
 
     Args:
-      disk: where the directory is; see `disk_of`.
+      disk: the directory's disk; see `disk_of`.
       directory: its path, without a slash at the end.
       allow_untrusted: read checkpoints even if other users could write there.
 
     Attributes:
       disk, directory, allow_untrusted: as given.
 
-    All methods raise `SnapshotError` where the disk fails, and `UntrustedSnapshotError` instead of giving out
-    what other users could have written.
+    All methods raise `SnapshotError` where the disk fails, and `UntrustedSnapshotError` instead of returning data that
+    other users could have written.
     """
 
     def __init__(self, disk: Disk, directory: str, *, allow_untrusted: bool = False) -> None:
@@ -46,21 +46,23 @@ class SnapshotReader:
         self.allow_untrusted = allow_untrusted
 
     def found(self) -> list[Found]:
-        """Every manifest, the newest first, damaged ones and replaced savepoints too."""
+        """Return every manifest, the newest first, with damaged ones and replaced savepoints."""
         with reading(self.directory):
             return found_checkpoints(self.disk, self.directory, self.disk.list(self.directory))
 
     def checkpoints(self) -> list[Checkpoint]:
-        """The checkpoints and savepoints whose manifests are whole, the newest first; their files aren't read."""
+        """Return the checkpoints and savepoints with undamaged manifests, the newest first, without reading their
+        files.
+        """
         return [each.checkpoint for each in self.found() if each.checkpoint is not None and not each.replaced]
 
     def open(self, epoch: int) -> Checkpoint:
-        """A checkpoint, or a savepoint, all of whose files have been read and are as they were written.
+        """Return a checkpoint, or a savepoint, after verifying all of its files.
 
-        Raises `CorruptSnapshotError` for the first that isn't, and `SnapshotError` if there is no such epoch.
+        Raises `CorruptSnapshotError` for the first damaged file, and `SnapshotError` if there is no such epoch.
         """
         found = self.found()
-        # An epoch that was committed again comes before a savepoint that it replaced.
+        # An epoch that was committed again precedes a savepoint that it replaced.
         for each in sorted(found, key=lambda f: f.replaced):
             if each.name.epoch == epoch:
                 if damage := self.damage_of(each):
@@ -72,11 +74,10 @@ class SnapshotReader:
         raise SnapshotError(f"{self.directory}: no checkpoint of epoch {epoch}; there are: {have}")
 
     def newest_complete(self) -> Recovery:
-        """The newest checkpoint or savepoint that can be restored, after every file of it has been read.
+        """Return the newest checkpoint or savepoint that can be restored, after verifying all of its files.
 
-        What had to be skipped for it is returned with the reasons, and logged as warnings.  Nothing of a
-        damaged checkpoint is given out.  Raises `CorruptSnapshotError` if something was committed and nothing of
-        that is whole: to begin anew is for the user to decide.
+        Skipped epochs are returned with the reasons, and logged as warnings.  Raises `CorruptSnapshotError` if all
+        committed checkpoints are damaged: only the user decides to start from the beginning.
         """
         with reading(self.directory):
             recovery = newest_complete(self.disk, self.directory)
@@ -85,14 +86,14 @@ class SnapshotReader:
         return recovery
 
     def damage_of(self, found: Found) -> CorruptSnapshotError | None:
-        """What is wrong with a checkpoint, after every file of it has been read; None if nothing is."""
+        """Return the damage of a checkpoint, after reading every file of it; None if there is none."""
         return damage_of(self.disk, self.directory, found)
 
     def read_part(self, part: PartReference) -> Iterator[tuple[SnapshotKind, Iterator[bytes]]]:
-        """The files of a part, the full one first: of each its kind, and its records, which are to be read in order.
+        """Yield the files of a part, the full one first: each with its kind, and its records, to be read in order.
 
-        Every record is verified before it is given out; `CorruptSnapshotError` may be raised after some of them, if
-        the file has changed since `open` or `newest_complete` read it.
+        Every record is verified; `CorruptSnapshotError` may be raised after some of them, if the file has changed since
+        `open` or `newest_complete` read it.
         """
         for file in part.files:
             path = path_of(self.directory, file)

@@ -1,4 +1,4 @@
-"""Which checkpoints are kept, and the removal of what nothing needs any more."""
+"""Retention: keeps the newest checkpoints and all savepoints, and removes other files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNFINISHED = re.compile(rf"(?:manifest-\d{{12}}|generation)-(\d{{8}}-[0-9a-f]+)
 
 
 def kept_by_retention(found: Sequence[Found], retain: int) -> list[Found]:
-    """The newest `retain` checkpoints whose manifests are whole, damaged ones among them, and all savepoints."""
+    """Return the newest `retain` undamaged checkpoints, the damaged ones between them, and all savepoints."""
     kept, whole = [], 0
     for each in found:
         if each.name.kind is CheckpointKind.SAVEPOINT or whole < retain:
@@ -32,19 +32,19 @@ def collect(
     owner: Generation,
     names: Iterable[str],
     kept: Sequence[Found],
-    under_way: Container[int],
-    stood_on: Iterable[Checkpoint],
+    in_progress: Container[int],
+    bases: Iterable[Checkpoint],
 ) -> list[str]:
-    """Remove what is neither kept nor under way, of this owner and those before it.
+    """Remove the checkpoints of this owner and earlier ones that are neither kept nor in progress.
 
-    Manifests go first, so that whatever happens no manifest is left without its files.
+    Manifests are removed first, so that no crash leaves a manifest without its files.
 
     Args:
-      names: of what is in the directory.
-      under_way: the owner's epochs that have begun.
-      stood_on: checkpoints whose files deltas of those epochs may stand on.
+      names: the names in the directory.
+      in_progress: the owner's epochs that have begun.
+      bases: checkpoints whose files deltas of those epochs may depend on.
 
-    Returns the names of the snapshot files that were removed.  Raises `OSError` where the disk does.
+    Returns the names of the removed snapshot files.  Raises the disk's `OSError`.
     """
     names = list(names)
     keep = {str(each.name) for each in kept}
@@ -55,18 +55,18 @@ def collect(
 
     for each in kept:
         if each.checkpoint is None:
-            # Which files it stands on isn't known, so all are kept.
+            # Its files aren't known, so all files are kept.
             _logger.warning("%s: no snapshot file is removed while this is damaged: %s", directory, each.damage)
             return []
-    needed = {file.file for checkpoint in stood_on for file in checkpoint.files()}
+    needed = {file.file for checkpoint in bases for file in checkpoint.files()}
     needed.update(file.file for each in kept if each.checkpoint is not None for file in each.checkpoint.files())
 
     def is_useless(name: str) -> bool:
         origin = origin_of(name)
-        # What isn't ours, or is a later owner's, is left alone.
+        # Other files, and those of a later owner, stay.
         if origin is None or name in needed or origin[1] > owner:
             return False
-        return origin[1] < owner or origin[0] not in under_way
+        return origin[1] < owner or origin[0] not in in_progress
 
     useless = [name for name in disk.list(f"{directory}/{FILES}") if is_useless(name)]
     disk.remove(*(f"{directory}/{FILES}/{name}" for name in useless))

@@ -1,4 +1,4 @@
-"""A disk in memory that fails, tears files and forgets, as real ones do; which and when, a seed decides.
+"""A disk in memory that fails, tears files and loses unsynced writes, drawn from a seed.
 
 >>> from random import Random
 >>> disk = SimulatedDisk(Random(7))
@@ -23,23 +23,22 @@ from typing import BinaryIO
 
 from .storage import UNFINISHED, Content, Disk
 
-# What reaches the disk whole or not at all; a small one, since what is written in simulations is small.
+# The bytes that reach the disk whole or not at all; few, because simulated files are small.
 _SECTOR = 64
 
 
 class SimulatedCrash(BaseException):
-    """The simulated process died here.  Not an `Exception`: nothing survives that a dead process would not."""
+    """The simulated process died here.  It is no `Exception`, so that no handler survives the death of the process."""
 
 
 class SimulatedDisk(Disk):
-    """A disk whose every misfortune is drawn from one `random.Random`.
+    """A disk whose failures and crashes are drawn from one `random.Random`.
 
-    Writes and removals go through the steps of `LocalDisk`, and at each step the process may die or the
-    step may fail.  What has not been synced when `crash` is called is there afterwards, is
-    lost, or is there in part.
+    Writes and removals go through the steps of `LocalDisk`, and at each step the process may die or the step may fail.
+    Unsynced writes are kept, lost, or kept in part when `crash` is called.
 
     Args:
-      random: decides all; the same seed and calls give the same disk.
+      random: decides everything; the same seed and calls give the same disk.
       failures: the probability that a step fails, because the disk is full or read-only.
       crashes: the probability that the process dies at a step, with a `SimulatedCrash`.
 
@@ -52,12 +51,12 @@ class SimulatedDisk(Disk):
         self.failures = failures
         self.crashes = crashes
         self.fault: int | None = None
-        # What a process sees now, and what it would find after a crash.
+        # The files that a process sees now, and those that it would find after a crash.
         self._files: dict[str, bytes] = {}
         self._durable: dict[str, bytes] = {}
-        # What files hold that were written to where they are, up to the last sync.
+        # The content of files that were overwritten in place, up to the last sync.
         self._written: dict[str, bytes] = {}
-        # Those of them whose last write hasn't come to its end, or that nobody has waited for.
+        # Files with an unfinished or unsynced write.
         self._unsynced: set[str] = set()
         # Changes of names that no sync has made durable, in order.
         self._pending: list[Callable[[dict[str, bytes]], object]] = []
@@ -91,7 +90,7 @@ class SimulatedDisk(Disk):
             self._files[path] = before[:place].ljust(place, b"\0") + content[:length] + before[place + length :]
             self._step(path)
         self._unsynced.remove(path)
-        # A name that isn't durable yet brings what was written along when it becomes so.
+        # When a new name becomes durable, so does its content.
         self._written[path] = self._files[path]
         if path in self._durable:
             self._durable[path] = self._files[path]
@@ -148,7 +147,7 @@ class SimulatedDisk(Disk):
         return None
 
     def _step(self, path: str) -> None:
-        """What comes between any two steps of an operation: death, or failure, or nothing."""
+        """Die or fail between two steps of an operation, with the given probabilities."""
         if self.fault is not None:
             raise OSError(self.fault, os.strerror(self.fault), path)
         if self.crashes and self._random.random() < self.crashes:
@@ -163,9 +162,9 @@ class SimulatedDisk(Disk):
         self._pending.clear()
 
     def crash(self) -> None:
-        """Lose what was not synced, or part of it: what a process that starts now finds.
+        """Lose unsynced writes, or parts of them, as a process that starts now would find.
 
-        Changes of names may each have reached the disk or not; a file that was being written is torn.
+        Each change of a name may have reached the disk or not; a file being written is torn.
         """
         for path in sorted(self._unsynced):
             if path in self._durable and path in self._files:
@@ -183,7 +182,7 @@ class SimulatedDisk(Disk):
         self._files = dict(self._durable)
 
     def _torn(self, before: bytes, after: bytes) -> bytes:
-        """What is left of a write that was not synced: of each sector what was there, or what was to be."""
+        """Return the result of an unsynced write: each sector has its old content or the new one."""
         length = self._random.randint(min(len(before), len(after)), max(len(before), len(after)))
         before, after = before.ljust(length, b"\0"), after.ljust(length, b"\0")
         torn = bytearray(before[:length])
@@ -193,19 +192,17 @@ class SimulatedDisk(Disk):
                 torn[sector] = after[sector]
         return bytes(torn)
 
-    # --- What happens to files at rest
-
     def flip_bit(self, path: str) -> None:
-        """Turn one bit of a file, any, into the other."""
+        """Flip one random bit of a file."""
         content = bytearray(self._files[path])
         content[self._random.randrange(len(content))] ^= 1 << self._random.randrange(8)
         self._files[path] = self._durable[path] = bytes(content)
 
     def truncate(self, path: str) -> None:
-        """Cut off the end of a file, of any length."""
+        """Cut off the end of a file, of random length."""
         content = self._files[path]
         self._files[path] = self._durable[path] = content[: self._random.randrange(len(content))]
 
     def lose(self, path: str) -> None:
-        """Make a file disappear, as though somebody had removed it."""
+        """Remove a file, as a user might."""
         del self._files[path], self._durable[path]

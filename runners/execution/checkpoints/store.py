@@ -1,4 +1,4 @@
-"""Checkpoints on a disk: written in parts by many processes, committed by one, restored whole or not at all.
+"""The store of checkpoints: many processes write parts, and one commits; a checkpoint is restored whole or not at all.
 
 >>> from random import Random
 >>> from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
@@ -53,30 +53,30 @@ _logger = logger_of(__name__)
 
 
 def fresh_token() -> str:
-    """Sixteen hexadecimal digits that nobody else has, in a forked process either."""
+    """Return sixteen unique hexadecimal digits, also in a forked process."""
     return secrets.token_hex(8)
 
 
 class SnapshotStore(SnapshotReader):
-    """A directory of checkpoints that is written, too.
+    """A directory of checkpoints to write.
 
-    One process at a time owns the store: it has called `take_over`, and calls `begin`, `commit`, `abort` and
-    `sweep`, from one thread.  Copies of that object, forked or pickled, may call `write_part` in any number of
-    processes at the same time.  What a `SnapshotReader` does may be called by any process at any time.
+    One process at a time owns the store: it has called `take_over`, and calls `begin`, `commit`, `abort` and `sweep`,
+    from one thread.  Copies of that object, forked or pickled, may call `write_part` in any number of processes at the
+    same time.  Any process may call the methods of `SnapshotReader` at any time.
 
     Args:
-      disk: where the directory is; see `disk_of`.
+      disk: the directory's disk; see `disk_of`.
       directory: its path, without a slash at the end.
-      retain: how many checkpoints are kept, at least 1; savepoints aren't counted and are always kept.
+      retain: the number of checkpoints to keep, at least 1; savepoints aren't counted and are always kept.
       allow_untrusted: read and write checkpoints even if other users could write there.
-      token: makes hexadecimal digits that nobody else has.
-      now: seconds since 1970.
+      token: returns unique hexadecimal digits.
+      now: returns seconds since 1970.
 
     Attributes:
       disk, directory, allow_untrusted: as given.
 
-    All methods raise `SnapshotError` where the disk fails, and `UntrustedSnapshotError` instead of giving out
-    or adding to what other users could have written.
+    All methods raise `SnapshotError` where the disk fails, and `UntrustedSnapshotError` instead of reading or extending
+    a directory that other users could have written.
     """
 
     def __init__(
@@ -96,32 +96,33 @@ class SnapshotStore(SnapshotReader):
         self._token = token
         self._now = now
         self._generation: Generation | None = None
-        # Every epoch that has begun and is neither committed nor aborted, with what its deltas may stand on.
+        # Every epoch that has begun and is neither committed nor aborted, with the checkpoints that its deltas may
+        # depend on.
         self._open: dict[int, tuple[Checkpoint, ...]] = {}
         self._last_committed = -1
-        # The epoch whose manifest may be there or not.
+        # The epoch whose manifest may exist or not.
         self._in_doubt: int | None = None
         self._known: dict[ManifestName, Checkpoint] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # What only the owner needs stays with it: a copy writes parts.
+        # A copy writes parts only, and doesn't need the owner's state.
         return {**self.__dict__, "_known": {}, "_open": dict.fromkeys(self._open, ())}
 
     def has_written(self, part: PartReference) -> bool:
-        """Return whether the newest file of a part is of the present owner."""
+        """Return True if the present owner has written the newest file of a part."""
         origin = origin_of(part.files[-1].file)
         return origin is not None and origin[1] == self._generation
 
     # --- Writing
 
     def age_of(self, checkpoint: Checkpoint) -> int:
-        """Return how long ago, in microseconds of the wall clock, a checkpoint was committed."""
+        """Return the age of a checkpoint since its commit, in microseconds of the wall clock."""
         return int(self._now() * 1_000_000) - checkpoint.committed_at_micros
 
     def take_over(self) -> Generation:
-        """Become the owner: no earlier one can commit from now on.  Makes the directory if there is none.
+        """Become the owner, so that earlier owners can't commit any more.  Creates the directory if it is missing.
 
-        May be called by several processes at the same time; the last one wins.
+        Several processes may call it at the same time; the last one wins.
         """
         with self._writing("claiming the checkpoints"):
             self.disk.make_directory(f"{self.directory}/{FILES}")
@@ -132,11 +133,10 @@ class SnapshotStore(SnapshotReader):
         return self._generation
 
     def begin(self, epoch: int) -> None:
-        """Begin a checkpoint; several may be under way at the same time.
+        """Begin a checkpoint; several may be in progress at the same time.
 
-        Epochs go up as long as the owner is the same.  A new owner begins with the epoch after the one that it
-        has restored, even if others had been committed after that one: with its first commit they are
-        replaced.
+        Epochs increase under one owner.  A new owner begins with the epoch after the one that it has restored, even if
+        later ones had been committed: its first commit replaces them.
         """
         latest = max([self._last_committed, *self._open])
         if epoch <= latest:
@@ -147,16 +147,16 @@ class SnapshotStore(SnapshotReader):
     def write_part(
         self, epoch: int, name: str, payload: Iterable[bytes], base: PartReference | None = None
     ) -> PartReference:
-        """Write a part of a checkpoint: all of it, or what has changed since `base` was written.
+        """Write a part of a checkpoint: all of it, or the changes since `base` was written.
 
-        May be called by any number of processes at the same time, for one name too: every call writes a file of
-        its own, and the one counts whose reference is given to `commit`.  Neither logs nor locks, so a forked child
-        may call it.  A part that has not changed at all isn't written: give its last reference to `commit` again.
+        Any number of processes may call it at the same time, for one name too: every call writes a file of its own, and
+        `commit` selects one by its reference.  It neither logs nor locks, so a forked child may call it.  A part
+        without any changes isn't written: pass its last reference to `commit` again.
 
         Args:
-          name: what it is a part of, such as "task/subtask/key groups".
+          name: the name of the part, such as "task/subtask/key groups".
           payload: records, taken one at a time; a megabyte each is a good size.
-          base: the reference of the part as it was in a checkpoint that is committed.
+          base: the reference of the part in a committed checkpoint.
         """
         generation = self._owner()
         kind = SnapshotKind.FULL if base is None else SnapshotKind.DELTA
@@ -172,15 +172,15 @@ class SnapshotStore(SnapshotReader):
         metadata: Mapping[str, Any] | None = None,
         kind: CheckpointKind = CheckpointKind.CHECKPOINT,
     ) -> Checkpoint:
-        """Make a checkpoint of the parts: when this returns it will be found, and before that none of it.
+        """Commit a checkpoint of the parts: it is restorable once this returns, and not before.
 
-        Then what retention doesn't keep is removed.
+        Then the checkpoints beyond the retention are removed.
 
         Args:
-          metadata: JSON: what is in a dictionary, a list, a string, a number, True, False or None.
+          metadata: JSON: dictionaries, lists, strings, numbers, True, False and None.
 
         Raises:
-          StaleWriterError: somebody has taken over; this process must not go on.
+          StaleWriterError: another process has taken over; this process must stop.
           UncertainCommitError: only a restart can tell whether it was committed.
           SnapshotError: it was not committed, and may be tried again, or aborted.
         """
@@ -206,17 +206,17 @@ class SnapshotStore(SnapshotReader):
         try:
             self._collect(names)
         except (OSError, SnapshotError) as error:
-            _logger.warning("%s: old checkpoints can't be removed, and stay for now: %s", self.directory, error)
+            _logger.warning("%s: old checkpoints can't be removed now, and stay: %s", self.directory, error)
         return checkpoint
 
     def is_open(self, epoch: int) -> bool:
-        """Whether a checkpoint has begun, and is neither committed nor aborted."""
+        """Return True if a checkpoint has begun, and is neither committed nor aborted."""
         return epoch in self._open
 
     def abort(self, epoch: int) -> None:
-        """Give up a checkpoint that was begun, and remove what was written of it.
+        """Abort a checkpoint, and remove its files.
 
-        A part of it that is still being written stays until another checkpoint is committed.
+        A part that is still being written stays until another checkpoint is committed.
         """
         self._must_be_open(epoch)
         if self._in_doubt == epoch:
@@ -227,20 +227,16 @@ class SnapshotStore(SnapshotReader):
             ours = [name for name in self.disk.list(files) if origin_of(name) == (epoch, self._generation)]
             self.disk.remove(*(f"{files}/{name}" for name in ours))
         except OSError as error:
-            _logger.warning(
-                "%s: files of epoch %d can't be removed, and stay for now: %s", self.directory, epoch, error
-            )
+            _logger.warning("%s: files of epoch %d can't be removed now, and stay: %s", self.directory, epoch, error)
 
     def sweep(self) -> list[str]:
-        """Remove what crashed owners have left, and what retention doesn't keep.
+        """Remove the files that crashed owners have left, and the checkpoints beyond the retention.
 
-        Returns the names of the snapshot files removed.  For the start, after the newest checkpoint has been looked
-        for; each commit does the same.
+        Returns the names of the snapshot files removed.  It is called at the start, after the newest checkpoint has
+        been found; each commit does the same.
         """
         with self._writing("sweeping"):
             return self._collect(self._owned_names(None))
-
-    # --- How a manifest is written
 
     def _write_manifest(self, checkpoint: Checkpoint) -> None:
         content = encode_checkpoint(checkpoint)
@@ -249,7 +245,7 @@ class SnapshotStore(SnapshotReader):
         try:
             self.disk.write_atomically(path, content)
         except OSError as error:
-            # It must not be removed: somebody who has just taken over may have found it.
+            # It must not be removed: a new owner may have found it already.
             if self.disk.late_writes or self._may_exist(path):
                 raise self._uncertain(checkpoint.epoch, error) from error
             raise SnapshotError(
@@ -271,15 +267,16 @@ class SnapshotStore(SnapshotReader):
             "newest_complete(), which will tell"
         )
 
-    # --- What has to hold
-
     def _owner(self) -> Generation:
         if self._generation is None:
             raise SnapshotError(f"{self.directory}: expected take_over() before anything is written")
         return self._generation
 
     def _owned_names(self, epoch: int | None) -> list[str]:
-        """The names in the directory, if nobody else has taken over."""
+        """Return the names in the directory.
+
+        Raises `StaleWriterError` if another process has taken over.
+        """
         with reading(self.directory):
             names = self.disk.list(self.directory)
         newest = newest_claim(names)
@@ -287,14 +284,14 @@ class SnapshotStore(SnapshotReader):
             what = "" if epoch is None else f"epoch {epoch} can't be committed: "
             raise StaleWriterError(
                 f"{self.directory}: {what}this is owner {self._generation}, and {newest} has taken over. "
-                "Expected this process to have ended"
+                "Expected one owner: end this process"
             )
         return names
 
     def _must_be_open(self, epoch: int) -> None:
         if epoch not in self._open:
             begun = ", ".join(map(str, sorted(self._open))) or "none"
-            raise SnapshotError(f"{self.directory}: epoch {epoch} has not begun; under way: {begun}")
+            raise SnapshotError(f"{self.directory}: epoch {epoch} has not begun; in progress: {begun}")
 
     def _must_be_there(self, epoch: int, parts: tuple[PartReference, ...]) -> None:
         with reading(self.directory):
@@ -307,8 +304,8 @@ class SnapshotStore(SnapshotReader):
             for file in part.files:
                 if file.file not in present:
                     raise SnapshotError(
-                        f"{self.directory}: the part {part.name!r} of epoch {epoch} stands on {file.file}, which is "
-                        "not there: was its checkpoint aborted, or removed? A delta stands on a committed checkpoint"
+                        f"{self.directory}: the part {part.name!r} of epoch {epoch} depends on {file.file}, which is "
+                        "missing: was its checkpoint aborted, or removed? A delta depends on a committed checkpoint"
                     )
 
     @contextmanager
@@ -318,15 +315,13 @@ class SnapshotStore(SnapshotReader):
         except OSError as error:
             raise SnapshotError(f"{self.directory}: {what} failed: {error}") from error
 
-    # --- What is removed
-
     def _found(self, names: list[str]) -> list[Found]:
         with reading(self.directory):
             return found_checkpoints(self.disk, self.directory, names, self._known)
 
     def _collect(self, names: list[str]) -> list[str]:
         kept = kept_by_retention(self._found(names), self._retain)
-        stood_on = [checkpoint for live in self._open.values() for checkpoint in live]
-        removed = collect(self.disk, self.directory, self._owner(), names, kept, self._open, stood_on)
+        bases = [checkpoint for live in self._open.values() for checkpoint in live]
+        removed = collect(self.disk, self.directory, self._owner(), names, kept, self._open, bases)
         self._known = {each.name: each.checkpoint for each in kept if each.checkpoint is not None}
         return removed

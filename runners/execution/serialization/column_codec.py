@@ -1,8 +1,8 @@
-"""Columns as bytes, for whatever leaves the process.
+"""Columns as bytes, for elements that leave the process.
 
-msgspec writes a column whose values are all of one type that it gives back exactly; that is
-three to eight times as fast as pickle.  Anything else is pickled.  (MessagePack would turn
-tuples into lists and NumPy's scalars into floats; so only exact types count.)
+msgspec encodes a column whose values are all of one type that it returns unchanged; that is three to eight times as
+fast as pickle.  Any other column is pickled.  (MessagePack would turn tuples into lists and NumPy's scalars into
+floats, so only exact types count.)
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _PICKLE = b"p"
 _TUPLES = b"t"
 _INTERVALS = b"w"
 
-# Tuples within tuples go on as columns within columns, to this depth.
+# The depth of tuples within tuples that are encoded as columns within columns.
 _DEPTH = 8
 
 
 def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
-    """A column as bytes.
+    """Return a column as bytes.
 
     Raises `SerializationError` for a value that can't be pickled.
 
@@ -56,12 +56,12 @@ def _pickled(values: list[Any]) -> bytes:
     try:
         return pickle.dumps(values, protocol=5)
     except Exception:
-        # Of a class or function that has no name to import it by, or not here.
+        # A class or function that can't be imported by name, or not here.
         return dumps(values, advice="Elements that are shuffled have to be data: make a list of a generator, for one.")
 
 
 def decode_column(data: bytes | memoryview) -> list[Any]:
-    """The column that `encode_column` made these bytes of."""
+    """Return the column that `encode_column` encoded."""
     view = memoryview(data)
     kind, rest = bytes(view[:1]), view[1:]
     if kind == _MSGSPEC:

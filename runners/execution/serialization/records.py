@@ -1,13 +1,13 @@
 """Records of this package's own files: a tag, a version and fields, as one MessagePack array.
 
-Nothing of a record is pickled but the values that users put into it.  A type of record is known by its tag.  When its
-fields change, its version goes up, and a reader of the version before it stays:
+Only the values of users in a record are pickled.  A type of record is identified by its tag.  When its fields change,
+its version goes up, and the reader of the version before stays:
 
 >>> POINT = RecordType("point", 2, {1: lambda x, y: (x, y, 0), 2: lambda x, y, z: (x, y, z)})
 >>> POINT.decode(POINT.encode(1, 2, 3), "a file"), POINT.decode(msgspec.msgpack.encode(["point", 1, 1, 2]), "a file")
 ((1, 2, 3), (1, 2, 0))
 
-A record that isn't known is refused by name:
+An unknown record is refused by name:
 
 >>> POINT.decode(msgspec.msgpack.encode(["point", 3, 1, 2]), "kept/points")
 Traceback (most recent call last):
@@ -39,7 +39,7 @@ class RecordType(Generic[T]):
     Args:
       tag: its name in files, which never changes.
       version: the version that is written.
-      readers: for each version that can be read, what makes the record of its fields.
+      readers: by version that can be read, returns the record of its fields.
     """
 
     def __init__(self, tag: str, version: int, readers: Mapping[int, Callable[..., T]]) -> None:
@@ -48,7 +48,7 @@ class RecordType(Generic[T]):
         self.readers = dict(readers)
 
     def encode(self, *fields: Any) -> bytes:
-        """Return a record of the version that is written.
+        """Return a record of the current version.
 
         Args:
           fields: numbers, strings, bytes, True, False, None, and lists, tuples and dictionaries of them.
@@ -56,12 +56,12 @@ class RecordType(Generic[T]):
         return _encode([self.tag, self.version, *fields])
 
     def decode(self, data: bytes, where: str) -> T:
-        """Return what a record says; see `decode_record`."""
+        """Return the decoded record; see `decode_record`."""
         return decode_record(data, where, self)
 
 
 def decode_record(data: bytes, where: str, *types: RecordType[T]) -> T:
-    """Return what a record of one of several types says.
+    """Return the decoded record of one of several types.
 
     Args:
       where: the file, for errors.
@@ -83,11 +83,11 @@ def decode_record(data: bytes, where: str, *types: RecordType[T]) -> T:
 def unknown_format(
     where: str, what: str, tag: Any, version: Any, known: Mapping[str, Sequence[int]]
 ) -> UnknownFormatError:
-    """Return the error for a tag, or a version of it, that can't be read.
+    """Return the error for an unreadable tag, or version of a tag.
 
     Args:
       where: the file.
-      what: what the tag is of, such as "record".
+      what: the kind of tag, such as "record".
       known: by tag, the versions that can be read.
     """
     if tag in known:
@@ -111,7 +111,7 @@ def pickled(value: Any, label: str, advice: str) -> bytes:
     try:
         return pickle.dumps(value, protocol=5)
     except Exception:
-        # Of a class or function that has no name to import it by.
+        # A class or function that can't be imported by name.
         return dumps(value, label, advice=advice)
 
 
@@ -122,8 +122,8 @@ def unpickled(data: bytes, what: str, where: str) -> Any:
       what: the value in words, for errors.
       where: the file.
 
-    Raises `CheckpointMismatchError` for a class that can't be had, and `UnknownFormatError` for a stored type that
-    isn't known.
+    Raises `CheckpointMismatchError` for a class that can't be imported, and `UnknownFormatError` for an unknown stored
+    type.
     """
     try:
         return pickle.loads(data)
@@ -134,6 +134,6 @@ def unpickled(data: bytes, what: str, where: str) -> Any:
 
 
 def unknown_type(where: str, error: UnknownTypeError) -> UnknownFormatError:
-    """Return the error for a value of a type of ours that can't be read."""
+    """Return the error for a value of an unreadable stored type."""
     known = {error.tag: error.known} if error.known else {}
     return unknown_format(where, "stored type", error.tag, error.version, known)

@@ -1,7 +1,7 @@
-"""Trust in a path of the local disk: can another user have written it, or put something else in its place?
+"""Trust in a path of the local disk: detect that another user can write or replace it.
 
-Reading a checkpoint unpickles it, which runs what is in it.  A path leads to what its owner meant only if no other user
-can change any step on the way: neither a directory above it nor a directory that a symbolic link on the way is in.
+Reading a checkpoint unpickles it, which runs code in it.  A path is trusted only if no other user can change any
+directory in it: neither one above it nor one with a symbolic link that it passes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 import stat
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-# As many symbolic links as Linux follows.
+# The number of symbolic links that Linux follows.
 _MOST_LINKS = 40
 
 
 def why_untrusted(path: str) -> str | None:
-    """Return the reason why another user could change what is at `path`; None if no other user but root can.
+    """Return the reason why another user could change the files at `path`; None if none but root can.
 
-    A directory with the sticky bit, such as `/tmp`, may be on the way: there, users can only replace what they own.
+    A directory with the sticky bit, such as `/tmp`, may be above it: there, users can only replace their own files.
     """
     us = os.geteuid()
     at, pending, links = "/", _steps(path if path.startswith("/") else os.path.join(os.getcwd(), path)), 0
@@ -63,5 +63,5 @@ def _why_replaceable(directory: str, us: int) -> str | None:
 
 
 def _steps(path: str) -> list[str]:
-    """The names in a path, the last one first."""
+    """Return the names in a path, the last one first."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]

@@ -1,7 +1,7 @@
-"""Chunks of a snapshot that can't be unpickled, since a class has gone, or isn't as it was.
+"""Unreadable snapshots: names the classes that have been removed or changed, and reads the other data.
 
 Python's error names the class at best.  Here the pickle is read again with stand-ins for classes: that tells which step
-and which state the class is kept in, and lets state be dropped whose class has gone.
+and state has the class, and lets state be dropped whose class is missing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class UnreadableData:
       decode: decodes the data with a function that reads pickles.
 
     Attributes:
-      data: the data; None if nothing of it can be read.
-      classes: those that can't be read, by their full names.
+      data: the data; None if none of it can be read.
+      classes: the full names of the unreadable classes.
     """
 
     def __init__(self, decode: Callable[[Loads], Any]) -> None:
@@ -44,7 +44,7 @@ class UnreadableData:
             return
 
     def records(self) -> tuple[list[Any], list[Any]]:
-        """Return the records that can be read, and those that have stand-ins in them."""
+        """Return the readable records, and those with stand-ins."""
         readable: list[Any] = []
         unreadable: list[Any] = []
         for record in self.data or ():
@@ -53,7 +53,7 @@ class UnreadableData:
 
 
 def cant_be_read(what: str, where: str, classes: list[str], error: BaseException) -> CheckpointMismatchError:
-    """Return the error for something of a snapshot that can't be unpickled.
+    """Return the error for unreadable data of a snapshot.
 
     Args:
       what: the step and its state, in words.
@@ -70,7 +70,7 @@ def cant_be_read(what: str, where: str, classes: list[str], error: BaseException
 
 
 def _attempts(decode: Callable[[Loads], Any]) -> Iterator[tuple[list[ClassName], Any]]:
-    """What can be read with stand-ins for classes: for those that are missing, for one more each, for all."""
+    """Yield the data with stand-ins for classes: for missing ones, for one more each, for all of users' classes."""
     missing: dict[ClassName, None] = {}
     users: dict[ClassName, None] = {}
 
@@ -110,7 +110,7 @@ def _is_users(module: str) -> bool:
 
 
 class _StandIn:
-    """An instance of a class that can't be had."""
+    """An instance of an unreadable class."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return object.__new__(cls)
@@ -125,13 +125,13 @@ class _StandIn:
         pass
 
     def append(self, value: Any) -> None:
-        """Take in an item, as subclasses of lists do."""
+        """Accept an item, as subclasses of lists do."""
 
     def extend(self, values: Any) -> None:
-        """Take in items, as subclasses of lists do."""
+        """Accept items, as subclasses of lists do."""
 
     def add(self, value: Any) -> None:
-        """Take in an item, as subclasses of sets do."""
+        """Accept an item, as subclasses of sets do."""
 
 
 class _WithStandIns(pickle.Unpickler):

@@ -1,5 +1,5 @@
 """Two-phase commit of sinks.
 
-`writer` stages what a worker writes, `committer` prepares, commits and aborts, and `rollback` goes back to the
+`writer` stages the output of a worker, `committer` prepares, commits and aborts, and `rollback` returns to the
 checkpoint before one that can't be published.
 """

@@ -44,7 +44,7 @@ class OpenTransactionsFile(OpenTransactions):
         except CorruptSnapshotError as error:
             # The transactions of the restored checkpoint are committed all the same.
             _logger.warning(
-                "%s; going on without the names in it: what was staged, and never committed, stays at the sinks", error
+                "%s; continuing without it: output that was staged, and never committed, stays at the sinks", error
             )
             return None
 

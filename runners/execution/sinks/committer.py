@@ -2,8 +2,8 @@
 
 A transaction *begins* before a worker writes in it.  Workers stage their output; the process that runs the pipeline
 *precommits* the staged output, writes the decision (a checkpoint's manifest, a batch's, a log), and then *commits*.
-Whatever was staged in a transaction that no decision names is *aborted*.  Runners differ in the transactions' names (of
-a run, an epoch, a batch or a subtask), in the place that keeps the names of open transactions, and in the decision.
+Output staged in a transaction that no decision names is *aborted*.  Runners differ in the transactions' names (of a
+run, an epoch, a batch or a subtask), in the file with the names of open transactions, and in the decision.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .errors import END_OF_RUN, Decision
 # By sink label, pairs of a transaction and a token.
 Staged: TypeAlias = Mapping[str, Sequence[tuple[str, Any]]]
 
-# What to do about a token that can't be pickled.
+# The advice for a token that can't be pickled.
 STAGED_IS_DATA = "What a sink's writer stages has to be data."
 
 _logger = logger_of(__name__)
@@ -38,7 +38,10 @@ class OpenTransactions(ABC):
 
     @abstractmethod
     def write(self, names: Sequence[str]) -> None:
-        """Replace the names.  Raises `SnapshotError` if the disk fails."""
+        """Replace the names.
+
+        Raises `SnapshotError` if the disk fails.
+        """
 
     def check(self) -> None:
         """Raise `StaleWriterError` if another job has taken the names over."""
@@ -54,26 +57,26 @@ class SinkCommitter:
     def __init__(self, plan: Plan, names: OpenTransactions | None = None) -> None:
         self._sinks = sinks_of(plan)
         self._names = names
-        # By open transaction, in the order in which they began, the labels of the sinks that take part.
+        # By open transaction, in the order in which they began, the labels of its sinks.
         self._open: dict[str, Collection[str]] = {}
-        # Whether the transactions that aren't open are known to be over.
+        # True if transactions that aren't open are known to be over.
         self._knows_open = False
         # Pairs of an open transaction and the label of a sink that has published it.
         self._published: set[tuple[str, str]] = set()
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The transactions that have begun and are neither committed nor aborted."""
+        """Return the transactions that have begun and are neither committed nor aborted."""
         return tuple(self._open)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of the sinks."""
+        """Return the labels of the sinks."""
         return tuple(self._sinks)
 
     @property
     def has_sinks(self) -> bool:
-        """Whether the plan writes anything."""
+        """Return True if the plan has sinks."""
         return bool(self._sinks)
 
     def still_open(self, tokens: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -109,12 +112,15 @@ class SinkCommitter:
                     guarded(label, partial(sink.prepare, transaction))
 
     def write_names(self) -> None:
-        """Write down which transactions are open.  Raises `SnapshotError` if the disk fails."""
+        """Write the names of the open transactions.
+
+        Raises `SnapshotError` if the disk fails.
+        """
         if self._names is not None:
             self._names.write(tuple(self._open))
 
     def precommit(self, staged: Staged, decision: Decision) -> None:
-        """Check that the staged output can be published; raises the sink's error.
+        """Check that the staged output can be published; raise the sink's error otherwise.
 
         Args:
           decision: the event that decides the commit, if no sink raises.
@@ -154,23 +160,24 @@ class SinkCommitter:
         """Precommit and commit the only transaction of a run without checkpoints.
 
         Args:
-          tokens: what each sink has staged, by label.
+          tokens: the staged output of each sink, by label.
         """
         staged = {label: [(transaction, token) for token in own] for label, own in tokens.items()}
         self.precommit(staged, END_OF_RUN)
         self.commit(staged, END_OF_RUN, [transaction])
 
     def close_before(self, transaction: str) -> None:
-        """Abort the open transactions that began before this one: no subtask writes in them any more.
+        """Abort the open transactions that began before this one, in which no subtask writes any more.
 
-        The next call tries a sink that fails again.  The names are written down with the next `begin`.
+        If a sink fails, the next call tries it again.  The names are written with the next `begin`.
         """
         if transaction in self._open:
             for earlier in self.open[: self.open.index(transaction)]:
                 self._abort(earlier)
 
     def abort(self, but: Collection[str] = ()) -> None:
-        """Remove everything staged in open transactions, except in these; the next call tries a sink that fails again.
+        """Remove the staged output of all open transactions except these.  If a sink fails, the next call tries it
+        again.
 
         Raises `StaleWriterError` if another job has taken over: its transactions are open here, too.
         """
@@ -201,9 +208,9 @@ class SinkCommitter:
     def _in_order(self, staged: Staged, complete: Collection[str] = ()) -> list[str]:
         """Return the transactions with staged output, in the order of their commits.
 
-        That is the order in which they began, since a later one may replace or take back the output of an earlier one.
-        Transactions that aren't open were committed before.  They are left out, since readers may have removed what
-        they published; where it isn't known which ones are open, they are committed again.
+        That is the order in which they began, since a later one may replace or retract the output of an earlier one.
+        Transactions that aren't open were committed before.  They are left out, since readers may have removed their
+        output; where the open ones are unknown, they are committed again.
         """
         named = {transaction for tokens in staged.values() for transaction, _ in tokens} | set(complete)
         if self._knows_open:
@@ -238,7 +245,7 @@ def staged_as_data(staged: Staged) -> list[Any]:
 
 
 def staged_of(data: list[Any], where: str) -> Staged:
-    """Return what `staged_as_data` was given.
+    """Return the staged output of `staged_as_data`.
 
     Args:
       where: the file, for errors.
@@ -249,7 +256,7 @@ def staged_of(data: list[Any], where: str) -> Staged:
     }
 
 
-# The record of a checkpoint's part that tells what sinks have staged.
+# The record of a checkpoint's part with the staged output of sinks.
 _STAGED: RecordType[list[Any]] = RecordType("staged", 1, {1: lambda staged: staged})
 
 
@@ -259,7 +266,10 @@ def encode_staged(staged: Staged) -> bytes:
 
 
 def decode_staged(data: bytes, where: str) -> Staged:
-    """Return what `encode_staged` was given; raises what `unpickled` and `decode_record` do."""
+    """Return the staged output of `encode_staged`.
+
+    Raises the errors of `unpickled` and `decode_record`.
+    """
     return staged_of(_STAGED.decode(data, where), where)
 
 

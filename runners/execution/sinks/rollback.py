@@ -1,8 +1,8 @@
-"""Rolling back the newest checkpoint, where its commit fails: the way out of a record that a sink refuses for good.
+"""Rollback of the newest checkpoint, whose commit fails: the way out of a record that a sink always refuses.
 
-The checkpoint's manifest is removed, so that the next start goes on from the one before: it reads the same input
-again, and removes what was staged since.  That is exactly once as long as no sink has published anything of the
-checkpoint; the note that the failed commit has left says which sinks have.
+The checkpoint's manifest is removed, so that the next start resumes from the one before: it reads the same input again,
+and removes the output staged since.  Results are exactly once as long as no sink has published any output of the
+checkpoint; the note of the failed commit says which sinks have.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class RolledBack:
     """The result of a rollback.
 
     Attributes:
-      epoch: that of the checkpoint which is gone.
-      previous: the epoch that the next start goes on from; None if it begins at the beginning.
+      epoch: the removed checkpoint's.
+      previous: the epoch that the next start resumes from; None if it starts from the beginning.
     """
 
     epoch: int
@@ -31,10 +31,10 @@ def roll_back(store: SnapshotStore, allow_repeated_results: bool = False) -> Rol
     """Remove the newest checkpoint, whose commit has failed.  A job that still runs there can't commit afterwards.
 
     Args:
-      allow_repeated_results: also where sinks have published some of it, or may have.
+      allow_repeated_results: roll back even if sinks have published some of it, or may have.
 
-    Raises `SnapshotError` where there is nothing to roll back, where results would come twice, and where the
-    checkpoint before is gone.
+    Raises `SnapshotError` where there is no checkpoint to roll back, where results would be repeated, and where the
+    checkpoint before has been removed.
     """
     found = [each for each in store.found() if not each.replaced]
     if not found:
@@ -53,7 +53,7 @@ def roll_back(store: SnapshotStore, allow_repeated_results: bool = False) -> Rol
             f"{store.directory}: checkpoint {epoch} is not the first, and the one before it is gone "
             "(--checkpoint_retention). Start the pipeline with --on_commit_error=dead_letter instead"
         )
-    # A job that is still at work there must not write the manifest of the next one.
+    # A job that still runs there must not write the next manifest.
     store.take_over()
     paths = [f"{store.directory}/{name}" for name in (newest.name, NOTE)]
     try:

@@ -1,4 +1,4 @@
-"""A sink's writer at work in one worker: opened at its first bundle, staged at the end."""
+"""A sink's writer in one worker: opened at its first bundle, staged at the end."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..time_slice import Pace, TimeSlice
 from ..user_errors import guarded
 from .committer import precommit
 
-# How many elements a sink is given at first, where it may be left between two writes.
+# The number of elements of the first write, where work may be left between two writes.
 _FIRST = 64
 
 
 class OutputRun(LeavingStep):
-    """One worker's part of a sink; `SinkCommitter` is that of the process that runs the pipeline.
+    """One worker's part of a sink; `SinkCommitter` is the part of the process that runs the pipeline.
 
     Attributes:
       label: the sink's full label.
-      staged: the tokens of what was staged.
+      staged: the tokens of staged output.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class OutputRun(LeavingStep):
             self._write_in_parts(bundle, self._time_slice)
 
     def _write_in_parts(self, bundle: Bundle, time_slice: TimeSlice) -> None:
-        """Write as much at a time as takes about a slice; what is left when that is over waits."""
+        """Write parts that take about a slice each; the elements that remain when the slice is over are left."""
         pace, done, n = self._pace, 0, len(bundle)
         while done < n:
             stop = min(n, done + pace.count)
@@ -94,39 +94,43 @@ class OutputRun(LeavingStep):
 
     def _write(self, bundle: Bundle) -> None:
         if self._writer is None:
-            # The next one may write in the same transaction.
+            # Another writer may follow in the same transaction.
             self._writers += 1
             self._writer = self._sink.open_writer(self._transaction, f"{self._unit}-{self._writers}")
         self._writer.write(bundle)
 
     def stage(self) -> None:
-        """Make durable what was written."""
+        """Stage the output written so far."""
         if self._writer is not None:
             self.staged.append(guarded(self.label, self._writer.stage))
             self._writer = None
 
     @property
     def has_written(self) -> bool:
-        """Whether something was written that isn't staged."""
+        """Return True if there is unstaged output."""
         return self._writer is not None
 
     def next(self, transaction: str) -> None:
-        """What comes from here on belongs to another transaction."""
+        """Write in another transaction from now on."""
         assert self._writer is None
         self._transaction = transaction
 
     def end(self) -> None:
-        """What comes from here on is in no snapshot: if anybody wants it, the next start makes it again."""
+        """Ignore elements from now on: they are in no snapshot, and the next start reads their input again."""
         assert self._writer is None
         self._is_over = True
 
     def discard(self) -> None:
-        """Remove what was written: this worker has failed."""
+        """Remove the unstaged output: this worker has failed."""
         if self._writer is not None:
             with suppress(Exception):
                 self._writer.discard()
             self._writer = None
 
     def precommit(self, transactions: Mapping[str, Sequence[Any]]) -> None:
-        """Check that staged output can be published: tokens by transaction, in the order of their commits."""
+        """Check that staged output can be published.
+
+        Args:
+          transactions: tokens by transaction, in the order of their commits.
+        """
         precommit(self.label, self._sink, transactions)

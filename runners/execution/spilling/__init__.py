@@ -1,1 +1,1 @@
-"""Memory that things take, and RocksDB for what has no room in it."""
+"""Spilling: the memory of Python objects, and RocksDB for state that exceeds it."""

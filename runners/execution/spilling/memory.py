@@ -1,4 +1,4 @@
-"""How much memory Python objects take: measured on some, for many that are like them."""
+"""The memory of Python objects, measured on a sample."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# What many refer to, and nobody has for himself.
+# Types of objects that are shared, and so counted for none.
 _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType)
-# What has no parts.
+# Types whose objects refer to no others.
 _ATOMS = frozenset({int, float, str, bytes, bool, type(None)})
 
-# How many of many are measured.
+# The size of a sample.
 SAMPLE = 100
 
 
 def memory_of(*things: Any) -> int:
-    """The bytes of objects, with all that they refer to; what several of them refer to counts once.
+    """Return the bytes of objects and of all objects that they refer to, each counted once.
 
     >>> memory_of([1000, 2000]) > memory_of([]) + 2 * 28
     True
@@ -41,7 +41,7 @@ def memory_of(*things: Any) -> int:
 
 
 def average(things: Collection[T], size: Callable[[T], int]) -> float:
-    """The size of one of many, on the average: of a hundred that are evenly spread over them.
+    """Return the average size of things, measured on a hundred that are evenly spread over them.
 
     >>> average(range(1000), lambda number: number)
     495.0

@@ -1,10 +1,10 @@
-"""SpilledEntries: what an operator keeps of keys that have no room in memory, on this machine's disk.
+"""Spilled entries on the local disk, in RocksDB.
 
-An entry is bytes under an id.  It may have a time in each of several orders, such as when it is due: what
-is parked needs no memory to be found when its time has come.
+An entry is bytes under an id.  It may have a time in each of several orders, such as its next timer, so that due
+entries are found without anything in memory.
 
-The disk is a RocksDB in a directory of its own.  It is no more durable than the memory that it stands for:
-nothing is logged or synced, and it is removed with whoever it belongs to.
+RocksDB has a temporary directory of its own.  It is no more durable than memory: it has no write-ahead log and no
+syncs, and is removed with its owner.
 
 >>> database = SpillDatabase()
 >>> entries = SpilledEntries(database, 0)
@@ -21,7 +21,6 @@ nothing is logged or synced, and it is removed with whoever it belongs to.
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import struct
 import subprocess
@@ -33,28 +32,27 @@ from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 from ....sdk.errors import UntrustedSnapshotError, missing_extra
-from ....sdk.serialization import dumps
 from ..serialization.trust import why_untrusted
 
 T = TypeVar("T")
 
-# When an entry is due by event time, and by processing time; where it holds the watermark.
+# The orders: the next event-time timer, the next processing-time timer, and the watermark hold.
 EVENT_TIME, PROCESSING_TIME, HELD = range(3)
 Times = tuple[int | None, int | None, int | None]
 
 _TIMES = struct.Struct(">3q")
 _TIME = struct.Struct(">Q")
 _ID = struct.Struct(">Q")
-# Stands for no time; no timestamp is that early.
+# No time; no timestamp is that early.
 _NEVER = -(1 << 63)
 _BIAS = 1 << 63
 
-# What RocksDB itself may take of memory, in each of two places: what was written last, and what was read.
+# The memory of RocksDB's write buffers, and of its block cache.
 _BUFFER = 8 << 20
 
 
 def check_rocksdb(needed_for: str) -> None:
-    """Raises `MissingExtraError` if there is no RocksDB."""
+    """Raise `MissingExtraError` if RocksDB is missing."""
     try:
         import rocksdict  # noqa: F401
     except ImportError as error:
@@ -62,14 +60,13 @@ def check_rocksdb(needed_for: str) -> None:
 
 
 class SpillDatabase:
-    """A RocksDB in a temporary directory, which nobody but this user can enter.
+    """A RocksDB in a temporary directory that other users can't enter.
 
-    It is removed when this is closed, forgotten, or when the process ends in whichever way: workers of
-    Spark leave without a word, or are killed, so a shell waits for the end of a pipe that is
-    open as long as the process is.
+    It is removed when it is closed or collected, or when the process ends, in whatever way.  Workers of Spark exit
+    without notice or are killed, so a shell waits for the end of a pipe that is open as long as the process.
 
     Args:
-      directory: where to make the directory; else where temporary files go.
+      directory: the parent of the temporary directory; by default that of other temporary files.
 
     Raises `MissingExtraError` without the extra `rocksdb`.
     """
@@ -81,12 +78,12 @@ class SpillDatabase:
 
     @cached_property
     def rocksdb(self) -> Any:
-        """It is made when there is something to be parked."""
+        """Return the database, which is created when it is first needed."""
         path = tempfile.mkdtemp(prefix="penstock-spilled-", dir=self._directory)
         if reason := why_untrusted(path):
             os.rmdir(path)
             raise UntrustedSnapshotError(
-                f"State that memory has no room for can't be kept in {path}, from where it is unpickled: {reason}. "
+                f"State larger than memory can't be spilled to {path}, from where it is unpickled: {reason}. "
                 "Expected a directory for temporary files (TMPDIR) in which other users can't replace it: chmod it (+t)"
             )
         watch = 'read -r _; rm -rf -- "$0"'
@@ -104,7 +101,7 @@ class SpillDatabase:
         return database
 
     def close(self) -> None:
-        """Remove it; more than once is no error."""
+        """Remove the database; closing it again does nothing."""
         if self._removed is not None:
             self._removed()
 
@@ -113,7 +110,7 @@ def _opened(path: str) -> Any:
     from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteOptions
 
     blocks = BlockBasedOptions()
-    # Most keys that are looked for aren't there: they are new.
+    # Most lookups are for new keys, which it doesn't have.
     blocks.set_bloom_filter(10, False)
     blocks.set_block_cache(Cache(_BUFFER))
     options = Options(raw_mode=True)
@@ -124,7 +121,7 @@ def _opened(path: str) -> Any:
     options.set_max_background_jobs(2)
     options.set_keep_log_file_num(1)
     database = Rdict(path, options)
-    # A property, whatever its stub says.
+    # This is a property, which its stub doesn't say.
     writing: Any = WriteOptions()
     writing.disable_wal = True
     database.set_write_options(writing)
@@ -143,8 +140,8 @@ class SpilledEntries:
     """The entries of one operator.
 
     Args:
-      database: where they are, with those of other operators.
-      number: the operator's among them, at most 255.
+      database: the database, which other operators share.
+      number: the operator's, at most 255.
     """
 
     def __init__(self, database: SpillDatabase, number: int) -> None:
@@ -152,8 +149,8 @@ class SpilledEntries:
         self._entry = bytes([number, 0])
         self._orders = [bytes([number, 1 + order]) for order in (EVENT_TIME, PROCESSING_TIME, HELD)]
         self._count = 0
-        # Of each order, a time and id before which there is nothing, and whether there is something at it.
-        # RocksDB goes slowly over what was deleted: so it isn't asked for what is before.
+        # Of each order, a time and id before which there are no entries, and True if there is one at it.  Iterating
+        # over deleted entries is slow in RocksDB, so it starts there.
         self._from: list[bytes | None] = [None, None, None]
         self._is_there = [False, False, False]
 
@@ -161,7 +158,7 @@ class SpilledEntries:
         return self._count
 
     def put(self, entries: Iterable[tuple[bytes, Times, bytes]]) -> None:
-        """Park entries whose ids aren't there."""
+        """Add entries with new ids."""
         from rocksdict import WriteBatch
 
         batch = WriteBatch(raw_mode=True)
@@ -178,7 +175,7 @@ class SpilledEntries:
         self._database.rocksdb.write(batch)
 
     def take(self, ids: Sequence[bytes]) -> list[bytes | None]:
-        """Take entries out: what they are, None for one that isn't there."""
+        """Remove entries; return their data, None for an id without entry."""
         from rocksdict import WriteBatch
 
         if not self._count:
@@ -203,11 +200,11 @@ class SpilledEntries:
         return found
 
     def get(self, ids: Sequence[bytes]) -> list[bytes]:
-        """What entries are that are there, and stay."""
+        """Return the data of existing entries, without removing them."""
         return [value[_TIMES.size :] for value in self._database.rocksdb.get([self._entry + id for id in ids])]
 
     def least(self, order: int) -> int | None:
-        """The least time of an order; None if no entry has any."""
+        """Return the least time of an order; None if no entry has any."""
         first = self._from[order]
         if first is not None and not self._is_there[order]:
             first = self._from[order] = next(self._in_order(order, first), None)
@@ -215,7 +212,7 @@ class SpilledEntries:
         return None if first is None else _TIME.unpack_from(first)[0] - _BIAS
 
     def due(self, order: int, time: int, most: int) -> list[tuple[bytes, bytes]]:
-        """Take out the first entries of an order, up to a time: their ids, and what they are."""
+        """Remove the first entries of an order, up to a time; return their ids and data."""
         least, first = self.least(order), self._from[order]
         if least is None or least > time:
             return []
@@ -228,12 +225,12 @@ class SpilledEntries:
         return [(id, data) for id, data in zip(ids, found) if data is not None]
 
     def all(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Every entry whose id begins like this, in the order of ids."""
+        """Yield every entry whose id begins with `prefix`, in the order of ids."""
         for id, value in self._beginning(self._entry + prefix):
             yield prefix + id, value[_TIMES.size :]
 
     def _in_order(self, order: int, start: bytes) -> Iterator[bytes]:
-        """The times, with the ids behind them, of what has one in this order."""
+        """Yield the times of an order, each followed by the entry's id."""
         for at, _ in self._beginning(self._orders[order], start):
             yield at
 
@@ -284,7 +281,7 @@ class SpilledIds:
 
 
 def portions_of(things: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Things in lists of so many, the last of which may be shorter.
+    """Yield lists of `size` things, the last of which may be shorter.
 
     >>> list(portions_of("abcde", 2))
     [['a', 'b'], ['c', 'd'], ['e']]
@@ -292,11 +289,3 @@ def portions_of(things: Iterable[T], size: int) -> Iterator[list[T]]:
     left = iter(things)
     while portion := list(islice(left, size)):
         yield portion
-
-
-def pickled(data: Any, label: str) -> bytes:
-    """What is parked, as bytes that `pickle.loads` takes; also of a class that has no name to import it by."""
-    try:
-        return pickle.dumps(data, protocol=5)
-    except Exception:
-        return dumps(data, label, advice="What is kept has to be data.")

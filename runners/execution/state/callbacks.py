@@ -1,9 +1,7 @@
-"""The methods of a stateful DoFn, as functions that are called with an element or a timer.
+"""The methods of a stateful DoFn, as generated functions that are called with an element or a timer.
 
-For each method a function is generated that passes it what its parameters ask for: states, timers, the key,
-the window and so on are made for each call, and only those that are asked for.
-
-What sets the timers of one key and window, for the one call of a DoFn's method.
+The function of a method passes the arguments that its parameters ask for, such as states, timers, the key and the
+window, and creates no others.  `KeyedTimers` sets the timers of one key and window during a call.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from ....windowing.window_lifetime import end_of_window
 from .keyed_state import KeyedState
 from .timers import EVENT_TIME, Timer, Timers
 
-# The parameters of a generated function: the element, key, window, microseconds (of the element, or
-# of the timer), pane, sign, the timer's tag, and what sets timers (see `callbacks.py`).
+# The parameters of a generated function: the element, key, window, microseconds (of the element, or of the timer),
+# pane, sign, the timer's tag, and the `KeyedTimers`.
 _PARAMETERS = "e, k, w, t, p, s, tag, setter"
 
 _BY_MARKER = {
@@ -52,11 +50,12 @@ def generated_call(
     specs: Mapping[int, StateSpec],
     codes_keys: bool = False,
 ) -> Callable[..., Any]:
-    """A function `call(e, k, w, t, p, s, tag, setter)` for a method.
+    """Return a function `call(e, k, w, t, p, s, tag, setter)` for a method.
 
-    `by_bundle` has the arguments that may change from bundle to bundle, by name, as
-    `StageExecutor.bundle_arguments` gives them; `specs` the worker's own specs of states, by the identity of
-    those that the method's markers name.  `codes_keys` says that `k` may be in coded form.
+    Args:
+      by_bundle: by name, the arguments that may change from bundle to bundle (`StageExecutor.bundle_arguments`).
+      specs: the worker's own state specs, by the identity of those that the method's markers name.
+      codes_keys: True if `k` may be in coded form.
     """
     names: dict[str, Any] = {
         "method": method,
@@ -93,22 +92,22 @@ def generated_call(
     return names["call"]  # type: ignore[no-any-return]
 
 
-# Methods that ask for the same are called by the same code.
+# Methods with the same parameters have the same code.
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> CodeType:
     return compile(source, "<penstock keyed call>", "exec")
 
 
 def asks_for_timers(arguments: tuple[Argument, ...]) -> bool:
-    """Whether one of the arguments is a timer."""
+    """Return True if one of the arguments is a timer."""
     return any(a.marker is not None and a.marker.name == "TimerParam" for a in arguments)
 
 
 class TimerOwner(Protocol):
-    """Whose timers they are: the executor."""
+    """The executor that owns the timers."""
 
     timers: Timers
-    # By name of the timer; and by window, the watermark at which it has expired, in microseconds.
+    # By the timer's name; and by window, the watermark at which it expires, in microseconds.
     domains: dict[str, TimeDomain]
     expiries: dict[BoundedWindow, int]
     processing_time: int
@@ -120,11 +119,10 @@ class KeyedTimers:
     """Sets timers.
 
     Args:
-      owner: whose timers they are.
+      owner: the executor that owns them.
       key, window: of the element, or of the timer that has fired.
-      now: the event time of the call: the element's timestamp, or the time of the event-time
-        timer that has fired.
-      output: the timestamp of what the call puts out; nothing that comes of it may be earlier.
+      now: the event time of the call: the element's timestamp, or the time of the event-time timer that has fired.
+      output: the timestamp of the call's outputs; no timer's output may be earlier.
       pane: of the element, or of the one that set the timer.
     """
 
@@ -141,19 +139,19 @@ class KeyedTimers:
         self._pane = pane
 
     def set_timer(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
-        """Set one, or set it anew."""
+        """Set a timer, or move it."""
         owner, window = self._owner, self._window
         domain, output = owner.domains[family], self._output
         if domain is EVENT_TIME:
-            # The last watermark at which the window is there.
+            # The last watermark before the window expires.
             last = owner.expiries[window] - 1
             if micros > last:
                 if self._now >= last:
-                    # The window is over: a timer that goes on setting itself has come to its end.
+                    # The window is over: a timer that sets itself again ends here.
                     owner.timers.clear(window, self._key, family, tag)
                     return
                 micros = last
-            # What is put out at the end of the window belongs to its last instant, and holds the watermark there.
+            # Output at the end of the window has its maximum timestamp, and holds the watermark there.
             at_end = micros == end_of_window(window)
             output = max(window.max_micros if at_end else micros, output)
         if output_micros is not None:
@@ -162,12 +160,12 @@ class KeyedTimers:
         owner.set_timer(Timer(micros, output, self._key, window, family, tag, self._pane), domain)
 
     def set_timer_relative(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
-        """Set one to so much later than it is now, in its time domain."""
+        """Set a timer relative to the current time of its domain."""
         now = self._now if self._owner.domains[family] is EVENT_TIME else self._owner.processing_time
         self.set_timer(family, tag, min(now + micros, MAX_MICROS), output_micros)
 
     def clear_timer(self, family: str, tag: str) -> None:
-        """Have one not fire."""
+        """Clear a timer."""
         self._owner.timers.clear(self._window, self._key, family, tag)
 
     def _check(self, family: str, output_micros: int) -> None:

@@ -1,8 +1,8 @@
-"""The types of a step's keys, in words: the state of keys must not begin anew because their type has changed.
+"""The types of a step's keys, as text: detect that the type has changed, so that the state of keys doesn't begin anew.
 
-The keys of a checkpoint are compared with those that come first after a restart.  A type is read from the encoding of
-a key (`key_encoding.py`), through tuples, frozensets and the fields of records: `1` and `1.0` are of one type, and so
-are `("a", 1)` and a named tuple of these.
+The keys of a checkpoint are compared with the first ones after a restart.  A type is read from the encoding of a key
+(`key_encoding.py`), through tuples, frozensets and the fields of records: `1` and `1.0` have one type, and so have
+`("a", 1)` and a named tuple of these.
 
 >>> before = KeyTypes("Sum", types_of([1, 2.5]))
 >>> before.check([7, "a"])
@@ -70,10 +70,10 @@ _ENCODED = dict.fromkeys("ifqcm", "number") | {
     "G": "GlobalWindow",
 }
 
-# Tuples, and named ones that are encoded as such, as far as they have been seen.
+# Tuple, and the named tuples seen so far that are encoded like tuples.
 _tuples: set[type] = {tuple}
 
-# Of tuples by the types of their parts, as far as these are simple.
+# A cache of types of tuples by the types of their parts, where all of these are simple.
 _flat: dict[tuple[type, ...], KeyType] = {}
 
 
@@ -95,7 +95,9 @@ def types_of(keys: Iterable[Any]) -> frozenset[KeyType]:
 
 
 def type_of(key: Any) -> KeyType:
-    """Return the type of a key.  Raises `InvalidKeyError` for what can't be one.
+    """Return the type of a key.
+
+    Raises `InvalidKeyError` for a value that can't be a key.
 
     >>> described([type_of(("a", None, (1.5,), frozenset({1, 2, "a"})))])
     '(str, None, (number), frozenset of number or str)'
@@ -118,7 +120,7 @@ def type_of(key: Any) -> KeyType:
 
 
 def _type_in(encoded: bytes) -> KeyType:
-    """Return the type of a key that is encoded like this."""
+    """Return the type of an encoded key."""
     kind = chr(encoded[0])
     if kind in _ENCODED:
         return _ENCODED[kind]
@@ -134,7 +136,7 @@ def _type_in(encoded: bytes) -> KeyType:
     if kind == "o":
         return Composite(name, (), tuple(map(_type_in, _blocks(encoded, end + 1))))
     if kind == "r":
-        # First the names of all fields.
+        # The names of all fields come first.
         parts = _blocks(encoded, end + 1)
         half = len(parts) // 2
         return Composite(name, tuple(part[1:].decode() for part in parts[:half]), tuple(map(_type_in, parts[half:])))
@@ -143,7 +145,7 @@ def _type_in(encoded: bytes) -> KeyType:
 
 
 def _blocks(encoded: bytes, start: int, number: int = -1) -> list[bytes]:
-    """Return the blocks from a place on: all, or so many."""
+    """Return the blocks from a place on: all, or `number` of them."""
     blocks: list[bytes] = []
     while start < len(encoded) and len(blocks) != number:
         end = start + 4 + int.from_bytes(encoded[start : start + 4], "big")
@@ -173,10 +175,10 @@ def _described(type: KeyType, with_modules: bool) -> str:
 
 
 def _may_be_equal(found: Collection[KeyType], before: Collection[KeyType]) -> bool:
-    """Return whether keys of one of the types that are found may equal keys of those that were there before.
+    """Return True if keys of a type in `found` may equal keys of a type in `before`.
 
-    None stands for what is missing, and says nothing of the type of what isn't.  Of composite types each part is
-    compared with that part of all alike: what is None in some keys may be a number in others.
+    None stands for a missing value, and says nothing of the type of others.  Each part of a composite type is compared
+    with that part of all alike: it may be None in some keys and a number in others.
     """
     found, before = set(found) - {_NONE}, set(before) - {_NONE}
     return not (found and before) or bool(found & before) or any(_has_equal(one, before) for one in found)
@@ -196,12 +198,12 @@ def _has_equal(one: KeyType, before: Collection[KeyType]) -> bool:
 
 @attrs.define
 class KeyTypes:
-    """The types that a step's keys had in a checkpoint.
+    """The types of a step's keys in a checkpoint.
 
     Attributes:
       label: the step's.
       types: at least one.
-      left: how many elements are to be compared yet, bundle by bundle.
+      left: the number of elements that are still to be compared, bundle by bundle.
     """
 
     label: str
@@ -213,7 +215,7 @@ class KeyTypes:
         try:
             found = types_of(keys)
         except InvalidKeyError:
-            # It is refused with better words where it is used.
+            # The step refuses an invalid key with a better message.
             return
         if found and not _may_be_equal(found, self.types):
             with_modules = described(found) == described(self.types)
@@ -224,7 +226,7 @@ class KeyTypes:
             )
 
     def check_elements(self, elements: Collection[Any]) -> None:
-        """The same, of (key, value) pairs; elements that are none are for the step to refuse."""
+        """Check the keys of (key, value) pairs; the step refuses elements that are none."""
         self.left -= len(elements)
         try:
             keys = [key for key, _ in elements]

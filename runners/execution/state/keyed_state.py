@@ -1,9 +1,8 @@
-"""Keyed state: what a stateful ParDo remembers of each key and window.
+"""Keyed state: the values that a stateful ParDo keeps for each key and window.
 
-A dictionary of values by window, key and name.  Values are immutable; containers (bags, sets, maps)
-are changed in place, but never one that a snapshot has: the first change after a
-snapshot is made to a copy.  So taking a snapshot costs no more than listing the cells, and it can be written
-while processing goes on.
+It is a dictionary of values by window, key and name.  Values are immutable.  Containers (bags, sets, maps) are changed
+in place, but never one that a snapshot has: the first change after a snapshot is made to a copy.  So taking a snapshot
+costs no more than listing the cells, and it can be written while processing continues.
 
 >>> from penstock.sdk.userstate import BagStateSpec
 >>> state = KeyedState(tracking=True)
@@ -39,18 +38,18 @@ C = TypeVar("C", bound=Container)
 
 @stored_as("state-change", 1)
 class ChangeKind(Enum):
-    """What happened to a cell."""
+    """A kind of change to a cell."""
 
-    # It has this value now.
+    # The cell has this value now.
     PUT = "put"
-    # These values were added at the end of its bag.
+    # These values were appended to its bag.
     APPEND = "append"
-    # It has no value any more.
+    # The cell has no value any more.
     REMOVE = "remove"
 
 
 class Change(NamedTuple):
-    """One cell's change, as plain data that can be pickled."""
+    """A change of one cell, as plain data that can be pickled."""
 
     namespace: Any
     key: Any
@@ -63,9 +62,8 @@ class KeyedState:
     """The state of one worker's keys.
 
     Args:
-      tracking: whether snapshots will be taken: then it is remembered what has changed since the
-        last one.
-      checking: whether to look that what is written can be pickled, once for each bundle.
+      tracking: True if snapshots will be taken; then changes since the last one are tracked.
+      checking: True to check once for each bundle that written values can be pickled.
     """
 
     def __init__(self, tracking: bool = False, checking: bool = True) -> None:
@@ -77,16 +75,16 @@ class KeyedState:
         self._unchecked: list[tuple[Cell, Any]] = []
 
     def __len__(self) -> int:
-        """How many cells have a value."""
+        """Return the number of cells with a value."""
         return sum(map(len, self._values.values()))
 
     def get(self, namespace: Any, cell: Cell, default: Any = None) -> Any:
-        """A cell's value, which is not to be changed; the default if it has none."""
+        """Return a cell's value, which must not be changed; the default if it has none."""
         values = self._values.get(namespace)
         return default if values is None else values.get(cell, default)
 
     def put(self, namespace: Any, cell: Cell, value: Any) -> None:
-        """Give a cell a value."""
+        """Set a cell's value."""
         try:
             self._values[namespace][cell] = value
         except KeyError:
@@ -95,7 +93,7 @@ class KeyedState:
             self._touch(namespace, cell)
 
     def changing(self, namespace: Any, cell: Cell, make: Callable[[], C]) -> C:
-        """A cell's container, to be changed in place; a new one of `make` if it has none."""
+        """Return a cell's container, to be changed in place; a new one of `make` if it has none."""
         values = self._values.get(namespace)
         if values is None:
             values = self._values[namespace] = {}
@@ -111,7 +109,7 @@ class KeyedState:
         return container
 
     def remove(self, namespace: Any, cell: Cell) -> None:
-        """Take a cell's value away, if it has one."""
+        """Remove a cell's value, if it has one."""
         values = self._values.get(namespace)
         if values is None or cell not in values:
             return
@@ -122,27 +120,27 @@ class KeyedState:
             self._touch(namespace, cell)
 
     def free(self, namespace: Any, key: Any, names: Iterable[str]) -> None:
-        """Take these cells of a key away."""
+        """Remove these cells of a key."""
         for name in names:
             self.remove(namespace, (key, name))
 
     def free_namespace(self, namespace: Any) -> None:
-        """Take all cells of a namespace away."""
+        """Remove all cells of a namespace."""
         values = self._values.pop(namespace, None)
         if values and self._tracking:
             for cell in values:
                 self._touch(namespace, cell)
 
     def keys(self, namespace: Any, name: str) -> list[Any]:
-        """The keys that have a cell of this name, in the order in which they first had it."""
+        """Return the keys that have a cell of this name, in the order in which they first had it."""
         return [key for key, own in self._values.get(namespace, ()) if own == name]
 
     def namespaces(self) -> list[Any]:
-        """The namespaces that have any cell."""
+        """Return the namespaces that have any cell."""
         return list(self._values)
 
     def take_out(self, namespace: Any, key: Any, names: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
-        """Have a key's cells be somewhere else: the values of those that have one, and which of them have changed."""
+        """Remove a key's cells to spill them; return their values, and the names of those that have changed."""
         values, dirty = self._values.get(namespace, {}), self._dirty.get(namespace, {})
         taken: dict[str, Any] = {}
         changed: list[str] = []
@@ -158,7 +156,7 @@ class KeyedState:
         return taken, changed
 
     def put_back(self, namespace: Any, key: Any, taken: dict[str, Any], changed: Iterable[str]) -> None:
-        """Have them here again."""
+        """Load a key's cells again."""
         values = self._values.setdefault(namespace, {})
         for name, value in taken.items():
             values[key, name] = value
@@ -174,7 +172,7 @@ class KeyedState:
     # Snapshots
 
     def snapshot(self) -> list[Change]:
-        """Everything that there is; what changes from here on is the next `changes`."""
+        """Return all cells, and start a new log of changes."""
         self._dirty = {}
         return [
             Change(namespace, key, name, ChangeKind.PUT, value)
@@ -183,7 +181,7 @@ class KeyedState:
         ]
 
     def changes(self) -> list[Change]:
-        """What has changed since the last snapshot, or the last changes."""
+        """Return the changes since the last snapshot or changes."""
         dirty, self._dirty = self._dirty, {}
         return [
             self._change(namespace, key, name, self._values.get(namespace, {}))
@@ -193,11 +191,11 @@ class KeyedState:
 
     @property
     def number_changed(self) -> int:
-        """How many cells have changed since the last snapshot."""
+        """Return the number of cells that have changed since the last snapshot."""
         return sum(map(len, self._dirty.values()))
 
     def forget_changes(self) -> list[dict[Any, None]]:
-        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        """Start a new log of changes, because a forked child writes the snapshot; return the former log."""
         dirty, self._dirty = self._dirty, {}
         return list(dirty.values())
 
@@ -210,7 +208,7 @@ class KeyedState:
         return Change(namespace, key, name, ChangeKind.PUT, value)
 
     def restore(self, changes: Iterable[Change]) -> None:
-        """Make the changes of a snapshot, or of what came after it."""
+        """Apply the changes of a snapshot."""
         for namespace, key, name, kind, value in changes:
             values = self._values.setdefault(namespace, {})
             if kind is ChangeKind.REMOVE:
@@ -225,14 +223,17 @@ class KeyedState:
     # Whether values can be pickled
 
     def wrote(self, cell: Cell, value: Any) -> None:
-        """Told of every value that a cell was given, or its container."""
+        """Note a value written to a cell, or its container, for `check`."""
         if self._checking and type(value) not in _ATOMS:
             self._unchecked.append((cell, value))
             if len(self._unchecked) >= _MANY_UNCHECKED:
                 self.check()
 
     def check(self) -> None:
-        """Raises `SerializationError`, naming the state, if one of the values written can't be pickled."""
+        """Check the values written since the last call.
+
+        Raises `SerializationError`, naming the state, if one of them can't be pickled.
+        """
         if not self._unchecked:
             return
         unchecked, self._unchecked = self._unchecked, []
@@ -252,16 +253,16 @@ class KeyedState:
 
 
 def by_key_group(changes: Iterable[Change], groups: int = KEY_GROUPS) -> dict[int, list[Change]]:
-    """The changes by the key group that their keys belong to: the unit that moves from worker to worker."""
+    """Return the changes by the key group of their keys."""
     found: dict[int, list[Change]] = {}
     for change in changes:
         found.setdefault(key_group(change.key, groups), []).append(change)
     return found
 
 
-# Can always be pickled.
+# Types whose values can always be pickled.
 _ATOMS = frozenset({str, int, float, bytes, bool, type(None)})
 _CONTAINERS = frozenset({Chunks, Accumulator, Timeline, dict})
 
-# When to look at them though the bundle isn't over: they take memory.
+# The number of values that are checked before the bundle ends, because they take memory.
 _MANY_UNCHECKED = 1_000

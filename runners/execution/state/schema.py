@@ -1,7 +1,7 @@
-"""What a step's state looks like, in words: so that a changed pipeline isn't given state that it can't read.
+"""The schema of a step's state, as text: detect that a changed pipeline can't read the state of a checkpoint.
 
-A checkpoint's manifest has them by label.  What may change all the same, such as a trigger's count or a window's size,
-isn't in them.
+A checkpoint's manifest has the schemas by label.  Parameters that may change, such as a trigger's count or a window's
+size, are not in them.
 
 >>> before = {"Sum": {"windows": "values, for DefaultTrigger"}, "Once": {"state seen": "SetStateSpec"}}
 >>> now = {"Sum": {"windows": "values, for AfterCount"}, "Once": {"state seen": "SetStateSpec", "timer t": "WATERMARK"}}
@@ -23,20 +23,20 @@ from ....triggers.accumulation_mode import AccumulationMode
 from ....triggers.trigger import Trigger
 from ..plan.fusion import Grouping, Keyed, Plan, Step
 
-# By step, what it keeps: by name, in words.
+# By step, its state: by name, the schema as text.
 Shapes = Mapping[str, Mapping[str, str]]
 
-# What a grouping keeps, and the beginnings of what a DoFn does.
+# The name of a grouping's state, and the prefixes of names of a DoFn's.
 WINDOWS, STATE, TIMER = "windows", "state ", "timer "
 
 
 @attrs.frozen
 class Mismatch:
-    """State that the step of its label can't go on with.
+    """State that its step can't restore.
 
     Attributes:
-      label, name: the step's, and its own.
-      was, now: in words; None if the step keeps nothing of that name any more.
+      label, name: the step's, and the state's.
+      was, now: the schemas; None if the step has no state of that name any more.
     """
 
     label: str
@@ -49,12 +49,12 @@ class Mismatch:
 
 
 def shapes_of(plan: Plan) -> dict[str, dict[str, str]]:
-    """What the steps of a pipeline keep."""
+    """Return the schemas of a pipeline's steps."""
     return {step.transform.label: dict(_of_step(step)) for step in plan.steps if isinstance(step, (Grouping, Keyed))}
 
 
 def mismatches(before: Shapes, now: Shapes) -> list[Mismatch]:
-    """What was kept once and isn't any more, or otherwise.  What is new begins empty, and is no mismatch."""
+    """Return the state that has been removed or has changed.  New state begins empty, and is no mismatch."""
     return [
         Mismatch(label, name, was, now.get(label, {}).get(name))
         for label, shapes in before.items()
@@ -87,7 +87,7 @@ def _name_of(combine_fn: Any) -> str:
 
 
 def _of_trigger(trigger: Trigger) -> str:
-    """A trigger's class, and those of the triggers that it is made of: not their numbers."""
+    """Return a trigger's class, and those of its parts, without their parameters."""
     parts = [_of_trigger(part) for value in vars(trigger).values() for part in _triggers(value)]
     return f"{type(trigger).__name__}({', '.join(parts)})" if parts else type(trigger).__name__
 

@@ -1,8 +1,8 @@
-"""SpilledState: the keyed state that has no room in memory, and how it comes and goes.
+"""Keyed state that is spilled to disk, and loaded when it is needed.
 
-What is parked is an entry: the cells of a key in a window.  It comes back before an element of its key is
-looked at, or a timer of its fires, and when its window expires.  A bag of which only what was added would
-have been written is written whole, if it was parked in between.
+An entry has the cells of a key in a window.  It is loaded before an element of its key is processed, before a timer of
+its key fires, and when its window expires.  A bag whose appended values alone would have been written to a snapshot is
+written whole, if it was spilled in between.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any
 from ....sdk.bundle import Bundle, expanded
 from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....windowing import BoundedWindow
+from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import SpilledEntries, Times, pickled, portions_of
+from ..spilling.rocksdb import SpilledEntries, Times, portions_of
 from ..windows.spilled_windows import NumberedWindows
 from .keyed_state import ChangeKind, KeyedState
 
-# So many come and go together.
+# The number of entries that are spilled or loaded together.
 PORTION = 1_000
 
-# What a key takes besides itself and its values: its places in dictionaries, and those of each of its cells.
+# The memory of a key's places in dictionaries, and of those of each of its cells, in bytes.
 _PLACES = 160
 
 _NO_TIMES: Times = (None, None, None)
@@ -34,7 +35,7 @@ Entry = tuple[BoundedWindow, Any]
 
 
 class SpilledState:
-    """The parked part of a stateful ParDo's state.
+    """The spilled part of a stateful ParDo's state.
 
     Args:
       state: the part in memory.
@@ -57,37 +58,37 @@ class SpilledState:
         self._state = state
         self._entries = entries
         self._numbers = NumberedWindows()
-        # What is in memory, the least recently used first.
+        # The entries in memory, the least recently used first.
         self._used: dict[Entry, None] = {}
         self._average = 0.0
         self._measured = 0
         self._names = names
-        # The ids of what is parked and has changed since the last snapshot, and which cells have.
+        # The ids of spilled entries that have changed since the last snapshot, with their changed cells.
         self._changed: dict[bytes, list[str]] = {}
 
     @property
     def number_spilled(self) -> int:
-        """How many entries aren't in memory."""
+        """Return the number of spilled entries."""
         return len(self._entries)
 
-    # Coming back
+    # Loading
 
     def windows(self) -> list[BoundedWindow]:
-        """The windows that there is anything parked of."""
+        """Return the windows with spilled entries."""
         return list(self._numbers)
 
     def load_for(self, bundle: Bundle) -> None:
-        """Before a bundle is processed: what its elements will look at."""
+        """Load the entries of a bundle's elements."""
         columns = bundle.values, expanded(bundle.windows, len(bundle))
         entries = ((window, element[0]) for element, own in zip(*columns, strict=True) for window in own)
         self._use(dict.fromkeys(entries))
 
     def load_key(self, window: BoundedWindow, key: Any) -> None:
-        """Before a timer fires: the key's state."""
+        """Load the entry of a key, before its timer fires."""
         self._use({(window, key): None})
 
     def load_window(self, window: BoundedWindow) -> None:
-        """Before a window expires: all state of it."""
+        """Load all entries of a window, before it expires."""
         if window in self._numbers:
             number = self._numbers.number_of(window)
             for group in range(KEY_GROUPS):
@@ -115,10 +116,10 @@ class SpilledState:
                     self._state.put_back(window, key, values, self._changed.pop(id, ()))
                     self._used[window, key] = None
 
-    # Going
+    # Spilling
 
     def memory(self) -> int:
-        """About how many bytes that takes which is in memory: as many times the average of a sample."""
+        """Return the approximate memory of the loaded entries in bytes: their number times the average of a sample."""
         count = len(self._used)
         if not self._measured / 2 < count < self._measured * 2:
             self.measure()
@@ -127,7 +128,7 @@ class SpilledState:
     def measure(self) -> None:
         """Take another sample."""
         if len(self._used) > 2 * len(self._state):
-            # Most of them have no state any more.
+            # Most entries have no state any more.
             self._used = {entry: None for entry in self._used if self._cells(entry)}
         self._average, self._measured = average(self._used, self._memory_of), len(self._used)
 
@@ -141,7 +142,7 @@ class SpilledState:
         return _PLACES * (1 + len(cells)) + memory_of(entry[1], *cells)
 
     def spill(self, share: float) -> None:
-        """Park that share of what is in memory, the least recently used first."""
+        """Spill this share of the loaded entries, the least recently used first."""
         count = min(len(self._used), ceil(len(self._used) * share))
         for portion in portions_of(list(islice(self._used, count)), PORTION):
             self._spill(portion)
@@ -154,15 +155,14 @@ class SpilledState:
             if values:
                 found.append((window, key, values, changed))
         ids = self._numbers.ids([key for _, key, _, _ in found], [window for window, _, _, _ in found], new=True)
-        self._entries.put(
-            (id, _NO_TIMES, pickled((key, values), self._label)) for id, (_, key, values, _) in zip(ids, found)
-        )
+        data = (pickled((key, values), self._label, "State has to be data.") for _, key, values, _ in found)
+        self._entries.put((id, _NO_TIMES, own) for id, own in zip(ids, data))
         self._changed.update((id, changed) for id, (_, _, _, changed) in zip(ids, found) if changed)
 
     # Snapshots
 
     def records(self, is_whole: bool) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-        """The changes that `KeyedState` doesn't know of, by key group, to be put behind those that it does."""
+        """Yield the changes of spilled entries by key group, which follow those of `KeyedState`."""
         found: Iterator[tuple[bytes, bytes]]
         if is_whole:
             found = self._entries.all()
@@ -181,7 +181,7 @@ class SpilledState:
             yield window, key, name, ChangeKind.PUT, values[name]
 
     def restore(self, changes: Iterable[tuple[Any, ...]]) -> None:
-        """Make the changes of a snapshot, or of what came after it."""
+        """Apply the changes of a snapshot."""
         for portion in portions_of(changes, PORTION):
             self._use({(window, key): None for window, key, *_ in portion})
             self._state.restore(portion)  # type: ignore[arg-type]

@@ -1,14 +1,13 @@
-"""A stateful ParDo at work: elements and clocks in, bundles out (MillWheel, section 4).
+"""Execution of a stateful ParDo: elements, timers and window expiration (MillWheel, section 4).
 
-The DoFn's methods run in the context of one key and window at a time.  After each of them
-whatever it made due is done before the next element is looked at, so that results don't
-depend on how the input is cut into bundles.  It is pure: it knows no clock but those that it is given.
+The DoFn's methods run in the context of one key and window at a time.  Timers that a call makes due fire before the
+next element is processed, so that results don't depend on how the input is cut into bundles.  It has no clock of its
+own.
 
-Event-time timers fire in the order of their times, when the watermark has reached them; those that a window
-still has when it expires are fired by then.  A window expires when the watermark
-is past its end plus the allowed lateness: then `on_window_expiration` is called for each
-of its keys, and its states and timers are gone.  Elements that come for it later are dropped, and
-counted.
+Event-time timers fire in the order of their times, when the watermark has reached them; those that a window still has
+when it expires fire before that.  A window expires when the watermark is past its end plus the allowed lateness: then
+`on_window_expiration` is called for each of its keys, and its states and timers are removed.  Later elements of it are
+dropped, and counted.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 
 Call = Callable[..., Any]
 
-# The cell that says that a key has been seen in a window, for `on_window_expiration`.
+# The cell that marks a key as seen in a window, for `on_window_expiration`.
 _SEEN = ""
 
 
@@ -57,17 +56,18 @@ class StatefulExecutor(StageExecutor):
 
     Args:
       transform: the ParDo.
-      emit: called with the tag and the elements of each bundle that comes out.
+      emit: called with the tag and the elements of each output bundle.
       views: the side inputs' contents.
-      tracking: whether snapshots will be taken.
+      tracking: True if snapshots will be taken.
 
     Attributes:
       watermark, processing_time: the two clocks, in microseconds.
-      dropped: how many elements came too late; for whoever counts them to take.
-      state, timers: what is kept of all keys; spilled: state that isn't in memory, None if all is.
-      state_names: of the cells that a key may have.
+      dropped: the number of late elements, which the caller takes.
+      state, timers: the state and timers of all keys.
+      spilled: the spilled state; None if all is in memory.
+      state_names: the cells that a key may have.
       domains: the time domains of timers, by name.
-      expiries: windows that have been seen and have not expired, and the watermarks at which they do.
+      expiries: windows that have been seen and have not expired, with the watermarks at which they do.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class StatefulExecutor(StageExecutor):
         self.expiries: dict[BoundedWindow, int] = {}
         self._expiry_heap: list[tuple[int, int, BoundedWindow]] = []
         self._windows_seen = 0
-        # What an error is to be attributed to; whether a timer was set to a time that has passed.
+        # The element that errors are attributed to, and whether a timer was set to a time that has passed.
         self._element: Any = None
         self._is_overdue = False
         self._is_finishing = False
         self._iterable: type | None = None
-        # Those of a checkpoint, until the first elements have come behind it.
+        # Key types of a checkpoint, until the first elements after the restart have been compared with them.
         self.key_types: KeyTypes | None = None
         self._codes_keys = primitive.keyed.codes_keys
         self._bind(operation)
@@ -141,7 +141,7 @@ class StatefulExecutor(StageExecutor):
             guarded(self.label, spec.setup)
 
     def teardown(self) -> None:
-        """Tear down what was set up."""
+        """Tear down the DoFn and the combiners."""
         if self._is_set_up:
             for spec in self._specs:
                 guarded(self.label, spec.teardown)
@@ -150,7 +150,7 @@ class StatefulExecutor(StageExecutor):
     # Elements
 
     def process(self, bundle: Bundle, place: int = 0) -> None:
-        """Run a bundle through, with whatever it makes due."""
+        """Process a bundle, with the timers that it makes due."""
         if len(bundle):
             self._check_keys(bundle.values)
             if self.key_types is not None:
@@ -186,13 +186,13 @@ class StatefulExecutor(StageExecutor):
                 outputs = process(element, key, window, micros, pane, sign, "", setter)
                 if outputs is not None:
                     own = windows if len(windows) == 1 else (window,)
-                    self._put_out(outputs, micros, own, pane, 1 if decides else sign)
+                    self._emit_outputs(outputs, micros, own, pane, 1 if decides else sign)
                 if self._is_overdue:
                     self._fire_due()
                     self._element = element
 
     def _check_keys(self, elements: list[Any]) -> None:
-        """Raises `NotAPairError` or `InvalidKeyError` at the first element that has no key."""
+        """Raise `NotAPairError` or `InvalidKeyError` at the first element that has no key."""
         try:
             for kind in set(map(type, elements)):
                 if not issubclass(kind, (tuple, list)):
@@ -215,10 +215,10 @@ class StatefulExecutor(StageExecutor):
             reraise(attributed(error, Attribution(self.label, None)))
 
     def _open(self, window: BoundedWindow, may_be_over: bool = False) -> bool:
-        """Begin to look after a window; whether it hasn't expired.
+        """Track the expiry of a window; return False if it has expired.
 
         Args:
-          may_be_over: look after it even so: it was left when it expired.
+          may_be_over: track it also if it has expired: a restored one, whose expiration was left.
         """
         expiry = expiry_of(end_of_window(window), self._lateness)
         if expiry <= self.watermark and not may_be_over:
@@ -231,24 +231,24 @@ class StatefulExecutor(StageExecutor):
     # Clocks
 
     def advance_watermark(self, watermark: int) -> None:
-        """Move the input watermark on, in microseconds, and do what becomes due; it never goes back."""
+        """Advance the input watermark, in microseconds, and fire due timers; it never regresses."""
         if watermark > self.watermark:
             self.watermark = watermark
             self._do_due()
 
     def advance_processing_time(self, processing_time: int) -> None:
-        """Move processing time on, in microseconds, and do what becomes due; it never goes back."""
+        """Advance processing time, in microseconds, and fire due timers; it never regresses."""
         if processing_time > self.processing_time:
             self.processing_time = processing_time
             self._do_due()
 
     def finish(self) -> bool:
-        """A bounded input is complete, and no time will come any more.
+        """Finish a bounded input, after which no time passes.
 
-        The watermark goes to infinity.  A processing-time timer that is set then fires when its window
-        expires.  Afterwards all is as it was at the beginning, for the next range of keys.
+        The watermark advances to infinity.  A processing-time timer that is set then fires when its window expires.
+        Afterwards the clocks are reset, for the next range of keys.
 
-        Returns whether everything was done; otherwise it is to be called again.
+        Returns False if it has to be called again, because the slice is over.
         """
         self.watermark = MAX_MICROS
         self._is_finishing = True
@@ -260,7 +260,7 @@ class StatefulExecutor(StageExecutor):
         return True
 
     def next_event_time(self) -> int | None:
-        """The watermark at which something will be due: a timer, or a window's expiry."""
+        """Return the watermark at which the next timer fires or window expires."""
         timer = self.timers.next(EVENT_TIME)
         if not self._expiry_heap:
             return timer
@@ -268,14 +268,14 @@ class StatefulExecutor(StageExecutor):
         return expiry if timer is None else min(timer, expiry)
 
     def next_processing_time(self) -> int | None:
-        """The processing time at which a timer will fire."""
+        """Return the processing time at which the next timer fires."""
         return self.timers.next(PROCESSING_TIME)
 
     def hold(self) -> int | None:
-        """The earliest timestamp that something may yet be put out at; None if there is no such.
+        """Return the earliest timestamp of a possible output; None if there is none.
 
-        A timer that is set holds the watermark at its output timestamp; `on_window_expiration`
-        at the end of the earliest window.
+        A timer holds the watermark at its output timestamp; `on_window_expiration` holds it at the end of the earliest
+        window.
         """
         held = self.timers.hold()
         if self._on_expiry is None or not self._expiry_heap:
@@ -303,9 +303,9 @@ class StatefulExecutor(StageExecutor):
         self._do_due()
 
     def _fire_due(self) -> None:
-        """Do everything that is due: by event time, in order, then by processing time, in order.
+        """Fire all due timers: by event time, in order, then by processing time, in order.
 
-        It is left between two timers when the slice is over.
+        The loop is left between two timers when the slice is over.
         """
         timers, expiries, over = self.timers, self._expiry_heap, self.over
         while not over:
@@ -329,14 +329,14 @@ class StatefulExecutor(StageExecutor):
         setter = KeyedTimers(self, key, window, now, output, pane)
         outputs = self._on_timer[family](None, key, window, fire, pane, 1, tag, setter)
         if outputs is not None:
-            self._put_out(outputs, output, (window,), pane, 1)
+            self._emit_outputs(outputs, output, (window,), pane, 1)
 
     def _expire(self) -> None:
         expiry, _, window = self._expiry_heap[0]
         timers = self.timers
         if self._is_finishing:
             for timer in timers.of(window, PROCESSING_TIME):
-                # It may have been cleared, or moved, by one before it.
+                # An earlier timer may have cleared or moved it.
                 current = timers.get(window, timer.key, timer.family, timer.tag)
                 if current is not None:
                     timers.clear(window, timer.key, timer.family, timer.tag)
@@ -358,9 +358,9 @@ class StatefulExecutor(StageExecutor):
                     return
                 outputs = self._on_expiry(None, key, window, end, pane, 1, "", None)
                 if outputs is not None:
-                    self._put_out(outputs, end, (window,), pane, 1)
+                    self._emit_outputs(outputs, end, (window,), pane, 1)
                 if self.over is not None:
-                    # Should the loop be left, the others are still to be told.
+                    # If the loop is left, only the remaining keys are called.
                     self.state.remove(window, (key, _SEEN))
         heappop(self._expiry_heap)
         del self.expiries[window]
@@ -395,7 +395,7 @@ class StatefulExecutor(StageExecutor):
         self._leave("bundle")
         self._finalizer.finalize()
 
-    def _put_out(self, outputs: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
+    def _emit_outputs(self, outputs: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
         if type(outputs) is not self._iterable:
             self._iterable = iterable_type(outputs)
         add = self._rows.add
@@ -426,24 +426,24 @@ class StatefulExecutor(StageExecutor):
     # Snapshots
 
     def snapshot(self) -> tuple[list[Change], list[TimerChange]]:
-        """All state and timers, as plain data; between bundles."""
+        """Return all state and timers, as plain data; called between bundles."""
         return self.state.snapshot(), self.timers.snapshot()
 
     def changes(self) -> tuple[list[Change], list[TimerChange]]:
-        """The state and timers that have changed since the last snapshot."""
+        """Return the state and timers that have changed since the last snapshot."""
         return self.state.changes(), self.timers.changes()
 
     @property
     def number_changed(self) -> int:
-        """About how many states and timers have changed since the last snapshot."""
+        """Return the approximate number of states and timers that have changed since the last snapshot."""
         return self.state.number_changed + self.timers.number_changed
 
     def forget_changes(self) -> list[dict[Any, None]]:
-        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        """Start new logs of changes, because a forked child writes the snapshot; return the former logs."""
         return [*self.state.forget_changes(), *self.timers.forget_changes()]
 
     def restore(self, state: Iterable[Change], timers: Iterable[TimerChange]) -> None:
-        """Take over the state and timers of a snapshot, with the changes that came after it."""
+        """Restore the state and timers of a snapshot, with the changes after it."""
         self.state.restore(state)
         self.timers.restore(timers)
         spilled = [] if self.spilled is None else self.spilled.windows()

@@ -1,8 +1,7 @@
-"""Timers: what a stateful ParDo wants to be called for, and when (MillWheel, section 4.3).
+"""Timers: calls of a stateful ParDo at a time (MillWheel, section 4.3).
 
-A timer belongs to a key and window, and there to a family (its spec's name) and a tag.  Each has one
-time; setting it anew moves it.  There are two time domains with a clock each, which whoever
-holds the timers moves: this file knows no clock.
+A timer belongs to a key and window, and there to a family (its spec's name) and a tag.  Each has one time; setting it
+again moves it.  There are two time domains, each with a clock that the caller advances.
 
 >>> timers = Timers()
 >>> for at in (30, 10, 20):
@@ -12,7 +11,7 @@ holds the timers moves: this file knows no clock.
 >>> [timer.key for timer in timers.fired(EVENT_TIME, 25)]
 ['key 10', 'key 20']
 
-What has changed since the last snapshot is known of each timer, and a snapshot followed by its changes is a snapshot.
+Changes since the last snapshot are tracked; a snapshot followed by its changes is a snapshot.
 
 >>> whole = timers.snapshot()
 >>> timers.set(Timer(40, 40, "key 40", "window", "alarm"), EVENT_TIME), timers.clear("window", "key 30", "alarm")
@@ -43,11 +42,11 @@ class Timer(NamedTuple):
     """A timer that is set.
 
     Attributes:
-      fire: when it fires, in microseconds of its domain.
-      output: the event time of what it puts out, in microseconds; holds the watermark.
-      key, window: whose it is.
+      fire: the time at which it fires, in microseconds of its domain.
+      output: the event time of its outputs, in microseconds; holds the watermark.
+      key, window: the key and window that it belongs to.
       family: its spec's name.
-      tag: which one of its family.
+      tag: distinguishes timers of a family.
       pane: the pane of the element that set it.
     """
 
@@ -61,12 +60,12 @@ class Timer(NamedTuple):
 
 
 class TimerChange(NamedTuple):
-    """What a timer is set to, as plain data that can be pickled.
+    """The setting of a timer, as plain data that can be pickled.
 
     Attributes:
-      key, window, family, tag: which one.
-      fire: None if it isn't set any more.
-      output, pane, domain: of one that is.
+      key, window, family, tag: identify the timer.
+      fire: None if it is no longer set.
+      output, pane, domain: of a timer that is set.
     """
 
     key: Any
@@ -91,9 +90,9 @@ class _Entry:
 
 
 class _Heap:
-    """Entries by time, and by the order of their coming where times are equal.
+    """Entries by time, and by the order of insertion where times are equal.
 
-    One that is no longer set stays until it comes to the top, or until half of them are such.
+    An entry that is no longer set stays until it reaches the top, or until half of the entries are such.
     """
 
     __slots__ = ("_unset", "items")
@@ -103,7 +102,7 @@ class _Heap:
         self._unset = 0
 
     def first(self) -> tuple[int, int, _Entry] | None:
-        """The first one that is set."""
+        """Return the first entry that is set."""
         items = self.items
         while items and not items[0][2].is_set:
             heappop(items)
@@ -111,7 +110,7 @@ class _Heap:
         return items[0] if items else None
 
     def unset(self) -> None:
-        """One of them is no longer set."""
+        """Note that an entry is no longer set."""
         self._unset += 1
         if self._unset > _FEW and 2 * self._unset > len(self.items):
             self.items = [item for item in self.items if item[2].is_set]
@@ -119,14 +118,14 @@ class _Heap:
             self._unset = 0
 
     def in_order(self) -> list[tuple[int, int, _Entry]]:
-        """Those that are set, in order."""
+        """Return the entries that are set, in order."""
         return sorted(item for item in self.items if item[2].is_set)
 
 
 class Timers:
     """The timers of one worker's keys.
 
-    Those of one time fire in the order in which they were set.
+    Timers of the same time fire in the order in which they were set.
     """
 
     def __init__(self) -> None:
@@ -135,15 +134,15 @@ class Timers:
         self._heaps = {EVENT_TIME: _Heap(), PROCESSING_TIME: _Heap()}
         self._holds = _Heap()
         self._count = 0
-        # None before there is a snapshot.  Of a timer that is moved one entry goes, and another comes.
+        # None before the first snapshot.  Moving a timer removes one entry and adds another.
         self._since: ChangeTracker[_Entry] | None = None
 
     def __len__(self) -> int:
-        """How many are set."""
+        """Return the number of timers."""
         return sum(map(len, self._set.values()))
 
     def set(self, timer: Timer, domain: TimeDomain) -> None:
-        """Set a timer; if it was set already it moves."""
+        """Set a timer; one that is set already moves."""
         name = (timer.key, timer.family, timer.tag)
         own = self._set.get(timer.window)
         if own is None:
@@ -163,7 +162,7 @@ class Timers:
         heappush(self._holds.items, (timer.output, self._count, entry))
 
     def clear(self, window: Any, key: Any, family: str, tag: str = "") -> None:
-        """Have a timer not fire, if it is set."""
+        """Clear a timer, if it is set."""
         if (key, family, tag) in self._set.get(window, ()):
             self._remove(window, (key, family, tag))
 
@@ -181,12 +180,15 @@ class Timers:
             self._since.remove(entry)
 
     def next(self, domain: TimeDomain) -> int | None:
-        """When the first one fires; None if none is set."""
+        """Return the time of the first timer; None if none is set."""
         first = self._heaps[domain].first()
         return None if first is None else first[0]
 
     def pop(self, domain: TimeDomain) -> Timer:
-        """Take out the first one.  Raises `IndexError` if none is set."""
+        """Remove and return the first timer.
+
+        Raises `IndexError` if none is set.
+        """
         first = self._heaps[domain].first()
         if first is None:
             raise IndexError("no timer is set")
@@ -195,68 +197,68 @@ class Timers:
         return timer
 
     def fired(self, domain: TimeDomain, time: int) -> Iterator[Timer]:
-        """Take out, one by one, those whose time has come; those that are set meanwhile among them."""
+        """Remove and yield the timers up to a time, with those that are set meanwhile."""
         while (first := self.next(domain)) is not None and first <= time:
             yield self.pop(domain)
 
     def get(self, window: Any, key: Any, family: str, tag: str = "") -> Timer | None:
-        """A timer, if it is set."""
+        """Return a timer, if it is set."""
         entry = self._set.get(window, {}).get((key, family, tag))
         return None if entry is None else entry.timer
 
     def of(self, window: Any, domain: TimeDomain) -> list[Timer]:
-        """Those of a window and domain, in the order in which they fire."""
+        """Return the timers of a window and domain, in the order in which they fire."""
         own = [entry.timer for entry in self._set.get(window, {}).values() if entry.domain is domain]
-        # Those of one time stand in the order in which they were set, and sorting is stable.
+        # Timers of the same time are in the order in which they were set, and sorting is stable.
         return sorted(own, key=lambda timer: timer.fire)
 
     def free(self, window: Any) -> None:
-        """Clear those of a window."""
+        """Clear the timers of a window."""
         for name in list(self._set.get(window, ())):
             self._remove(window, name)
 
     def hold(self) -> int | None:
-        """The earliest event time that something may yet be put out at; None if none is set."""
+        """Return the earliest event time of a timer's output; None if none is set."""
         first = self._holds.first()
         return None if first is None else first[0]
 
     def windows(self) -> list[Any]:
-        """The windows that have any timer."""
+        """Return the windows that have any timer."""
         return list(self._set)
 
     # Snapshots
 
     def snapshot(self) -> list[TimerChange]:
-        """Those that are set, in the order in which they would fire; what changes from here on is the next changes."""
+        """Return the timers, in the order in which they would fire, and start a new log of changes."""
         self.forget_changes()
         return [_set_to(entry) for heap in self._heaps.values() for _, _, entry in heap.in_order()]
 
     def changes(self) -> list[TimerChange]:
-        """What has changed since the last snapshot, or the last changes: first those that are no longer set."""
+        """Return the changes since the last snapshot or changes, cleared timers first."""
         since = self._since
         if since is None:
             return self.snapshot()
-        gone = [TimerChange(*name) for name in map(_name, since.removed) if not self._is_set(*name)]
-        fresh = [_set_to(entry) for entry in since.added]
+        cleared = [TimerChange(*name) for name in map(_name, since.removed) if not self._is_set(*name)]
+        newly_set = [_set_to(entry) for entry in since.added]
         self.forget_changes()
-        return gone + fresh
+        return cleared + newly_set
 
     @property
     def number_changed(self) -> int:
-        """About how many have changed since the last snapshot."""
+        """Return the approximate number of timers that have changed since the last snapshot."""
         return len(self) if self._since is None else len(self._since)
 
     def forget_changes(self) -> list[dict[Any, None]]:
-        """What has changed so far is in a snapshot that somebody else takes; what it was, to be let go."""
+        """Start a new log of changes, because a forked child writes the snapshot; return the former log."""
         since, self._since = self._since, ChangeTracker()
         return [] if since is None else [since.added, since.removed]
 
     def restore(self, changes: Iterable[TimerChange]) -> None:
-        """Set those of a snapshot, with the changes that came after it; what changes from here on is the next ones."""
+        """Restore the timers of a snapshot with the changes after it, and start a new log of changes."""
         last: dict[Any, tuple[Timer, TimeDomain]] = {}
         for key, window, family, tag, fire, output, pane, domain in changes:
             name = key, window, family, tag
-            # One that is set anew is the last of those of its time.
+            # A timer that is set again follows others of its time.
             last.pop(name, None)
             if fire is not None:
                 assert pane is not None
@@ -280,5 +282,5 @@ def _set_to(entry: _Entry) -> TimerChange:
     return TimerChange(key, window, family, tag, fire, output, pane, entry.domain)
 
 
-# Fewer entries than this aren't worth tidying up.
+# Fewer entries are not worth cleaning up.
 _FEW = 64

@@ -18,8 +18,9 @@ from typing import Any
 from ....sdk.bundle import Bundle, Windows, expanded
 from ....sdk.coders.key_encoding import encode_key, key_groups
 from ....windowing import BoundedWindow
+from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import SpilledEntries, Times, pickled, portions_of
+from ..spilling.rocksdb import SpilledEntries, Times, portions_of
 from .snapshots import PANE_WINDOWS_AT, WINDOWS_AT, Records, WindowColumns, WindowRecord, restore, row_of, state_of
 from .window_state import WindowState
 from .window_table import WindowTable
@@ -339,7 +340,7 @@ class SpilledWindows:
                 row[PANE_WINDOWS_AT] = None
             row[WINDOWS_AT] = None
             rows = [row]
-        return pickled((key, rows), self._label)
+        return pickled((key, rows), self._label, "State has to be data.")
 
     def _unpacked_rows(self, id: bytes, data: bytes) -> tuple[Any, tuple[tuple[Any, ...], ...]]:
         key, rows = pickle.loads(data)

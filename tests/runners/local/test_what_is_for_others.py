@@ -18,7 +18,7 @@ def test_a_flag_of_micro_batches_is_refused() -> None:
     p = beam.Pipeline(options=PipelineOptions(["--available_now"]))
     p | beam.Create([1])
 
-    with pytest.raises(OptionsError, match="--available_now: --runner=local has no such thing, it is for --runner=sp"):
+    with pytest.raises(OptionsError, match="--available_now: --runner=local doesn't support it, only --runner=sp"):
         p.run()
 
 

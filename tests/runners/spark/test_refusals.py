@@ -45,8 +45,8 @@ WRONG = {
     "--shard_memory=plenty": "--shard_memory: expected a number of bytes such as 512MB, got 'plenty'",
     "--shard_memory=0": "--shard_memory: expected at least 1 byte, got 0",
     "--spark_shuffle_partitions=0": "--spark_shuffle_partitions: expected a number, at least 1, got 0",
-    "--parallelism=4": f"--parallelism: --runner=spark-microbatch has no such thing, it is for --runner=local{OUT}",
-    "--delivery=strong": f"--delivery: --runner=spark-microbatch has no such thing, it is for --runner=local{OUT}",
+    "--parallelism=4": f"--parallelism: --runner=spark-microbatch doesn't support it, only --runner=local does{OUT}",
+    "--delivery=strong": f"--delivery: --runner=spark-microbatch doesn't support it, only --runner=local does{OUT}",
 }
 
 
@@ -69,7 +69,7 @@ def test_shard_memory_is_refused_by_other_runners(runner: str) -> None:
 
     with pytest.raises(OptionsError) as raised:
         p.run()
-    told = f"option --shard_memory: --runner={runner} has no such thing, it is for --runner=spark-microbatch{OUT}"
+    told = f"option --shard_memory: --runner={runner} doesn't support it, only --runner=spark-microbatch does{OUT}"
     assert told == str(raised.value)
 
 

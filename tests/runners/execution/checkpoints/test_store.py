@@ -107,7 +107,7 @@ def test_a_part_that_is_late_for_its_aborted_checkpoint_is_removed_with_the_next
 
 
 def test_several_checkpoints_may_be_under_way() -> None:
-    """A commit doesn't remove what the next one has written already, nor what that stands on."""
+    """A commit doesn't remove what the next one has written already, nor the files that it depends on."""
     store = owned(retain=1)
     store.begin(1)
     base = store.write_part(1, "a", [b"1"])
@@ -173,7 +173,7 @@ def test_what_was_not_begun_is_refused() -> None:
     store = owned()
     commit(store, 5)
     for wrong in (lambda: store.commit(6, []), lambda: store.abort(6), lambda: store.commit(5, [])):
-        with pytest.raises(SnapshotError, match=r"epoch \d has not begun; under way: none"):
+        with pytest.raises(SnapshotError, match=r"epoch \d has not begun; in progress: none"):
             wrong()
     with pytest.raises(SnapshotError, match="epoch 5 can't begin after epoch 5; epochs go up"):
         store.begin(5)
@@ -206,7 +206,7 @@ def test_a_delta_on_an_aborted_checkpoint_is_refused() -> None:
     store.begin(2)
     delta = store.write_part(2, "a", [], base=base)
 
-    with pytest.raises(SnapshotError, match=r"'a' of epoch 2 stands on 000000000001-.*full, which is not there"):
+    with pytest.raises(SnapshotError, match=r"'a' of epoch 2 depends on 000000000001-.*full, which is missing"):
         store.commit(2, [delta])
     assert [] == epochs(store)
 
@@ -428,7 +428,7 @@ def test_a_checkpoint_is_committed_even_if_old_ones_cannot_be_removed(caplog: py
     commit(store, 2)
 
     assert [2, 1] == epochs(store)
-    assert "dir: old checkpoints can't be removed, and stay for now" in caplog.text
+    assert "dir: old checkpoints can't be removed now, and stay" in caplog.text
     disk.sticky = False
     commit(store, 3)
     assert [3] == epochs(store)

@@ -160,6 +160,6 @@ def test_state_is_not_spilled_where_others_can_replace_it(directory: pathlib.Pat
     """It is unpickled again; nothing is left behind."""
     directory.chmod(0o777)
     database = SpillDatabase(str(directory))
-    with pytest.raises(UntrustedSnapshotError, match=r"can't be kept in .*TMPDIR"):
+    with pytest.raises(UntrustedSnapshotError, match=r"can't be spilled to .*TMPDIR"):
         database.rocksdb
     assert [] == os.listdir(directory)
