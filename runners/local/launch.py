@@ -37,10 +37,9 @@ from .job.signals import stopping_on_signals
 from .job.status import JobStatus
 from .productions.directory import Productions
 from .productions.job import ProductionJob
-from .workers.forked import ForkedWorkers
 from .workers.pool import Workers, WorkersInThisProcess
+from .workers.process_pool import WorkersInProcesses
 from .workers.processes import slots_of, start_of
-from .workers.spawned import SpawnedWorkers
 
 _logger = logger_of(__name__)
 
@@ -166,9 +165,7 @@ def _productions_of(streaming: StreamingOptions) -> Productions:
 
 def _processes(slots: int, streaming: StreamingOptions, clock: ProcessingTime) -> Workers:
     """Return workers in processes, which are forked or spawned as the platform allows."""
-    how = start_of(slots, streaming)
-    kind = ForkedWorkers if how == "fork" else SpawnedWorkers
-    return kind(slots, clock, streaming.worker_timeout)
+    return WorkersInProcesses(slots, clock, streaming.worker_timeout, start_of(slots, streaming))
 
 
 def _store_of(graph: Graph, streaming: StreamingOptions) -> SnapshotStore | None:

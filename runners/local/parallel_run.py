@@ -1,4 +1,4 @@
-"""A run of a bounded pipeline in several worker processes."""
+"""Run of a bounded pipeline on the batch engine, in worker processes."""
 
 from __future__ import annotations
 
@@ -31,27 +31,26 @@ from ..execution.sinks.committer import sinks_of
 from ..execution.stuck_calls import CallWatch
 from .batch_workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
 from .bounded_run import committed_at_end, splits_of
-from .workers.pool import WorkerDied
-from .workers.processes import slots_of, start_of
+from .workers.processes import WorkerDied, slots_of, start_of
 
 _logger = logger_of(__name__)
 
-# A source is split into so many parts for each partition, so that the last one isn't waited for long.
+# Splits of a source for each partition: with several, no worker waits long for the last.
 _SPLITS = 4
 
-# Seconds between two looks at the workers' signs of life, at most.
+# Seconds between two checks of the workers' heartbeats, at most.
 _LOOK = 0.2
 
 
 @attrs.frozen
 class ParallelSettings:
-    """How a bounded run is distributed.
+    """Settings of a bounded run in several processes.
 
     Attributes:
       partitions: of each shuffle.
-      workers: how many processes there are.
-      start: how workers begin, "fork" or "spawn".
-      timeout: seconds until a worker that hangs is killed, and a call that doesn't return is named.
+      workers: the number of processes.
+      start: the start method of processes, "fork" or "spawn".
+      timeout: seconds until a worker that hangs is killed, and a call that doesn't return is reported.
       retries: how often a segment's tasks are retried when their workers die.
     """
 
@@ -63,14 +62,14 @@ class ParallelSettings:
 
 
 def settings_of(streaming: StreamingOptions) -> ParallelSettings:
-    """Return what the flags say."""
+    """Return the settings of the flags."""
     workers = slots_of(streaming)
     start = start_of(workers, streaming)
     return ParallelSettings(streaming.parallelism, workers, start, streaming.worker_timeout, streaming.max_restarts)
 
 
 class ParallelRun:
-    """A run in progress.
+    """Run of a bounded plan.
 
     Attributes:
       counts: elements by step, as of the last `refresh`.
@@ -82,20 +81,20 @@ class ParallelRun:
         self._metrics = metrics
         self._settings = settings
         self._transaction = uuid.uuid4().hex[:12]
-        # By label of a sink, the tokens of what complete tasks have staged.
+        # Tokens that complete tasks have staged, by label of the sink.
         self._staged: dict[str, list[Any]] = {label: [] for label in sinks_of(plan)}
-        # What complete tasks have counted, and by worker what its task has so far.
-        self._counted = Counts()
-        self._news: dict[int, Counts] = {}
+        # Counts of complete tasks, and of those in progress, by worker.
+        self._completed = Counts()
+        self._in_progress: dict[int, Counts] = {}
         self._attempts = map(str, count())
-        # By worker, the name of its task; by segment, how many of its workers have died.
+        # Names of tasks by worker, and numbers of dead workers by segment.
         self._attempt_of: dict[int, str] = {}
         self._deaths: dict[int, int] = {}
 
     def refresh(self) -> str:
-        """Have `counts` say what has been counted so far; return what else is to be shown."""
+        """Update `counts`; return nothing else to display."""
         counts = Counts()
-        for known in (self._counted, *list(self._news.values())):
+        for known in (self._completed, *list(self._in_progress.values())):
             counts.add(known)
         self.counts.steps = counts.steps
         return ""
@@ -130,7 +129,7 @@ class ParallelRun:
                 while not self._schedule.is_over:
                     try:
                         for number, report in workers.poll(_LOOK):
-                            self._hear(workers, number, report)
+                            self._process(workers, number, report)
                     except WorkerDied as death:
                         self._retry(workers, death)
                     self._begin_tasks(workers)
@@ -138,7 +137,7 @@ class ParallelRun:
             workers.end()
 
     def _begin_tasks(self, workers: BatchWorkers) -> None:
-        """Give tasks to the workers that have none, as far as there are any."""
+        """Give tasks to idle workers, as far as there are any."""
         for worker in range(workers.slots):
             if self._schedule.segment_of(worker) is None:
                 number = self._schedule.begin(worker)
@@ -147,11 +146,11 @@ class ParallelRun:
                 attempt = self._attempt_of[worker] = next(self._attempts)
                 workers.send(worker, Begin(number, attempt, self._files.side_inputs_of(number)))
 
-    def _hear(self, workers: BatchWorkers, worker: int, report: Report) -> None:
+    def _process(self, workers: BatchWorkers, worker: int, report: Report) -> None:
         if isinstance(report, Wanted):
             workers.send(worker, Partition(self._schedule.next(worker)))
         elif isinstance(report, Counts):
-            self._news[worker] = report
+            self._in_progress[worker] = report
         elif isinstance(report, TaskFailed):
             error = local(report.error)
             raise error from error.__cause__
@@ -159,7 +158,7 @@ class ParallelRun:
             self._complete(worker, report)
 
     def _retry(self, workers: BatchWorkers, death: WorkerDied) -> None:
-        """Have others do what a worker that has died had begun.  Raises `PenstockError` if that was tried before."""
+        """Replace a worker that has died, and retry its task.  Raises `PenstockError` after the last retry."""
         worker = death.number
         assert worker is not None
         segment = self._schedule.segment_of(worker)
@@ -170,7 +169,7 @@ class ParallelRun:
                 tried = f", and --max_restarts={self._settings.retries} retries have failed" if deaths > 1 else ""
                 raise PenstockError(f"{death}; {where}{tried}") from death
             _logger.warning(
-                "%s; %s, and its part is processed again (retry %d of %d, --max_restarts)",
+                "%s; %s. Its partitions are processed again (retry %d of %d, --max_restarts)",
                 death,
                 where,
                 deaths,
@@ -179,14 +178,14 @@ class ParallelRun:
             with suppress(FileNotFoundError):
                 os.remove(os.path.join(self._program.directory, self._attempt_of[worker]))
         self._schedule.lose(worker)
-        self._news.pop(worker, None)
+        self._in_progress.pop(worker, None)
         workers.replace(worker)
 
     def _complete(self, worker: int, task: CompletedTask) -> None:
         self._files.add(task)
         self._metrics.merge(task.metrics)
-        self._counted.add(task.counts)
-        self._news.pop(worker, None)
+        self._completed.add(task.counts)
+        self._in_progress.pop(worker, None)
         for label, token in task.staged:
             self._staged[label].append(pickle.loads(token))
         self._schedule.complete(worker)
@@ -206,7 +205,7 @@ def _directory() -> Iterator[str]:
 
 @contextmanager
 def _ended_by_sigterm(end: Callable[[], None], directory: str) -> Iterator[None]:
-    """Within, SIGTERM ends the workers and removes the directory before it ends this process.
+    """End the workers and remove the directory on SIGTERM in the `with` block, before this process ends.
 
     Handlers that the program has set are left alone.
     """
@@ -215,13 +214,13 @@ def _ended_by_sigterm(end: Callable[[], None], directory: str) -> Iterator[None]
         yield
         return
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         end()
         shutil.rmtree(directory, ignore_errors=True)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
 
-    signal.signal(signal.SIGTERM, hear)
+    signal.signal(signal.SIGTERM, handle)
     try:
         yield
     finally:

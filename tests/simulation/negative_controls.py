@@ -17,7 +17,7 @@ from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.subtask.barriers import Alignment, FeedbackLog
 from penstock.runners.local.subtask.replay_dedup import Repetitions
 from penstock.runners.local.subtask.subtask import Subtask
-from penstock.runners.local.workers.protocol import Conversation, Said
+from penstock.runners.local.workers.protocol import Envelope, FencedEndpoint
 from penstock.runners.local.workers.slot import Slot
 from penstock.sdk.bundle import Bundle
 
@@ -89,10 +89,10 @@ class InboxWithDuplicates(Inbox):
         self._numbers.append(sent.number)
 
 
-class BelievesAll(Conversation):
+class BelievesAll(FencedEndpoint):
     """Takes everything for news: repetitions, and what is said in other attempts."""
 
-    def is_news(self, said: Said) -> bool:
+    def accepts(self, message: Envelope) -> bool:
         return True
 
 
@@ -129,7 +129,7 @@ class WorkersWithDuplicates(SimulatedWorkers):
 
 
 class UnfencedWorkers(SimulatedWorkers):
-    conversation_type = BelievesAll
+    endpoint_type = BelievesAll
 
 
 class EndlesslyAwaitedWorkers(SimulatedWorkers):

@@ -19,7 +19,8 @@ from ...execution.checkpoints.store import SnapshotStore, fresh_token
 from ...execution.clock import ProcessingTime
 from ...execution.plan.execution_graph import ExecutionGraph
 from ...execution.sinks.checkpoint_commits import OpenTransactionsFile
-from ..workers.pool import WorkerDied, Workers
+from ..workers.pool import Workers
+from ..workers.processes import WorkerDied
 from .attempt import Attempt, RestartNow
 from .checkpoint_attempt import CheckpointAttempt
 from .context import JobContext, JobSettings

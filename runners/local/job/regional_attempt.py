@@ -17,7 +17,7 @@ from ...execution.sinks.committer import Staged
 from ..subtask.replay_dedup import NotRepeatedError
 from ..subtask.reports import CaughtUp
 from ..subtask.tally import Tally
-from ..workers.pool import WorkerDied
+from ..workers.processes import WorkerDied
 from ..workers.protocol import Acknowledged, Failed, Pause, Report, Rewind, Rewound
 from ..workers.slot import Start
 from .checkpoint_attempt import LONGEST_CHAIN, CheckpointAttempt
@@ -158,6 +158,6 @@ class RegionalAttempt(CheckpointAttempt):
             context.barriers,
             {id: tally for id, tally in self._counted_at.items() if id in region},
         )
-        context.workers.rewind(self._start.gone_back(rewind), rewind, lost)
+        context.workers.rewind(self._start.rewound(rewind), rewind, lost)
         if context.settings.stops_the_world:
             context.workers.send(Pause(False))

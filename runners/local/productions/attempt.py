@@ -18,7 +18,7 @@ from ..job.attempt import Attempt, RestartNow
 from ..job.context import JobContext
 from ..job.control_requests import RequestKind
 from ..job.failover_region import touching
-from ..workers.pool import WorkerDied
+from ..workers.processes import WorkerDied
 from ..workers.protocol import Drain, Report, Rewind, Stop
 from .directory import ProductionDirectory, weak_tasks
 from .producer import Produced, Recovered

@@ -25,8 +25,9 @@ from ...execution.error_transport import remote
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ..channels.channel import Channel, ChannelId
 from ..channels.messages import BarrierKind
-from ..workers.pool import WorkerDied, Workers, ids_of
-from ..workers.protocol import Command, Conversation, Failed, Inject, Report, Rewind, Said, Stop, Stopped
+from ..workers.pool import Workers, ids_of
+from ..workers.processes import WorkerDied
+from ..workers.protocol import Command, Envelope, Failed, FencedEndpoint, Inject, Report, Rewind, Stop, Stopped
 from ..workers.slot import Slot, Start
 from .channels import Pipe, ShortChannel
 from .world import SimulatedSlice, SimulatedWorld
@@ -49,15 +50,15 @@ class _SimulatedSlot:
       expected: the unaligned barrier that is on its way.
     """
 
-    def __init__(self, number: int, job: Conversation, own: Conversation) -> None:
+    def __init__(self, number: int, job: FencedEndpoint, own: FencedEndpoint) -> None:
         self.number = number
         self.job = job
         self.own = own
         self.slot: Slot | None = None
         self.commands: deque[bytes] = deque()
         self.said_again: deque[bytes] = deque()
-        self.reports: deque[Said] = deque()
-        self.reported_again: deque[Said] = deque()
+        self.reports: deque[Envelope] = deque()
+        self.reported_again: deque[Envelope] = deque()
         self.has_ended = False
         self.has_stopped = False
         self.hangs: tuple[int, int] = (0, 0)
@@ -107,13 +108,13 @@ class SimulatedWorkers(Workers):
       zombies: what is left of workers that have ended; None if nothing ever is.
 
     Attributes:
-      conversation_type: makes the ends of what slots and the job say to each other.
+      endpoint_type: makes the ends of what slots and the job say to each other.
       timeout: a worker that hangs for longer, in microseconds, is given up.
 
     Negative controls override these, or `make_slot`.
     """
 
-    conversation_type: ClassVar[type[Conversation]] = Conversation
+    endpoint_type: ClassVar[type[FencedEndpoint]] = FencedEndpoint
     timeout: ClassVar[int] = _TIMEOUT
 
     def __init__(
@@ -160,7 +161,7 @@ class SimulatedWorkers(Workers):
             self._employ(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
 
     def _slot(self, number: int, attempt: str) -> _SimulatedSlot:
-        return _SimulatedSlot(number, self.conversation_type(attempt), self.conversation_type(attempt))
+        return _SimulatedSlot(number, self.endpoint_type(attempt), self.endpoint_type(attempt))
 
     def _employ(self, actor: Actor) -> None:
         """Let somebody act, some more often than others."""
@@ -188,7 +189,7 @@ class SimulatedWorkers(Workers):
             return True
         except Exception as error:
             world.note(f"{what}: {error!r}")
-            slot.reports.append(slot.own.say((None, Failed(remote(error)))))
+            slot.reports.append(slot.own.message((None, Failed(remote(error)))))
             slot.has_ended = True
             return True
         finally:
@@ -209,7 +210,7 @@ class SimulatedWorkers(Workers):
         world = self._world
 
         def report(news: Report) -> None:
-            slot.reports.append(pickle.loads(pickle.dumps(slot.own.say(news), protocol=5)))
+            slot.reports.append(pickle.loads(pickle.dumps(slot.own.message(news), protocol=5)))
             world.step(f"says {type(news[1]).__name__}")
 
         clock = ProcessingTime(world.wall, world.clock)
@@ -257,10 +258,10 @@ class SimulatedWorkers(Workers):
             return None
         data = commands.popleft()
         said = pickle.loads(data)
-        command = said.what
+        command = said.content
         if commands is slot.commands and self._world.repeats(type(command).__name__):
             slot.said_again.append(data)
-        if not slot.own.is_news(said):
+        if not slot.own.accepts(said):
             return f"{type(command).__name__}, which isn't news"
         if isinstance(command, Rewind):
             slot.slot.rewind(command, partial(self._channel, slot.number))
@@ -283,15 +284,15 @@ class SimulatedWorkers(Workers):
             slot.slot.tick()
         return None
 
-    def _report(self, slot: _SimulatedSlot, reports: deque[Said]) -> bool:
+    def _report(self, slot: _SimulatedSlot, reports: deque[Envelope]) -> bool:
         # What a zombie says goes another way.
         if not reports or slot not in self._slots:
             return False
         said = reports.popleft()
-        if reports is slot.reports and self._world.repeats(type(said.what[1]).__name__):
+        if reports is slot.reports and self._world.repeats(type(said.content[1]).__name__):
             slot.reported_again.append(said)
-        if slot.job.is_news(said):
-            self._arrived.append(said.what)
+        if slot.job.accepts(said):
+            self._arrived.append(said.content)
         return True
 
     def _act_as_zombie(self, zombies: Zombies) -> None:
@@ -306,8 +307,8 @@ class SimulatedWorkers(Workers):
         for old in zombies.slots:
             while old.reports:
                 said = old.reports.popleft()
-                if old.number < len(self._slots) and self._slots[old.number].job.is_news(said):
-                    self._arrived.append(said.what)
+                if old.number < len(self._slots) and self._slots[old.number].job.accepts(said):
+                    self._arrived.append(said.content)
 
     def _bury(self, zombies: Zombies) -> None:
         assert self._zombies is not None
@@ -319,7 +320,7 @@ class SimulatedWorkers(Workers):
     def send(self, command: Command) -> None:
         for slot in self._slots:
             self._world.step(f"tells worker {slot.number}: {type(command).__name__}")
-            slot.commands.append(pickle.dumps(slot.job.say(command), protocol=5))
+            slot.commands.append(pickle.dumps(slot.job.message(command), protocol=5))
 
     def poll(self, seconds: float) -> list[Report]:
         world = self._world
@@ -363,7 +364,7 @@ class SimulatedWorkers(Workers):
         for number in sorted(lost):
             self._employ_slot(self._slots[number], start)
         for slot in survivors:
-            slot.commands.append(pickle.dumps(slot.job.say(rewind), protocol=5))
+            slot.commands.append(pickle.dumps(slot.job.message(rewind), protocol=5))
 
     def _act(self, until: int) -> None:
         """Let somebody do something; if nobody can, time passes."""

@@ -1,14 +1,18 @@
-"""Heartbeats: how a process that hangs is told from one that works for long.
+"""Heartbeats of workers, by which a process that hangs is told from one that computes for long.
 
-Each worker has a thread that counts, five times a second, in memory that it shares with the process that runs the
-pipeline.  User code that waits or computes doesn't keep the thread from counting; a process that is stopped, or swapped
-out, doesn't count.  Nor does one in C code that never gives up the interpreter's lock.
+Each worker has a thread that counts, five times a second, in memory that it shares with the job's process.  User code
+that waits or computes doesn't keep the thread from counting; a process that is stopped, or swapped out, doesn't count.
+Nor does one in C code that never releases the interpreter's lock.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import os
+import signal
 import struct
+import sys
 import tempfile
 import threading
 import time
@@ -17,26 +21,30 @@ from typing import Any, BinaryIO
 
 _COUNT = struct.Struct("=Q")
 
-# Seconds from one beat to the next, and after how many without one a worker is worth a warning.
+# Seconds from one beat to the next, and without one until a warning.
 BEAT = 0.2
 SILENCE = 0.8
 
-# Seconds: who has not looked for so long doesn't know who was silent.
+# Seconds between two looks after which the silence of the workers isn't known.
 _BLINK = 0.5
 
 # Seconds until the first beat, at most: a new interpreter imports what the pipeline needs.
 _FIRST = 120.0
 
+# <linux/prctl.h>
+_PR_SET_PDEATHSIG = 1
+
 
 class Heartbeats:
-    """The counts of so many workers.
+    """Counts of heartbeats, in shared memory.
 
     Args:
+      file: the shared file, in a worker.
       clock: seconds, of any beginning.
 
     Attributes:
       workers: how many there are.
-      file: what is shared.
+      file: the shared file.
 
     >>> now = iter([0.0, 0.25, 0.5, 0.75])
     >>> beats = Heartbeats(1, clock=lambda: next(now))
@@ -47,29 +55,29 @@ class Heartbeats:
 
     def __init__(self, workers: int, file: BinaryIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         if file is None:
-            # Unnamed, and gone when the last process that has it open is.
+            # Without a name, so it is removed when the last process closes it.
             file = tempfile.TemporaryFile(prefix="penstock-heartbeats-")  # noqa: SIM115
             file.truncate(workers * _COUNT.size)
         self.workers = workers
         self.file = file
         self._memory = mmap.mmap(file.fileno(), workers * _COUNT.size)
         self._clock = clock
-        # Of each worker the last count, and when it was first seen.
+        # For each worker the last count, and when it was first seen.
         self._seen = [(0, clock())] * workers
         self._looked = self._seen[0][1]
 
     def beat(self, number: int) -> None:
-        """Count: the worker of this number lives."""
+        """Count a heartbeat of the worker of this number."""
         (count,) = _COUNT.unpack_from(self._memory, number * _COUNT.size)
         _COUNT.pack_into(self._memory, number * _COUNT.size, count + 1)
 
     def begin(self, number: int) -> None:
-        """Another worker has this number now, and is yet to count."""
+        """Reset the count of a worker that was replaced."""
         _COUNT.pack_into(self._memory, number * _COUNT.size, 0)
         self._seen[number] = 0, self._clock()
 
     def beat_on(self, number: int, sleep: Callable[[float], Any] = time.sleep) -> None:
-        """Count from now on, in a thread, for as long as this process lives."""
+        """Send heartbeats from a thread, for as long as this process lives."""
 
         def count() -> None:
             while True:
@@ -79,9 +87,10 @@ class Heartbeats:
         threading.Thread(target=count, name="penstock heartbeat", daemon=True).start()
 
     def silences(self) -> list[float]:
-        """For how many seconds each worker has not been heard; to be asked often.
+        """Return the seconds since the last heartbeat of each worker; to be called often.
 
-        Whoever was stopped too, or busy, begins anew.  Before its first beat a worker is given two minutes.
+        The count begins anew if this process was stopped, or busy, itself.  A worker's first heartbeat may take two
+        minutes.
         """
         now = self._clock()
         was_away = now - self._looked > _BLINK
@@ -97,6 +106,22 @@ class Heartbeats:
         return silences
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self._memory.close()
         self.file.close()
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process as soon as its parent, or the parent's thread that started it, has ended.
+
+    Only Linux can.  Elsewhere a worker notices at its next message that the job is gone.
+
+    Args:
+      parent: its process id, as it was before this process was started.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # It may have ended before that.
+    if os.getppid() != parent:
+        os._exit(0)

@@ -1,4 +1,4 @@
-"""Workers: whoever runs the subtasks of an attempt.  In this process, or in processes of their own."""
+"""Workers, which run the subtasks of an attempt: the interface, and one slot in this process."""
 
 from __future__ import annotations
 
@@ -12,35 +12,23 @@ from ....sdk.redaction import logger_of
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import Channel, ChannelId
+from .processes import WorkerDied
 from .protocol import Command, Counted, Pause, Report, Rewind
 from .slot import Slot, Start
 from .watch import Watch
 
 _logger = logger_of(__name__)
 
-# How long to sleep, in seconds, when there is nothing to do, before sources are asked again; and how long while they
-# had something a moment ago, which is so many microseconds.
+# Seconds until idle sources are polled again, and the same if they had elements less than so many microseconds ago.
 IDLE, SOON = 0.002, 0.0005
 MOMENT = 20_000
 
 
-class WorkerDied(Exception):
-    """A worker is gone, or says nothing any more; what is known of it is the text.
-
-    Attributes:
-      number: its slot's; None if it isn't known.
-    """
-
-    def __init__(self, text: str, number: int | None = None) -> None:
-        super().__init__(text)
-        self.number = number
-
-
 class Workers(ABC):
-    """Run the subtasks of one attempt after the other.
+    """Runs the subtasks of one attempt after the other.
 
     Attributes:
-      slots: how many slots there are.
+      slots: the number of slots.
     """
 
     slots: int = 1
@@ -51,34 +39,31 @@ class Workers(ABC):
 
     @abstractmethod
     def send(self, command: Command) -> None:
-        """Tell all of them."""
+        """Send a command to all slots."""
 
     @abstractmethod
     def poll(self, seconds: float) -> list[Report]:
-        """What they have to say: at once if they do, else after at most so many seconds.
-
-        Raises `WorkerDied`.
-        """
+        """Return reports, as soon as there are any, or after so many seconds.  Raises `WorkerDied`."""
 
     def gone(self) -> frozenset[int]:
-        """The slots that are no more."""
+        """Return the slots whose processes have ended."""
         return frozenset()
 
     def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
-        """Have some subtasks go back, and the others go on.
+        """Restart the subtasks of a failover region, while the others go on.
 
         Args:
-          start: what those start from that go back.
-          lost: the slots that are no more, or are to be ended: others take their places.
+          start: the start of the subtasks that restart.
+          lost: the slots that have ended, or are to be ended, and replaced.
         """
-        raise WorkerDied(f"{type(self).__name__} can only start again as a whole")
+        raise WorkerDied(f"{type(self).__name__} can only restart as a whole")
 
     def counted(self) -> list[Counted]:
-        """How the slots are getting on, as far as that is known; to be asked a few times a second."""
+        """Return counts and status of the slots, as far as they are known; to be called a few times a second."""
         return []
 
     def stuck(self) -> list[str]:
-        """Return what is known of calls that don't return, for people."""
+        """Return descriptions of calls that don't return, for display."""
         return []
 
     def stuck_steps(self) -> list[str]:
@@ -86,33 +71,33 @@ class Workers(ABC):
         return []
 
     def watching(self) -> AbstractContextManager[Any]:
-        """Inside of the `with` block calls of the job's thread that don't return are named, outside of steps too."""
+        """Report calls of the job's thread that don't return, outside of steps too, in the `with` block."""
         return nullcontext()
 
     def have_looked_on(self, look_on: Callable[[], None]) -> None:
-        """Have a function called now and then, on another thread, while a call keeps `poll` from returning."""
+        """Have a function called repeatedly, on another thread, while a call keeps `poll` from returning."""
 
     def kill(self) -> None:
-        """Have them be gone, from whatever thread, while the job is busy with something else."""
+        """Kill the processes; may be called from any thread."""
 
     @abstractmethod
     def end(self) -> None:
-        """Be rid of them, whatever they are doing."""
+        """End all slots, whatever they are doing."""
 
 
 def ids_of(execution_graph: ExecutionGraph) -> list[SubtaskId]:
-    """All subtasks."""
+    """Return the ids of all subtasks."""
     n = execution_graph.parallelism
     return [SubtaskId(task.id, index) for task in execution_graph.tasks for index in range(n)]
 
 
 class WorkersInThisProcess(Workers):
-    """One slot, whose work is done while somebody waits for reports.
+    """One slot in this process, which works while the job polls for reports.
 
-    An exception of user code is raised where it happens, with its own traceback.
+    An exception of user code is raised with its own traceback.
 
     Args:
-      timeout: seconds after which a call that has not returned is named in the log.
+      timeout: seconds after which a call that has not returned is logged.
     """
 
     def __init__(
@@ -134,13 +119,13 @@ class WorkersInThisProcess(Workers):
         report = self._reports.append
         self._slot = start.slot(execution_graph, ids_of(execution_graph), self._channel, report, self._clock)
         self._slot.fork()
-        self._watch = Watch(self._slot.time_slice, self._timeout, self._tell, lambda: self._look_on())
+        self._watch = Watch(self._slot.time_slice, self._timeout, self._report_call, lambda: self._look_on())
         self._watch.start()
         self._slot.start()
 
-    def _tell(self, news: Stuck | Returned) -> None:
-        self._stuck = news if isinstance(news, Stuck) else None
-        _logger.warning("%s", news)
+    def _report_call(self, report: Stuck | Returned) -> None:
+        self._stuck = report if isinstance(report, Stuck) else None
+        _logger.warning("%s", report)
 
     def stuck(self) -> list[str]:
         stuck = self._stuck
@@ -151,7 +136,7 @@ class WorkersInThisProcess(Workers):
         return [] if stuck is None else [repr(stuck.step)]
 
     def watching(self) -> AbstractContextManager[Any]:
-        return CallWatch(self._timeout, self._tell, self._is_in_step)
+        return CallWatch(self._timeout, self._report_call, self._is_in_step)
 
     def _is_in_step(self) -> bool:
         slot = self._slot
@@ -179,12 +164,12 @@ class WorkersInThisProcess(Workers):
     def send(self, command: Command) -> None:
         self.slot.obey(command)
         if isinstance(command, Pause) and not command.is_paused:
-            # Who may go on does something before it is told to wait again, however soon that is.
+            # Something is read before the next pause, however soon that is.
             self.slot.work()
 
     def poll(self, seconds: float) -> list[Report]:
         until = time.monotonic() + seconds
-        # Also where there is something to hear everybody has a turn, or checkpoints alone could keep this busy.
+        # Subtasks have a turn even if there are reports, or checkpoints alone could keep this busy.
         while not self.slot.has_stopped:
             worked = self.slot.work()
             if not worked:

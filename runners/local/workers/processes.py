@@ -1,60 +1,67 @@
-"""A worker ends with the process that started it, also while a function of the user's doesn't return.
-
-Processes that work for the one that runs the pipeline: listened to, named if they die or hang, and ended.
-"""
+"""Worker processes of a run: started by fork or spawn, listened to, replaced and killed."""
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from typing import Any
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, NamedTuple
 
-from ....sdk.errors import OptionsError
+from ....sdk.errors import OptionsError, UserCodeError
 from ....sdk.options import StreamingOptions
 from ....sdk.redaction import logger_of
+from ...execution.error_transport import RemoteError, remote
+from ...execution.gc_tuning import look_rarely_for_garbage
 from ...execution.stuck_calls import Returned, Stuck
-from .heartbeats import SILENCE, Heartbeats
-from .pool import WorkerDied
-
-# <linux/prctl.h>
-_PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent(parent: int) -> None:
-    """Have the kernel kill this process as soon as its parent has ended, or the parent's thread that started it.
-
-    Only Linux can.  Elsewhere a worker notices that nobody hears it when it is done with what it is doing.
-
-    Args:
-      parent: its process id, as it was before this process was started.
-    """
-    if sys.platform != "linux":
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # It may have ended before that.
-    if os.getppid() != parent:
-        os._exit(0)
-
+from ...execution.user_errors import as_exception
+from .heartbeats import SILENCE, Heartbeats, end_with_parent
+from .spawned import spawned
 
 _logger = logger_of(__name__)
 
 
-class WorkerProcesses:
-    """So many processes, each with a pipe for what is said.
+class WorkerDied(Exception):
+    """A worker has ended, or hangs; the text says how.
 
-    Args:
-      timeout: a worker that gives no sign of life for so many seconds is given up.
+    Attributes:
+      number: the worker's; None if it isn't known.
     """
 
-    def __init__(self, slots: int, timeout: float) -> None:
+    def __init__(self, text: str, number: int | None = None) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+class Work(NamedTuple):
+    """The work of a process.
+
+    Attributes:
+      run: a module's function, called with the worker's end of the pipe to the job, the sockets, and the arguments.
+      sockets: the sockets that the process inherits.
+    """
+
+    run: Callable[..., None]
+    arguments: tuple[Any, ...]
+    sockets: Sequence[Any] = ()
+
+
+class WorkerProcesses:
+    """Worker processes, each with a pipe for commands and reports.
+
+    Args:
+      slots: how many there are.
+      timeout: seconds without a heartbeat after which a worker is given up.
+      start_method: "fork" or "spawn".
+    """
+
+    def __init__(self, slots: int, timeout: float, start_method: str = "fork") -> None:
         self.slots = slots
         self._timeout = timeout
+        self._start_method = start_method
         self._processes: list[Any] = []
         self._controls: list[Connection] = []
         self._beats: Heartbeats | None = None
@@ -66,31 +73,99 @@ class WorkerProcesses:
         """The workers' process ids."""
         return [process.pid for process in self._processes]
 
-    def _listen(self, stopped: Collection[int] = ()) -> None:
-        """Warn of workers that have fallen silent; raises `WorkerDied` when one has been for too long."""
+    def _start_all(self, works: Sequence[Work], inherited: Iterable[Any] = ()) -> None:
+        """Start all processes.
+
+        Args:
+          inherited: open files of this process that a worker closes unless they are in its work.
+
+        Raises `OptionsError` if a process is to be spawned and its work can't be pickled.
+        """
+        self._beats = Heartbeats(self.slots)
+        self._silent, self._stuck = set(), {}
+        pipes = [Pipe() for _ in works]
+        self._controls = [ours for ours, _ in pipes]
+        inherited = [*(end for pair in pipes for end in pair), *inherited]
+        for number, (work, (_, theirs)) in enumerate(zip(works, pipes, strict=True)):
+            self._processes.append(self._start(number, work, theirs, inherited))
+        for _, theirs in pipes:
+            theirs.close()
+
+    def _replace(self, number: int, work: Work, inherited: Iterable[Any] = ()) -> None:
+        """Start a process in the place of one that was buried; the arguments are those of `_start_all`."""
+        assert self._beats is not None
+        self._beats.begin(number)
+        self._controls[number], theirs = Pipe()
+        inherited = [*(control for control in self._controls if not control.closed), *inherited]
+        self._processes[number] = self._start(number, work, theirs, inherited)
+        theirs.close()
+
+    def _start(self, number: int, work: Work, theirs: Connection, inherited: Iterable[Any]) -> Any:
+        beats = self._beats
+        assert beats is not None
+        if self._start_method == "spawn":
+            return spawned(number, work.run, work.arguments, work.sockets, self._controls[number], theirs, beats)
+        own = {id(theirs), *map(id, work.sockets)}
+        parent = os.getpid()
+
+        def run() -> None:
+            end_with_parent(parent)
+            for end in inherited:
+                if id(end) not in own:
+                    end.close()
+            beats.beat_on(number)
+            work.run(theirs, work.sockets, *work.arguments)
+
+        context = multiprocessing.get_context("fork")
+        process = context.Process(target=run, name=f"penstock worker {number}", daemon=True)
+        process.start()
+        return process
+
+    def _receive(self, seconds: float, stopped: Collection[int] = ()) -> list[tuple[int, Any]]:
+        """Return messages with the numbers of their workers, after at most so many seconds.
+
+        Args:
+          stopped: workers that are not listened to.
+
+        Raises `WorkerDied` for a pipe that has ended, unless others have sent something: then the next time.
+        """
+        messages: list[tuple[int, Any]] = []
+        for ready in wait([control for i, control in enumerate(self._controls) if i not in stopped], seconds):
+            number = self._controls.index(ready)  # type: ignore[arg-type]
+            try:
+                while self._controls[number].poll():
+                    messages.append((number, self._controls[number].recv()))
+            except (EOFError, OSError):
+                if messages:
+                    return messages
+                raise self._died(number) from None
+        return messages
+
+    def _check_heartbeats(self, stopped: Collection[int] = ()) -> None:
+        """Warn of workers that have fallen silent.  Raises `WorkerDied` for one that hangs."""
         assert self._beats is not None
         for number, silence in enumerate(self._beats.silences()):
             if number in stopped:
                 continue
             name = f"worker {number} (pid {self.pids[number]})"
             if silence >= self._timeout:
-                raise WorkerDied(f"{name} hangs: no sign of life for {silence:.1f} s (--worker_timeout)", number)
+                raise WorkerDied(f"{name} hangs: no heartbeat for {silence:.1f} s (--worker_timeout)", number)
             if silence >= SILENCE and number not in self._silent:
                 self._silent.add(number)
                 _logger.warning(
-                    "%s gives no sign of life; it will be killed after %g s (--worker_timeout)", name, self._timeout
+                    "%s sends no heartbeat; it is killed after %g s (--worker_timeout)", name, self._timeout
                 )
             elif silence < SILENCE and number in self._silent:
                 self._silent.remove(number)
-                _logger.warning("%s is alive again", name)
+                _logger.warning("%s sends heartbeats again", name)
 
-    def _heard_of(self, number: int, news: Stuck | Returned) -> None:
-        """A worker is stuck in a call, or no more."""
-        if isinstance(news, Stuck):
-            self._stuck[number] = news
+    def _note_stuck(self, number: int, report: Stuck | Returned) -> None:
+        """Note, and log, that a call of a worker hangs, or has returned."""
+        if isinstance(report, Stuck):
+            self._stuck[number] = report
         else:
             self._stuck.pop(number, None)
-        _logger.warning("worker %d (pid %d): %s", number, self.pids[number], news)
+        _logger.warning("worker %d (pid %d): %s", number, self.pids[number], report)
 
     def stuck_steps(self) -> list[str]:
         return [f"{stuck.step!r} in worker {number}" for number, stuck in sorted(dict(self._stuck).items())]
@@ -99,7 +174,7 @@ class WorkerProcesses:
         return [f"worker {number} (pid {self.pids[number]}): {stuck}" for number, stuck in sorted(self._stuck.items())]
 
     def _bury(self, number: int) -> None:
-        """Be rid of a worker, whatever it is doing."""
+        """Kill a worker, and close its pipe."""
         process = self._processes[number]
         with suppress(OSError):
             os.kill(process.pid, signal.SIGKILL)
@@ -128,7 +203,7 @@ class WorkerProcesses:
     def end(self) -> None:
         self.kill()
         for process in self._processes:
-            # Of one that is closed already whoever was told so was interrupted.
+            # An interrupted call may have closed it.
             with suppress(ValueError):
                 process.join()
                 process.close()
@@ -140,18 +215,24 @@ class WorkerProcesses:
             self._beats = None
 
 
-def forked(run: Callable[[], None], number: int) -> Any:
-    """Start a process that runs a function, and ends when this one does."""
-    parent = os.getpid()
-
-    def live() -> None:
-        end_with_parent(parent)
-        run()
-
-    context = multiprocessing.get_context("fork")
-    process = context.Process(target=live, name=f"penstock worker {number}", daemon=True)
-    process.start()
-    return process
+def run_worker(loop: Callable[[], None], report: Callable[[RemoteError], None]) -> None:
+    """Run a worker's loop in its process, report an error that it raises, and exit."""
+    # Signals are for the process that the user started: Ctrl-C, and SIGTERM, which may be sent to a group.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        look_rarely_for_garbage()
+        loop()
+    except BaseException as error:
+        # The end of the job's process, unless user code has raised it.
+        is_over = isinstance(error, (BrokenPipeError, ConnectionResetError, EOFError))
+        if not is_over or isinstance(error, UserCodeError):
+            with suppress(OSError):
+                report(remote(as_exception(error)))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Exit handlers of the parent don't run here.
+    os._exit(0)
 
 
 def slots_of(streaming: StreamingOptions) -> int:
@@ -164,7 +245,7 @@ def slots_of(streaming: StreamingOptions) -> int:
 
 
 def start_of(slots: int, streaming: StreamingOptions) -> str:
-    """Return how processes begin, "fork" or "spawn".  Raises `OptionsError` where they can't."""
+    """Return how processes start, "fork" or "spawn".  Raises `OptionsError` where they can't."""
     if sys.platform == "win32":
         raise OptionsError(
             f"option --workers: {slots} processes were asked for, but on Windows pipes can't be handed on; "

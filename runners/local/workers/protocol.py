@@ -1,20 +1,21 @@
-"""What the process that runs a pipeline tells its slots, and what they tell it.
+"""Commands of a job to its slots, and their reports, each of which is taken once and by its addressee only.
 
-What a job and a slot say to each other: each thing is heard once, and only by whom it is meant for.
+Both ends number their messages, and name the attempt.  So a message that arrives twice changes nothing, and neither
+does one of a worker that was given up, or that an earlier job has left behind: its acknowledgements may come late, and
+name epochs that exist again.
 
-Both number what they say, and name the attempt that it belongs to.  So what comes twice changes nothing, and
-nothing is heard of a worker that was given up, or of one that an earlier job has left behind: its
-acknowledgements, and what it has produced, may come late and name epochs that exist again.
-
->>> job, worker, zombie = Conversation("bb"), Conversation("bb"), Conversation("aa")
->>> said = worker.say("acknowledged")
->>> job.is_news(said), job.is_news(said), job.is_news(zombie.say("acknowledged"))
+>>> job, worker, zombie = FencedEndpoint("b"), FencedEndpoint("b"), FencedEndpoint("a")
+>>> message = worker.message("acknowledged")
+>>> job.accepts(message), job.accepts(message), job.accepts(zombie.message("acknowledged"))
 (True, False, False)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, TypeAlias
 
 from ...execution.checkpoints.manifest import Checkpoint, PartReference
@@ -26,9 +27,12 @@ from ..channels.messages import Barrier
 from ..subtask.reports import CaughtUp, Completed, Played, Settled
 from ..subtask.tally import Tally
 
+# Sockets to send at a time; the kernel takes 253.
+_AT_A_TIME = 100
+
 
 class Inject(NamedTuple):
-    """Put a barrier into the stream at every task that has no inputs."""
+    """Inject a barrier at every task that has no inputs."""
 
     barrier: Barrier
 
@@ -38,11 +42,11 @@ class Play(NamedTuple):
 
 
 class GoneRound(NamedTuple):
-    """What was in loops at that barrier has come back before the one after it, or has left them.
+    """The elements in loops at that barrier have returned before the barrier after it, or have left the loops.
 
     Attributes:
-      earliest: of all that came back in between; None if nothing did.
-      floor: so far are all loops then.
+      earliest: the earliest timestamp of the elements that returned in between; None if there were none.
+      floor: the watermark of all loops then.
     """
 
     number: int
@@ -57,32 +61,32 @@ class Pause(NamedTuple):
 
 
 class Drain(NamedTuple):
-    """Read nothing more, as if the inputs had ended."""
+    """Have the sources read nothing more, as if the inputs had ended."""
 
 
 class Commit(NamedTuple):
-    """A checkpoint is durable, and the sinks' transactions are committed."""
+    """Acknowledge a checkpoint that is durable, and transactions of the sinks that are committed."""
 
     epoch: int
     transactions: tuple[str, ...]
 
 
 class Stop(NamedTuple):
-    """It is over: tear down user code, and report what has been counted."""
+    """Tear down user code, and report the counts."""
 
 
 class Rewind(NamedTuple):
-    """Some subtasks go back to a checkpoint; the others keep what they have.
+    """Restart the subtasks of a failover region from a checkpoint, while the others keep their state.
 
     Attributes:
-      generation: how many times that has been, in this attempt.
-      region: who goes back.
-      channels: those that begin or end at one of them: new ones take their places.
-      checkpoint: where they go back to; None for the beginning.
-      transaction, attempt: what their sinks write to at first, and in whose name.
-      number: that of the last barrier before.
-      tallies: what they had counted at the checkpoint.
-      ends: the pipes that are handed to a process with this: of which channel, and whether it is the one to send on.
+      generation: the number of the restart in this attempt.
+      region: the subtasks that restart.
+      channels: the channels that begin or end at one of them, which are replaced.
+      checkpoint: the checkpoint to restart from; None for the beginning.
+      transaction, attempt: the first transaction of their sinks, and the name of their writers.
+      number: that of the last barrier before the restart.
+      tallies: their counts at the checkpoint.
+      ends: the channels of the sockets that follow, and whether each is the sending end.
     """
 
     generation: int
@@ -103,12 +107,12 @@ class Acknowledged(NamedTuple):
     """A subtask's part of a snapshot is durable.
 
     Attributes:
-      part: where it is; None if the run keeps no snapshots.
-      staged: by sink label, pairs of a transaction and a token, of all that isn't committed yet.
-      labels: the steps that something is kept of.
+      part: a reference to it; None if the run keeps no snapshots.
+      staged: by sink label, pairs of transaction and token that aren't committed yet.
+      labels: the steps whose state it contains.
       tally: what was counted before the snapshot.
-      now: its processing time then.
-      offsets: by source label, its partitions and where they stood, as text.
+      now: processing time at the snapshot.
+      offsets: by source label, its partitions and their positions, as text.
     """
 
     epoch: int
@@ -121,33 +125,33 @@ class Acknowledged(NamedTuple):
 
 
 class Declined(NamedTuple):
-    """A subtask couldn't write its part of a snapshot, and goes on."""
+    """A subtask could not write its part of a snapshot, and goes on."""
 
     epoch: int
     why: str
 
 
 class Rewound(NamedTuple):
-    """A slot's subtasks of a region are those from before no more: whatever they say from now on counts."""
+    """A slot has replaced its subtasks of a failover region: their reports from now on count."""
 
     generation: int
     subtasks: tuple[SubtaskId, ...]
 
 
 class Stopped(NamedTuple):
-    """A slot has torn down all that it had."""
+    """A slot has torn down its subtasks."""
 
     tally: Tally
 
 
 class Failed(NamedTuple):
-    """Something in a slot has failed; or a subtask, of which the others take no notice."""
+    """A slot has failed; or a subtask, while the slot's others go on."""
 
     error: RemoteError
 
 
 class Counted(NamedTuple):
-    """What a slot has counted so far, and how it is getting on: for people to look at."""
+    """Counts and status of a slot, for display."""
 
     tally: Tally
     held_up: tuple[str, ...]
@@ -155,43 +159,77 @@ class Counted(NamedTuple):
     watermarks: dict[str, int]
 
 
-# What the whole slot says.
+# Reports of a whole slot.
 SlotReport: TypeAlias = Stopped | Failed | Counted | Rewound | Stuck | Returned
 
-# What one of its subtasks does.
+# Reports of one of its subtasks.
 SubtaskReport: TypeAlias = Acknowledged | Declined | Settled | Played | Completed | CaughtUp | Failed
 
 Report: TypeAlias = tuple[SubtaskId | None, SubtaskReport | SlotReport]
 
 
-class Said(NamedTuple):
-    """A command or a report, as it travels."""
+class Envelope(NamedTuple):
+    """A command or a report with its number."""
 
     attempt: str
     number: int
-    what: Any
+    content: Any
 
 
-class Conversation:
-    """One end of it.
+class FencedEndpoint:
+    """One end of the exchange of messages between a job and a slot in one attempt.
 
     Args:
-      attempt: unique to it.
+      attempt: unique to the attempt.
     """
 
     def __init__(self, attempt: str) -> None:
         self._attempt = attempt
-        self._said = 0
-        self._heard = 0
+        self._sent = 0
+        self._received = 0
 
-    def say(self, what: Any) -> Said:
-        """Number what is said."""
-        self._said += 1
-        return Said(self._attempt, self._said, what)
+    def message(self, content: Any) -> Envelope:
+        """Return the next message to send."""
+        self._sent += 1
+        return Envelope(self._attempt, self._sent, content)
 
-    def is_news(self, said: Said) -> bool:
-        """Whether it comes from the other end, and for the first time; what is behind it then comes later."""
-        if said.attempt != self._attempt or said.number <= self._heard:
+    def accepts(self, message: Envelope) -> bool:
+        """Return True for a message of this attempt that arrives for the first time.
+
+        No earlier message is accepted after it.
+        """
+        if message.attempt != self._attempt or message.number <= self._received:
             return False
-        self._heard = said.number
+        self._received = message.number
         return True
+
+
+def send_sockets(control: Connection, sockets: Sequence[socket.socket]) -> None:
+    """Send open sockets to the process at the other end of a pipe, which knows how many they are.
+
+    >>> import multiprocessing
+    >>> ours, theirs = multiprocessing.Pipe()
+    >>> left, right = socket.socketpair()
+    >>> send_sockets(ours, [right])
+    >>> (received,) = receive_sockets(theirs, 1)
+    >>> left.send(b"here"), received.recv(10)
+    (4, b'here')
+    >>> left.close(), right.close(), received.close()
+    (None, None, None)
+    """
+    with socket.socket(fileno=os.dup(control.fileno())) as channel:
+        for start in range(0, len(sockets), _AT_A_TIME):
+            descriptors = [each.fileno() for each in sockets[start : start + _AT_A_TIME]]
+            socket.send_fds(channel, [b"."], descriptors)
+
+
+def receive_sockets(control: Connection, count: int) -> list[socket.socket]:
+    """Receive so many sockets.  Raises `EOFError` if the other end is closed."""
+    sockets: list[socket.socket] = []
+    with socket.socket(fileno=os.dup(control.fileno())) as channel:
+        while len(sockets) < count:
+            data, descriptors, _, _ = socket.recv_fds(channel, 1, _AT_A_TIME)
+            if not data:
+                raise EOFError
+            sockets += [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    return sockets

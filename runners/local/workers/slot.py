@@ -1,7 +1,4 @@
-"""A slot: some subtasks in one process, which take turns.
-
-What the subtasks of an attempt start from.
-"""
+"""A slot: subtasks of a job in one process, which take turns; and what they start from."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from ...execution.gc_tuning import rarely_collected
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.time_slice import LONG_SLICE, SLICE, TimeSlice
 from ..channels.channel import Channel, ChannelId
-from ..subtask.reports import Report as SubtaskNews
+from ..subtask.reports import Report as SubtaskReport
 from ..subtask.reports import Snapshot
 from ..subtask.subtask import Subtask
 from ..subtask.tally import Tally, sum_of
@@ -40,30 +37,29 @@ from .protocol import (
     Stop,
     Stopped,
 )
-from .snapshot_fork import LARGE
-from .snapshot_writer import PROCESSING_TIME, SnapshotParts, restored_from
+from .snapshot_writer import LARGE, PROCESSING_TIME, SnapshotWriter, restored_from
 
-# How many things a subtask does before the next one's turn, and how long that takes at most before another is begun,
-# in microseconds: small bundles wait so long for each other.
+# Steps of a subtask's turn, and microseconds after which the turn ends earlier: small bundles wait so long for each
+# other.
 _TURN, _PATIENCE = 8, 5_000
 
-# How often, in microseconds, a slot that is never idle looks at what time has made due.
+# Microseconds between two ticks of a slot that is never idle.
 _TICK = 10_000
 
 
 class Slot:
-    """Some of a run's subtasks.
+    """Some of a job's subtasks.
 
     Args:
-      ids: which ones.
-      channels: a channel for each id that begins or ends here.
-      report: called with what the process that runs the pipeline has to know.
+      ids: of the subtasks.
+      channels: returns the channel of an id that begins or ends here.
+      report: called with reports for the job.
       clock: microseconds since 1970; a `ProcessingTime`, unless it is a test's and never goes back.
 
     Attributes:
-      has_stopped: whether it was told to, and there is nothing left to do.
-      time_slice: that of the step which is being taken.
-      subtask_type: makes the subtasks; negative controls have one that is wrong.
+      has_stopped: true after the command to stop.
+      time_slice: of the current step.
+      subtask_type: the class of the subtasks; negative controls replace it.
     """
 
     subtask_type: ClassVar[type[Subtask]] = Subtask
@@ -87,7 +83,7 @@ class Slot:
         self._graph = execution_graph
         self._clocks: dict[SubtaskId, Clock] = {}
         self.subtasks: dict[SubtaskId, Subtask] = {}
-        self._parts = SnapshotParts(start.store, execution_graph.parallelism, report, self._forget_changes)
+        self._writer = SnapshotWriter(start.store, execution_graph.parallelism, report, self._forget_changes)
         self._is_forking = False
         self.has_stopped = False
         self._ticks_at = 0
@@ -113,40 +109,40 @@ class Slot:
         )
 
     def _ends_of(self, id: SubtaskId, channels: Callable[[ChannelId], Channel]) -> Callable[[ChannelId], Channel]:
-        """A subtask's ends of its channels."""
+        """Return what gives a subtask's ends of its channels."""
         return channels
 
     def fork(self) -> None:
-        """Have snapshots written while processing goes on from now on: large ones by children, if that is safe."""
+        """Write snapshots in the background from now on: large ones by forked children, if that is safe."""
         self._is_forking = True
-        self._parts.waits = False
+        self._writer.waits = False
         self._fork_large()
 
     def _fork_large(self) -> None:
-        if self._is_forking and self._parts.may_fork():
+        if self._is_forking and self._writer.may_fork():
             for subtask in self.subtasks.values():
                 subtask.snapshots.large = LARGE
 
     def _forget_changes(self, id: SubtaskId) -> list[dict[Any, None]]:
         return self.subtasks[id].forget_changes()
 
-    def _reporter(self, id: SubtaskId) -> Callable[[SubtaskNews], None]:
-        def report(news: SubtaskNews) -> None:
-            if isinstance(news, Snapshot):
-                self._parts.taken(id, news)
+    def _reporter(self, id: SubtaskId) -> Callable[[SubtaskReport], None]:
+        def reports(report: SubtaskReport) -> None:
+            if isinstance(report, Snapshot):
+                self._writer.write(id, report)
             else:
-                self._report((id, news))
+                self._report((id, report))
 
-        return report
+        return reports
 
     def start(self) -> None:
-        """Start all subtasks: at the beginning, or where the checkpoint says."""
+        """Start all subtasks: at the beginning, or from the checkpoint."""
         for id in list(self.subtasks):
             self._begin(id, self._start)
 
     @property
     def is_behind(self) -> bool:
-        """Whether some subtask has left work."""
+        """True if some subtask has left work."""
         return any(subtask.execution.is_behind for subtask in self.subtasks.values())
 
     def _begin(self, id: SubtaskId, start: Start) -> None:
@@ -159,40 +155,38 @@ class Slot:
             self.subtasks[id].start(restored)
 
     def _counting(self, id: SubtaskId) -> AbstractContextManager[None]:
-        """Have what user code reports be this subtask's."""
+        """Count metrics of user code for this subtask in the `with` block."""
         return scoped(self._tallies[id].metrics)
 
     @contextmanager
     def _acting(self, id: SubtaskId) -> Iterator[None]:
-        """Have what a subtask does be counted as its own; so is its failure, if the others go on then."""
+        """Count metrics for this subtask in the `with` block, and report its failure if the others go on then."""
         try:
             with self._counting(id):
                 yield
         except Exception as error:
             if not self._start.fail_alone:
                 raise
-            self._forget(id)
+            self._discard(id)
             self._report((id, Failed(remote(error))))
 
-    def _forget(self, id: SubtaskId) -> None:
-        """A subtask is no more: nothing that it had counts, nor what comes of closing it."""
+    def _discard(self, id: SubtaskId) -> None:
+        """Remove a subtask, and ignore errors of closing it."""
         subtask = self.subtasks.pop(id, None)
         if subtask is not None:
             with suppress(Exception):
                 subtask.abandon()
 
-    # Going back
-
     def rewind(self, rewind: Rewind, channels: Callable[[ChannelId], Channel]) -> None:
-        """Have the subtasks of a region go back, and the others go on with them.
+        """Restart the subtasks of a failover region, while the others go on.
 
         Args:
-          channels: gives the new channels, of those that others have taken the places of.
+          channels: returns the new channel of an id.
         """
-        start = self._start.gone_back(rewind)
+        start = self._start.rewound(rewind)
         own = tuple(id for id in self._ids if id in rewind.region)
         for id in own:
-            self._forget(id)
+            self._discard(id)
         self._report((None, Rewound(rewind.generation, own)))
         for subtask in self.subtasks.values():
             inputs = {channel: channels(channel) for channel in rewind.channels if channel in subtask.inputs}
@@ -207,13 +201,11 @@ class Slot:
             if id in self.subtasks:
                 self._begin(id, start)
 
-    # Work
-
     def work(self) -> bool:
-        """Let each subtask do a few things; whether any did."""
+        """Give each subtask a turn.  Return True if any did something."""
         self._tick()
         done = False
-        # The last tasks first: what is on its way out makes room for what comes in.
+        # The last tasks first: output makes room for input.
         with rarely_collected():
             for subtask in list(reversed(self.subtasks.values())):
                 if not subtask.is_idle:
@@ -224,15 +216,15 @@ class Slot:
         return done
 
     def _tick_while_busy(self) -> None:
-        """Some may have nothing to do but for what time makes due, however busy the others are."""
+        """Tick while other subtasks are busy."""
         if not self._start.has_script and self._clock() >= self._ticks_at:
             self.tick()
 
     def _turn(self, subtask: Subtask) -> bool:
-        """A subtask's turn: a few things, or what takes a few milliseconds; whether there was anything to do."""
+        """Give a subtask its turn, of a few steps or milliseconds.  Return True if it did something."""
         if not self._step(subtask):
             return False
-        # Where no time goes by, nothing may depend on how fast this machine is.
+        # Where a script has the clock, results don't depend on how fast this machine is.
         until = None if self._start.has_script else self._clock() + _PATIENCE
         subtask.buffer(True)
         for _ in range(_TURN - 1):
@@ -242,7 +234,7 @@ class Slot:
         return True
 
     def _step(self, subtask: Subtask) -> bool:
-        """Have a subtask do one thing, within a slice of time; whether it did."""
+        """Have a subtask take a step, within a slice of time.  Return True if it did something."""
         self._begin_slice(subtask)
         done = subtask.step()
         self.time_slice.rest()
@@ -253,7 +245,7 @@ class Slot:
         self.time_slice.begin()
 
     def step(self, id: SubtaskId) -> bool:
-        """Let one subtask do one thing; whether it did."""
+        """Have one subtask take a step.  Return True if it did something."""
         self._tick()
         done = True
         with self._acting(id):
@@ -262,23 +254,23 @@ class Slot:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a snapshot is being written, of which `work` and `tick` tell when it is done."""
-        return self._parts.is_writing
+        """True while snapshots are written in the background, which `work` and `tick` report when they are done."""
+        return self._writer.is_writing
 
     def _tick(self) -> None:
-        self._parts.look()
+        self._writer.poll()
         if self._start.has_script:
             return
         now = self._clock()
         for clock in self._clocks.values():
             if clock.now > now:
-                # A log says so: processing time goes on from there.
+                # A restored log had come further.
                 now = self._clock.go_on_from(clock.now)
             clock.now = now
         if self._clock.jumped != self._jumped:
-            self._tell_of_jump()
+            self._report_jump()
 
-    def _tell_of_jump(self) -> None:
+    def _report_jump(self) -> None:
         """Tell the sources that processing time was set forward."""
         by, self._jumped = self._clock.jumped - self._jumped, self._clock.jumped
         for subtask in list(self.subtasks.values()):
@@ -287,7 +279,7 @@ class Slot:
                     reader.time_jumped(by)
 
     def tick(self) -> None:
-        """Time has passed: look at timers, and at the sources' watermarks."""
+        """Do what is due by processing time, and read the sources' watermarks."""
         self._tick()
         self._ticks_at = self._clock() + _TICK
         for subtask in list(self.subtasks.values()):
@@ -302,12 +294,12 @@ class Slot:
         return time is not None and time <= self._clocks[subtask.id].now
 
     def next_time(self) -> int | None:
-        """The earliest processing time, in microseconds, at which something may be due."""
+        """Return the earliest processing time, in microseconds, at which something may be due, or None."""
         times = [subtask.next_time() for subtask in self.subtasks.values()]
         return min((time for time in times if time is not None), default=None)
 
     def obey(self, command: Command) -> None:
-        """Do what the process that runs the pipeline says."""
+        """Obey a command of the job."""
         if isinstance(command, Inject):
             for subtask in self.subtasks.values():
                 subtask.expect(command.barrier)
@@ -336,7 +328,7 @@ class Slot:
             subtask.stop()
 
     def counted(self) -> Counted:
-        """How it is getting on."""
+        """Return counts and status."""
         readers = [reader for subtask in self.subtasks.values() for reader in subtask.readers]
         known = [n for n in (reader.backlog() for reader in readers) if n is not None]
         watermarks: dict[str, int] = {}
@@ -347,28 +339,27 @@ class Slot:
         return Counted(sum_of(self._tallies.values()), held_up, sum(known) if known else None, watermarks)
 
     def abandon(self) -> None:
-        """Close what is open: the attempt has failed."""
-        self._parts.abandon()
+        """Close what is open, after the attempt has failed."""
+        self._writer.abandon()
         for subtask in self.subtasks.values():
             subtask.abandon()
 
 
 @attrs.frozen
 class Start:
-    """What the subtasks of an attempt start from.
+    """Settings and state that the subtasks of an attempt start from.
 
     Attributes:
-      store: where snapshots go; None if the run keeps none.
-      checkpoint: what they are restored from.
-      parallelism: how many subtasks each task had, that wrote it.
-      transaction: what sinks write to at first.
+      store: the store of snapshots; None if the run keeps none.
+      checkpoint: the checkpoint to restore; None for the beginning.
+      transaction: the first transaction of the sinks.
       attempt: unique to this attempt.
-      has_script: whether a script has the clock; or nobody, since in a bounded input no time goes by.
-      fail_alone: whether a subtask's failure is reported, and the others go on.
-      repeatable: the tasks that number what they send.
+      has_script: whether processing time doesn't pass by itself: a script has the clock, or all input is bounded.
+      fail_alone: whether the others go on when a subtask has failed.
+      repeatable: the tasks that number their output.
       sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
-      tallies: what subtasks had counted before, in this attempt.
-      time_slice: in the place of the worker's own.
+      tallies: counts of subtasks from before, in this attempt.
+      time_slice: replaces the worker's own.
     """
 
     store: SnapshotStore | None
@@ -382,8 +373,8 @@ class Start:
     tallies: Mapping[SubtaskId, Tally] = attrs.field(factory=dict)
     time_slice: TimeSlice | None = None
 
-    def gone_back(self, rewind: Rewind) -> Start:
-        """What those start from that go back."""
+    def rewound(self, rewind: Rewind) -> Start:
+        """Return the start of the subtasks that a command restarts."""
         return attrs.evolve(
             self,
             checkpoint=rewind.checkpoint,
@@ -400,13 +391,13 @@ class Start:
         report: Callable[[Report], None],
         clock: Callable[[], int],
     ) -> Slot:
-        """A slot that starts so."""
+        """Return a slot with this start."""
         return Slot(execution_graph, ids, self, channels, report, clock)
 
     def transaction_of(self, id: SubtaskId) -> str:
-        """What a subtask's sinks write to at first."""
+        """Return the first transaction of a subtask's sinks."""
         return self.transaction
 
     def channels_back(self, id: ChannelId) -> Sequence[ChannelId]:
-        """The channels that lead back from where this one leads to: none."""
+        """Return the channels from this channel's receiver back to its sender: none."""
         return ()

@@ -1,9 +1,24 @@
-"""Parts of checkpoints: what a slot writes of its subtasks' snapshots, by a thread or by children, and reads again."""
+"""Snapshot writer of a slot: makes its subtasks' parts of checkpoints durable in the background, and reads them back.
+
+A forked child writes a large snapshot.  A fork costs a few milliseconds whatever there is to write: the child has the
+state as it was at the barrier, serializes it, writes it and exits.  A thread would stall processing for seconds, since
+pickling needs the interpreter's lock, too.  A small snapshot is serialized at the barrier, and a thread waits for the
+disk, for as long as some thousand elements take.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import os
+import pickle
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
+
+import attrs
 
 from ....sdk.errors import SnapshotError
 from ...execution.checkpoints.catalog import path_of
@@ -16,10 +31,8 @@ from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import Chunk, Origin, chunks_of, labels_of, records_of
 from ..subtask.reports import Snapshot
 from .protocol import Acknowledged, Declined, Report
-from .snapshot_fork import ForkedSnapshots
-from .snapshot_thread import WrittenBehind
 
-# What of a checkpoint belongs to the whole run, and to no subtask.
+# The part of a checkpoint that belongs to the job, and to no subtask.
 SINKS = "sinks"
 
 # In a manifest's metadata, the latest processing time of any subtask at the checkpoint, in microseconds.
@@ -28,13 +41,23 @@ PROCESSING_TIME = "processing_time"
 # In the metadata of the checkpoint that ends a bounded run, the transaction that it publishes.
 PUBLISHED = "published"
 
-# How many entries are let go at a time: two milliseconds' worth, and more than a bundle can change.  As many for each
-# snapshot that there is more, or at full speed they would pile up.
-_LET_GO = 20_000
+# Entries from which a snapshot is worth a fork: that takes 20 ms of CPU, most of it for memory that is copied as it
+# changes afterwards, and 10,000 entries take about as long.
+LARGE = 10_000
+
+# Entries of old sets of changes to free at a time: two milliseconds' worth, and more than a bundle can change.  As many
+# for each set that waits, or at full speed their number would grow.
+_FREED = 20_000
+
+# File descriptors that a child closes, at most.
+_DESCRIPTORS = 65_536
+
+# Seconds to wait for the snapshot that the thread is writing, at the end of an attempt.
+_PATIENCE = 10.0
 
 
 def part_name(id: SubtaskId, parallelism: int) -> str:
-    """What a subtask's part of a checkpoint is called.
+    """Return the name of a subtask's part of a checkpoint.
 
     >>> part_name(SubtaskId(2, 0), 4)
     'task 2, subtask 0 of 4'
@@ -42,17 +65,17 @@ def part_name(id: SubtaskId, parallelism: int) -> str:
     return f"task {id.task}, subtask {id.index} of {parallelism}"
 
 
-class SnapshotParts:
+class SnapshotWriter:
     """Writes the snapshots of a slot's subtasks.
 
     Args:
-      store: where they go; None if the run keeps none.
-      parallelism: how many subtasks each task has.
-      report: called when one is written, or can't be.
-      forget_changes: has a subtask begin anew with what changes, and gives what had changed before.
+      store: the store of snapshots; None if the run keeps none.
+      parallelism: the number of subtasks of each task.
+      report: called when a snapshot is durable, or can't be written.
+      forget_changes: begins a new set of a subtask's changes, and returns the last.
 
     Attributes:
-      waits: whether processing waits until a small one is durable.
+      waits: whether processing waits until a small snapshot is durable.
     """
 
     def __init__(
@@ -66,66 +89,65 @@ class SnapshotParts:
         self._parallelism = parallelism
         self._report = report
         self._forget_changes = forget_changes
-        # The part that each has written last.  A barrier asks for changes only if that is in a checkpoint
-        # which was committed; it may come here before the news of that do.
+        # The last part of each subtask.  A barrier asks for changes only if that part is in a committed checkpoint; it
+        # may arrive before the command to commit.
         self._written: dict[SubtaskId, PartReference] = {}
-        self._forks = ForkedSnapshots()
+        self._children = ForkedWriters()
         self.waits = True
-        self._behind = WrittenBehind()
-        # The epoch of the last snapshot that each has taken.
+        self._thread = WriterThread()
+        # The epoch of each subtask's last snapshot.
         self._epochs: dict[SubtaskId, int] = {}
-        # What had changed before the snapshots that children have taken.
+        # Sets of changes that are shared with children.
         self._forgotten: list[dict[Any, None]] = []
-        # The steps that something is kept of in each subtask's part.
+        # The steps whose state is in each subtask's part.
         self._labels: dict[SubtaskId, dict[str, None]] = {}
 
     def may_fork(self) -> bool:
-        """Whether children can write large ones, safely."""
-        return self._forks.may_fork()
+        """Return True if children can write large snapshots safely."""
+        return self._children.may_fork()
 
     @property
     def is_writing(self) -> bool:
-        """Whether a child or the thread is, of which `look` tells when it is done."""
-        return self._forks.is_busy or self._behind.is_busy
+        """True while a child or the thread is writing, or `poll` has not reported its result yet."""
+        return self._children.is_busy or self._thread.is_busy
 
-    def taken(self, id: SubtaskId, snapshot: Snapshot) -> None:
-        """A subtask has taken a snapshot: write it, and report."""
+    def write(self, id: SubtaskId, snapshot: Snapshot) -> None:
+        """Write the snapshot of a subtask, and report."""
         self._epochs[id] = snapshot.epoch
-        copied = snapshot if snapshot.uncopied is None else self._forked(id, snapshot, snapshot.uncopied)
+        copied = snapshot if snapshot.uncopied is None else self._fork(id, snapshot, snapshot.uncopied)
         if copied is None:
             return
         if self._store is None:
             self._report((id, Acknowledged(snapshot.epoch, None, snapshot.staged, (), snapshot.tally, snapshot.now)))
         elif self.waits:
-            self._report((id, self._acknowledgement(id, copied)))
+            self._report((id, self._written_now(id, copied)))
         else:
-            self._write_behind(id, copied)
+            self._write_in_thread(id, copied)
 
-    def look(self) -> None:
-        """Hear what has been written meanwhile, and let go of what only children shared."""
-        if self._behind.is_busy:
-            self._behind.poll()
-        if self._forks.is_busy:
-            self._forks.poll()
+    def poll(self) -> None:
+        """Report snapshots that have been written, and free sets of changes that no child shares any more."""
+        if self._thread.is_busy:
+            self._thread.poll()
+        if self._children.is_busy:
+            self._children.poll()
         elif self._forgotten:
-            self._let_go()
+            self._free()
 
     def abandon(self) -> None:
-        """What is being written is for nobody."""
-        self._forks.abandon()
-        self._behind.abandon()
+        """Give up the snapshots that are being written."""
+        self._children.abandon()
+        self._thread.abandon()
 
-    def _acknowledgement(self, id: SubtaskId, snapshot: Snapshot) -> Acknowledged | Declined:
-        """Write a subtask's snapshot."""
+    def _written_now(self, id: SubtaskId, snapshot: Snapshot) -> Acknowledged | Declined:
         try:
             part = self._write(id, snapshot, self._base(id, snapshot))
         except SnapshotError as error:
             return Declined(snapshot.epoch, str(error))
-        return self._has_written(id, snapshot, part)
+        return self._acknowledged(id, snapshot, part)
 
-    def _write_behind(self, id: SubtaskId, snapshot: Snapshot) -> None:
-        """Have a thread write a subtask's snapshot, which is serialised before anything changes."""
-        serialised, base = snapshot._replace(records=list(snapshot.records)), self._base(id, snapshot)
+    def _write_in_thread(self, id: SubtaskId, snapshot: Snapshot) -> None:
+        """Serialize a snapshot, before the state changes, and have the thread write it."""
+        serialized, base = snapshot._replace(records=list(snapshot.records)), self._base(id, snapshot)
 
         def done(part: PartReference | None, error: BaseException | None) -> None:
             if isinstance(error, SnapshotError):
@@ -134,19 +156,19 @@ class SnapshotParts:
                 raise error
             elif snapshot.epoch == self._epochs[id]:
                 assert part is not None
-                self._report((id, self._has_written(id, snapshot, part)))
+                self._report((id, self._acknowledged(id, snapshot, part)))
 
-        self._behind.begin(lambda: self._write(id, serialised, base), done)
+        self._thread.begin(lambda: self._write(id, serialized, base), done)
 
     def _base(self, id: SubtaskId, snapshot: Snapshot) -> PartReference | None:
-        """What a snapshot is the changes of."""
+        """Return the part that an incremental snapshot is based on."""
         return None if snapshot.is_whole else self._written[id]
 
     def _write(self, id: SubtaskId, snapshot: Snapshot, base: PartReference | None) -> PartReference:
         assert self._store is not None
         return self._store.write_part(snapshot.epoch, part_name(id, self._parallelism), snapshot.records, base)
 
-    def _has_written(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
+    def _acknowledged(self, id: SubtaskId, snapshot: Snapshot, part: PartReference) -> Acknowledged:
         self._written[id] = part
         if snapshot.is_whole:
             self._labels[id] = {}
@@ -156,8 +178,8 @@ class SnapshotParts:
             snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally, snapshot.now, snapshot.offsets
         )
 
-    def _forked(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:
-        """Have a child copy and write a snapshot; where there can't be one, the snapshot, copied."""
+    def _fork(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:
+        """Have a child copy and write a snapshot.  Return the snapshot, copied, if there can't be a child."""
 
         def work() -> tuple[PartReference, tuple[str, ...]]:
             copied = _copied(snapshot, copy())
@@ -168,11 +190,11 @@ class SnapshotParts:
                 self._report((id, Declined(snapshot.epoch, str(why))))
                 return
             part, labels = written
-            self._report((id, self._has_written(id, snapshot._replace(labels=labels), part)))
+            self._report((id, self._acknowledged(id, snapshot._replace(labels=labels), part)))
 
-        if self._store is not None and self._forks.may_fork():
+        if self._store is not None and self._children.may_fork():
             try:
-                self._forks.begin(id, work, done)
+                self._children.begin(id, work, done)
             except OSError:
                 # There is no memory, or no process number, for a child.
                 pass
@@ -181,10 +203,10 @@ class SnapshotParts:
                 return None
         return _copied(snapshot, copy())
 
-    def _let_go(self) -> None:
-        """Let go of some of what had changed before a snapshot, now that no child shares the memory."""
+    def _free(self) -> None:
+        """Free some entries of a set of changes."""
         last = self._forgotten[-1]
-        for _ in range(min(len(last), _LET_GO * len(self._forgotten))):
+        for _ in range(min(len(last), _FREED * len(self._forgotten))):
             last.popitem()
         if not last:
             self._forgotten.pop()
@@ -194,10 +216,208 @@ def _copied(snapshot: Snapshot, chunks: list[Chunk]) -> Snapshot:
     return snapshot._replace(records=records_of(chunks), labels=labels_of(chunks), uncopied=None)
 
 
+@attrs.frozen
+class _Child:
+    pid: int
+    pipe: int
+    done: Callable[[Any, str | None], None]
+    received: list[bytes] = attrs.field(factory=list)
+
+
+class ForkedWriters:
+    """Forked children that write snapshots, at most one for each owner.
+
+    A child shares no pipe with other processes, and does nothing that takes a lock which a thread of its parent could
+    have held: no logging, no imports, no collection of garbage.
+
+    >>> children = ForkedWriters()
+    >>> if children.may_fork():
+    ...     children.begin("sums", lambda: 6 * 7, lambda result, why: print(result, why))
+    ...     children.finish()
+    42 None
+    """
+
+    def __init__(self) -> None:
+        self._children: dict[Hashable, _Child] = {}
+
+    def may_fork(self) -> bool:
+        """Return True if no thread can hold a lock that a child needs.
+
+        Penstock's own threads hold none while a process forks; of a user's threads that isn't known.
+        """
+        if not hasattr(os, "fork") or threading.current_thread() is not threading.main_thread():
+            return False
+        own = threading.current_thread()
+        return all(thread is own or thread.name.startswith("penstock") for thread in threading.enumerate())
+
+    def begin(self, owner: Hashable, work: Callable[[], Any], done: Callable[[Any, str | None], None]) -> None:
+        """Have a child do `work`, after killing a child of the same owner that is still writing.
+
+        Args:
+          done: called by `poll` with the result of `work`, or with the reason why it failed.
+
+        Raises `OSError` if there can't be a child.
+        """
+        self._kill(owner)
+        reading, writing = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
+        if pid == 0:
+            _run_child(work, writing)
+        os.close(writing)
+        os.set_blocking(reading, False)
+        self._children[owner] = _Child(pid, reading, done)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while any child is writing."""
+        return bool(self._children)
+
+    def poll(self) -> None:
+        """Call `done` for children that have ended, without waiting for others."""
+        for owner, child in list(self._children.items()):
+            try:
+                while data := os.read(child.pipe, 1 << 16):
+                    child.received.append(data)
+            except BlockingIOError:
+                continue
+            del self._children[owner]
+            os.close(child.pipe)
+            _, status = os.waitpid(child.pid, 0)
+            child.done(*_result_of(child, status))
+
+    def finish(self) -> None:
+        """Wait for all children."""
+        while self._children:
+            for child in self._children.values():
+                os.set_blocking(child.pipe, True)
+            self.poll()
+
+    def abandon(self) -> None:
+        """Kill all children."""
+        for owner in list(self._children):
+            self._kill(owner)
+
+    def _kill(self, owner: Hashable) -> None:
+        child = self._children.pop(owner, None)
+        if child is not None:
+            with suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGKILL)
+            os.close(child.pipe)
+            os.waitpid(child.pid, 0)
+
+
+def _result_of(child: _Child, status: int) -> tuple[Any, str | None]:
+    if not child.received:
+        return None, f"the process that was writing it exited with status {os.waitstatus_to_exitcode(status)}"
+    result, why = pickle.loads(b"".join(child.received))
+    return result, why
+
+
+def _run_child(work: Callable[[], Any], pipe: int) -> None:
+    """Run a child: do the work, send the result, and exit."""
+    try:
+        gc.disable()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        # Readers of the parent's pipes must not wait for the child.
+        os.closerange(3, pipe)
+        os.closerange(pipe + 1, _DESCRIPTORS)
+        try:
+            result: Any = work(), None
+        except Exception as error:
+            result = None, str(error) or type(error).__name__
+        view = memoryview(pickle.dumps(result, protocol=5))
+        while view:
+            view = view[os.write(pipe, view) :]
+    finally:
+        os._exit(0)
+
+
+Done = Callable[[Any, BaseException | None], None]
+
+
+class WriterThread:
+    """Thread that writes snapshots in order.
+
+    It is started when there is something to write, and ends when there is nothing more: a fork, which would lose it,
+    rarely finds one.
+
+    >>> thread = WriterThread()
+    >>> thread.begin(lambda: 6 * 7, lambda result, error: print(result, error))
+    >>> thread.finish()
+    42 None
+    """
+
+    def __init__(self) -> None:
+        # Held to decide whether a thread is started or ends.
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._todo: deque[tuple[Callable[[], Any], Done]] = deque()
+        self._finished: deque[tuple[Done, Any, BaseException | None]] = deque()
+        self._count = 0
+
+    def begin(self, work: Callable[[], Any], done: Done) -> None:
+        """Have the thread do `work`.  `poll` calls `done` with its result, or with the exception that it raised."""
+        self._count += 1
+        with self._lock:
+            self._todo.append((work, done))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="penstock snapshots", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._todo:
+                    self._thread = None
+                    return
+                work, done = self._todo.popleft()
+            try:
+                result, error = work(), None
+            except BaseException as raised:
+                result, error = None, raised
+            self._finished.append((done, result, error))
+
+    @property
+    def is_busy(self) -> bool:
+        """True while there is work that `poll` has not called `done` for."""
+        return self._count > 0
+
+    def poll(self) -> None:
+        """Call `done` for finished work, without waiting for the rest."""
+        while self._finished:
+            done, result, error = self._finished.popleft()
+            self._count -= 1
+            done(result, error)
+
+    def finish(self) -> None:
+        """Wait for all work."""
+        self._wait(None)
+        self.poll()
+
+    def abandon(self) -> None:
+        """Begin nothing more, let the current write end, and drop all results."""
+        with self._lock:
+            self._todo.clear()
+        self._wait(_PATIENCE)
+        self._finished.clear()
+        self._count = 0
+
+    def _wait(self, seconds: float | None) -> None:
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+
 def restored_from(
     store: SnapshotStore, checkpoint: Checkpoint, id: SubtaskId, parallelism: int, plan: Plan | None = None
 ) -> Restored:
-    """What a checkpoint has for a subtask, but for what the pipeline doesn't keep as it was kept then."""
+    """Return a subtask's state in a checkpoint, without states whose schema the pipeline has changed."""
     before = checkpoint.metadata.get("state", {})
     dropped = () if plan is None else mismatches(before, shapes_of(plan))
     is_anothers = not all(map(store.has_written, checkpoint.parts))

@@ -20,8 +20,8 @@ from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.job import Job
 from penstock.runners.local.subtask.reports import Completed
-from penstock.runners.local.workers.forked import ForkedWorkers
 from penstock.runners.local.workers.pool import Workers, WorkersInThisProcess, ids_of
+from penstock.runners.local.workers.process_pool import WorkersInProcesses
 from penstock.runners.local.workers.slot import Start
 from penstock.sdk.bundle import BUNDLE_SIZE
 
@@ -50,7 +50,9 @@ def test_what_ends_does_so_when_the_next_checkpoint_is_always_due(
     p = beam.Pipeline()
     numbers = p | beam.Create(list(range(3 * BUNDLE_SIZE)))
     _ = numbers | beam.Map(lambda n: (n % 3, n)) | beam.CombinePerKey(sum) | beam.io.WriteToText(str(tmp_path / "sums"))
-    workers: Workers = WorkersInThisProcess(time_of_day) if processes == 1 else ForkedWorkers(processes, time_of_day)
+    workers: Workers = (
+        WorkersInThisProcess(time_of_day) if processes == 1 else WorkersInProcesses(processes, time_of_day)
+    )
     settings = JobSettings(
         CheckpointSettings(interval=1, min_pause=0),
         unaligned=mode == "unaligned",

@@ -78,8 +78,8 @@ def test_a_worker_that_is_stopped_is_named_killed_and_recovered_from(
 
     name = re.escape(f"worker 1 (pid {pid})")
     expected = [
-        rf"{name} gives no sign of life; it will be killed after 2 s \(--worker_timeout\)",
-        rf"The pipeline failed, and restarts in 0\.1 s: {name} hangs: no sign of life for 2\.\d s .*",
+        rf"{name} sends no heartbeat; it is killed after 2 s \(--worker_timeout\)",
+        rf"The pipeline failed, and restarts in 0\.1 s: {name} hangs: no heartbeat for 2\.\d s .*",
     ]
     # Behind them is what recovery has to say.
     messages = said_of(pid, caplog)[:2]
@@ -102,7 +102,7 @@ def test_a_worker_that_goes_on_in_time_is_left_alone(
     wait_for_checkpoints(result, 2)
     assert pids == result._job.context.workers.pids
     result.drain()
-    assert f"worker 0 (pid {pids[0]}) is alive again" == said_of(pids[0], caplog)[1]
+    assert f"worker 0 (pid {pids[0]}) sends heartbeats again" == said_of(pids[0], caplog)[1]
 
 
 class Slow(beam.DoFn):

@@ -12,7 +12,7 @@ import penstock as beam
 from penstock.runners.execution.clock import time_of_day
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
-from penstock.runners.local.workers.forked import ForkedWorkers
+from penstock.runners.local.workers.process_pool import WorkersInProcesses
 from penstock.runners.local.workers.protocol import Drain, Failed
 from penstock.runners.local.workers.slot import Start
 
@@ -28,14 +28,14 @@ class FailsInSetup(beam.DoFn):
 
 
 @pytest.fixture
-def workers() -> Iterator[ForkedWorkers]:
+def workers() -> Iterator[WorkersInProcesses]:
     """Two, which are ended in the end."""
-    workers = ForkedWorkers(2, time_of_day)
+    workers = WorkersInProcesses(2, time_of_day)
     yield workers
     workers.end()
 
 
-def test_an_error_is_heard_though_nobody_is_there_any_more_to_be_told_something(workers: ForkedWorkers) -> None:
+def test_an_error_is_heard_though_nobody_is_there_any_more_to_be_told_something(workers: WorkersInProcesses) -> None:
     """A broken pipe used to be all that was known of it: found by simulation."""
     p = beam.Pipeline()
     _ = p | beam.Create([1, 2]) | beam.ParDo(FailsInSetup())
@@ -50,7 +50,7 @@ def test_an_error_is_heard_though_nobody_is_there_any_more_to_be_told_something(
 
 
 def test_who_was_interrupted_while_ending_them_may_end_them_again(
-    workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch
+    workers: WorkersInProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second Ctrl-C used to end in an error of the processes that were closed by then."""
     p = beam.Pipeline()

@@ -70,7 +70,7 @@ def test_the_part_of_a_worker_that_dies_is_processed_again(
     counters = result.metrics().query(MetricsFilter().with_name("seen"))["counters"]
     assert [1000 if where == "before" else 7] == [counter.committed for counter in counters]
     (death,) = [r.getMessage() for r in caplog.records if "killed by SIGKILL" in r.getMessage()]
-    assert "its part is processed again (retry 1 of 3, --max_restarts)" in death
+    assert "Its partitions are processed again (retry 1 of 3, --max_restarts)" in death
     assert [] == list(temporary.iterdir())
     assert [] == list(tmp_path.glob(".*penstock*"))
 

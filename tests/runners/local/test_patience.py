@@ -46,7 +46,7 @@ def test_a_worker_hurries_when_its_sources_had_something_and_not_because_waterma
     """Watermarks that are the clock's move all the time: a stream that had nothing was asked 2,000 times a second."""
     graph = graph_of(lambda p: p | beam.io.Read(Watched()) | beam.Map(lambda n: (n, n)) | beam.Reshuffle(), 1)
     ours, theirs = Pipe()
-    process = SlotProcess(graph, ids_of(graph), Start(None, None, "", "attempt"), {}, theirs, lambda: now[0], 0, 1)
+    process = SlotProcess(theirs, [], graph, ids_of(graph), Start(None, None, "", "attempt"), (), lambda: now[0])
     slot = process._slot = process._make()
     slot.start()
 

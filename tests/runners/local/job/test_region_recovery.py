@@ -26,10 +26,9 @@ import penstock as beam
 from penstock.runners.execution.clock import time_of_day
 from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
-from penstock.runners.local.workers.forked import ForkedWorkers
 from penstock.runners.local.workers.pool import Workers, WorkersInThisProcess
+from penstock.runners.local.workers.process_pool import WorkersInProcesses
 from penstock.runners.local.workers.slot import Slot
-from penstock.runners.local.workers.spawned import SpawnedWorkers
 from penstock.sdk.errors import PenstockError
 
 
@@ -44,7 +43,9 @@ def stream(directory: pathlib.Path, *fns: Sum, gates: tuple[int, ...] = (40,)) -
 @pytest.fixture(params=["in this process", "forked"])
 def workers(request: pytest.FixtureRequest) -> Workers:
     """Two subtasks of each task."""
-    return WorkersInThisProcess(time_of_day) if request.param == "in this process" else ForkedWorkers(2, time_of_day)
+    return (
+        WorkersInThisProcess(time_of_day) if request.param == "in this process" else WorkersInProcesses(2, time_of_day)
+    )
 
 
 def restarts_of(job: Job) -> int:
@@ -78,7 +79,7 @@ def test_an_error_that_comes_again_and_again_ends_the_job_with_the_users_frame(
 
 def test_a_killed_worker_is_replaced_and_the_others_keep_their_state(tmp_path: pathlib.Path) -> None:
     """Of three keyed subtasks only the one that was in the killed process is made anew, in another process."""
-    workers = ForkedWorkers(3, time_of_day)
+    workers = WorkersInProcesses(3, time_of_day)
     job = job_of(stream(tmp_path, Sum(tmp_path, dies=[150])), tmp_path, workers, 3)
     job.run()
 
@@ -90,7 +91,7 @@ def test_a_killed_worker_is_replaced_and_the_others_keep_their_state(tmp_path: p
 def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_too(tmp_path: pathlib.Path) -> None:
     """Several times in a row, and in the midst of a recovery."""
     fn = Sum(tmp_path, dies=[90, 91, 150, 211, 218], dies_in_setup=True)
-    workers = ForkedWorkers(2, time_of_day)
+    workers = WorkersInProcesses(2, time_of_day)
     job = job_of(stream(tmp_path, fn, gates=(40, 70, 100)), tmp_path, workers, 2)
     job.run()
 
@@ -101,7 +102,7 @@ def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_to
 @pytest.mark.parametrize("when", ["transactions", "manifest-"])
 def test_a_worker_is_killed_during_a_checkpoint(tmp_path: pathlib.Path, when: str) -> None:
     """As one begins, which never is complete, and as one is committed."""
-    workers = ForkedWorkers(2, time_of_day)
+    workers = WorkersInProcesses(2, time_of_day)
     disk, own, victims = FailingDisk(), os.getpid(), [(1, 0), (3, 1)]
 
     def before(path: str) -> None:
@@ -165,7 +166,7 @@ def test_who_goes_back_catches_up_before_the_next_checkpoint(tmp_path: pathlib.P
 
 def test_spawned_workers_are_replaced_as_forked_ones_are(tmp_path: pathlib.Path) -> None:
     """Pipes are handed to processes with interpreters of their own."""
-    workers = SpawnedWorkers(2, time_of_day)
+    workers = WorkersInProcesses(2, time_of_day, start_method="spawn")
     job = job_of(stream(tmp_path, Sum(tmp_path, dies=[150])), tmp_path, workers, 2)
     job.run()
 

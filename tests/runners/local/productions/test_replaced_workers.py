@@ -20,10 +20,10 @@ from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.productions.directory import Productions
 from penstock.runners.local.productions.job import ProductionJob
-from penstock.runners.local.workers.forked import ForkedWorkers
-from penstock.runners.local.workers.pool import WorkerDied, Workers
-from penstock.runners.local.workers.protocol import Conversation
-from penstock.runners.local.workers.spawned import SpawnedWorkers
+from penstock.runners.local.workers.pool import Workers
+from penstock.runners.local.workers.process_pool import WorkersInProcesses
+from penstock.runners.local.workers.processes import WorkerDied
+from penstock.runners.local.workers.protocol import FencedEndpoint
 from penstock.sdk.runner import PipelineState
 from penstock.testing import ScriptedSource
 
@@ -43,12 +43,12 @@ def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int)
     )
 
 
-@pytest.mark.parametrize("kind", [ForkedWorkers, SpawnedWorkers])
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_a_killed_worker_is_replaced_and_the_others_keep_on(
-    tmp_path: pathlib.Path, kind: type[ForkedWorkers], caplog: pytest.LogCaptureFixture
+    tmp_path: pathlib.Path, start_method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of three keyed subtasks only the one in the killed process begins again, in another process; nobody goes back."""
-    job = job_of(tmp_path, Sum(tmp_path, dies=[150]), kind(3, time_of_day), 3)
+    job = job_of(tmp_path, Sum(tmp_path, dies=[150]), WorkersInProcesses(3, time_of_day, start_method=start_method), 3)
     job.run()
 
     assert (PipelineState.DONE, expected(), 1) == (job.state, written(tmp_path), job.status.restarts)
@@ -61,7 +61,7 @@ def test_a_killed_worker_is_replaced_and_the_others_keep_on(
 def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_too(tmp_path: pathlib.Path) -> None:
     """Several times in a row, and in the midst of a recovery; what was sent in between is sent again, once."""
     fn = Sum(tmp_path, dies=[90, 91, 150, 211, 218], dies_in_setup=True)
-    job = job_of(tmp_path, fn, ForkedWorkers(2, time_of_day), 2)
+    job = job_of(tmp_path, fn, WorkersInProcesses(2, time_of_day), 2)
     job.run()
 
     assert (PipelineState.DONE, expected()) == (job.state, written(tmp_path))
@@ -71,15 +71,15 @@ def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_to
 def test_what_others_have_said_is_heard_before_somebody_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """They go on, and say nothing twice: an acknowledgement that isn't heard would be waited for for ever."""
     ours, theirs = Pipe()
-    workers = ForkedWorkers(1, time_of_day)
+    workers = WorkersInProcesses(1, time_of_day)
     monkeypatch.setattr(workers, "_controls", [ours])
-    monkeypatch.setattr(workers, "_conversations", [Conversation("aa")])
-    theirs.send(Conversation("aa").say((None, "news")))
+    monkeypatch.setattr(workers, "_endpoints", [FencedEndpoint("aa")])
+    theirs.send(FencedEndpoint("aa").message((None, "news")))
 
     def listen(stopped: object) -> None:
         raise WorkerDied("worker 0 hangs", 0)
 
-    monkeypatch.setattr(workers, "_listen", listen)
+    monkeypatch.setattr(workers, "_check_heartbeats", listen)
 
     assert [(None, "news")] == workers.poll(10)
     with pytest.raises(WorkerDied, match="worker 0 hangs"):

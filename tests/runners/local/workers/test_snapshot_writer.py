@@ -1,4 +1,4 @@
-"""Snapshots that are written by forked children."""
+"""Snapshots that forked children, or a thread, write."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from penstock.runners.local.channels.channel import Channel
 from penstock.runners.local.channels.messages import Barrier
 from penstock.runners.local.workers.protocol import Acknowledged, Declined, Inject
 from penstock.runners.local.workers.slot import Slot, Start
-from penstock.runners.local.workers.snapshot_fork import LARGE, ForkedSnapshots
-from penstock.runners.local.workers.snapshot_writer import restored_from
+from penstock.runners.local.workers.snapshot_writer import LARGE, ForkedWriters, WriterThread, restored_from
 from penstock.sdk.bundle import BUNDLE_SIZE
 from penstock.sdk.userstate import ReadModifyWriteStateSpec
 
@@ -31,7 +30,7 @@ ONLY = SubtaskId(0, 0)
 
 def told(work: Any) -> list[Any]:
     """What is told of a child's work."""
-    forks, heard = ForkedSnapshots(), []
+    forks, heard = ForkedWriters(), []
     forks.begin("one", work, lambda written, why: heard.append((written, why)))
     forks.finish()
     return heard
@@ -49,7 +48,7 @@ def test_a_child_that_fails_says_why() -> None:
 
 def test_a_child_that_dies_is_noticed() -> None:
     """By the end of its pipe, and its exit code."""
-    assert [(None, "the process that was writing it ended with -9")] == told(
+    assert [(None, "the process that was writing it exited with status -9")] == told(
         lambda: os.kill(os.getpid(), signal.SIGKILL)
     )
 
@@ -63,7 +62,7 @@ def test_a_second_child_takes_the_place_of_the_first(monkeypatch: pytest.MonkeyP
         return children[-1]
 
     monkeypatch.setattr(os, "fork", recorded)
-    forks, heard = ForkedSnapshots(), []
+    forks, heard = ForkedWriters(), []
     forks.begin("one", signal.pause, lambda written, why: heard.append((written, why)))
     forks.begin("one", lambda: "second", lambda written, why: heard.append((written, why)))
     forks.finish()
@@ -78,10 +77,10 @@ def test_there_are_no_children_where_others_have_threads() -> None:
     """Of what a user's thread holds while the process forks nobody knows."""
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait, name="somebody's")
-    assert ForkedSnapshots().may_fork()
+    assert ForkedWriters().may_fork()
     thread.start()
     try:
-        assert not ForkedSnapshots().may_fork()
+        assert not ForkedWriters().may_fork()
     finally:
         ended.set()
         thread.join()
@@ -123,7 +122,7 @@ def test_a_snapshot_of_a_child_is_the_state_at_the_barrier(tmp_path: Path) -> No
         slot.obey(Inject(Barrier(epoch, is_whole=epoch == 1, epoch=epoch)))
         assert slot.is_writing
         slot.step(ONLY)
-        slot._parts._forks.finish()
+        slot._writer._children.finish()
         (acknowledged,) = [report for _, report in reports if isinstance(report, (Acknowledged, Declined))]
         reports.clear()
         assert isinstance(acknowledged, Acknowledged)
@@ -148,8 +147,8 @@ def test_a_small_snapshot_is_written_without_a_child(tmp_path: Path) -> None:
     store.begin(1)
     slot.obey(Inject(Barrier(1, epoch=1)))
     assert slot.is_writing
-    assert not slot._parts._forks.is_busy
-    slot._parts._behind.finish()
+    assert not slot._writer._children.is_busy
+    slot._writer._thread.finish()
     assert [Acknowledged] == [type(report) for _, report in reports]
     assert not slot.is_writing
 
@@ -164,7 +163,7 @@ def test_a_small_snapshot_is_the_state_at_the_barrier(tmp_path: Path) -> None:
     store.begin(1)
     slot.obey(Inject(Barrier(1, epoch=1)))
     slot.step(ONLY)
-    slot._parts._behind.finish()
+    slot._writer._thread.finish()
     ((_, acknowledged),) = [each for each in reports if isinstance(each[1], Acknowledged)]
     parts = {acknowledged.part.name: {"subtask": 0, "of": 1, "labels": []}}
     checkpoint = store.commit(1, [acknowledged.part], {"parts": parts})
@@ -183,7 +182,7 @@ def test_a_disk_that_fails_while_processing_goes_on_fails_the_checkpoint_alone(t
     store.begin(1)
     shutil.rmtree(tmp_path)
     slot.obey(Inject(Barrier(1, epoch=1)))
-    slot._parts._behind.finish()
+    slot._writer._thread.finish()
     (declined,) = [report for _, report in reports if isinstance(report, (Acknowledged, Declined))]
     assert isinstance(declined, Declined)
     assert "writing the part" in declined.why
@@ -194,11 +193,66 @@ def test_what_had_changed_is_let_go_faster_than_a_bundle_changes_it(tmp_path: Pa
     store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
     store.take_over()
     slot = slot_of(store, [], [(key, 1) for key in range(2)])
-    slot._parts._forgotten += [dict.fromkeys(range(4 * BUNDLE_SIZE)) for _ in range(3)]
-    before = sum(map(len, slot._parts._forgotten))
+    slot._writer._forgotten += [dict.fromkeys(range(4 * BUNDLE_SIZE)) for _ in range(3)]
+    before = sum(map(len, slot._writer._forgotten))
     slot.tick()
-    let_go = before - sum(map(len, slot._parts._forgotten))
+    let_go = before - sum(map(len, slot._writer._forgotten))
     assert 3 * BUNDLE_SIZE < let_go
     for _ in range(3 * 4):
         slot.tick()
-    assert [] == slot._parts._forgotten
+    assert [] == slot._writer._forgotten
+
+
+def test_work_is_done_in_order_and_told_of_in_the_thread_that_polls() -> None:
+    """Whoever polls needs no lock for what it does then."""
+    thread, told = WriterThread(), list[tuple[Any, str]]()
+    for number in range(20):
+        thread.begin(lambda number=number: number, lambda n, _: told.append((n, threading.current_thread().name)))
+    assert thread.is_busy
+    thread.finish()
+    name = threading.current_thread().name
+    assert [(number, name) for number in range(20)] == told
+    assert not thread.is_busy
+
+
+def test_what_fails_is_told_and_what_comes_after_it_is_done() -> None:
+    """A full disk may have room again."""
+    thread, told = WriterThread(), list[Any]()
+
+    def fail() -> None:
+        raise OSError("no space left")
+
+    thread.begin(fail, lambda result, error: told.append(str(error)))
+    thread.begin(lambda: 7, lambda result, error: told.append(result))
+    thread.finish()
+    assert ["no space left", 7] == told
+
+
+def test_no_thread_stays_when_there_is_nothing_to_write() -> None:
+    """A process that forks later is alone then."""
+    thread = WriterThread()
+    thread.begin(lambda: None, lambda result, error: None)
+    thread.finish()
+    assert "penstock snapshots" not in [each.name for each in threading.enumerate()]
+
+
+@pytest.mark.parametrize("begun", [0, 1, 3])
+def test_what_is_given_up_is_not_told_of_and_not_begun(begun: int) -> None:
+    """What is being written comes to its end, and nobody hears of it."""
+    thread, goes_on, done, told = WriterThread(), threading.Event(), list[int](), list[Any]()
+    for number in range(begun):
+
+        def work(number: int = number) -> None:
+            goes_on.wait(60)
+            done.append(number)
+
+        thread.begin(work, lambda result, error: told.append(result))
+    giving_up = threading.Thread(target=thread.abandon)
+    giving_up.start()
+    while thread._todo:
+        pass
+    goes_on.set()
+    giving_up.join()
+    thread.poll()
+    assert ([], False) == (told, thread.is_busy)
+    assert len(done) <= 1

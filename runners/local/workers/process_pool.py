@@ -1,0 +1,148 @@
+"""Slots of a job in processes of their own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+from ...execution.plan.execution_graph import EdgeKind, ExecutionGraph
+from ...execution.stuck_calls import CallWatch, Returned, Stuck
+from ..channels.channel import ChannelId
+from .pool import Workers, ids_of
+from .process_loop import run_slot
+from .processes import Work, WorkerDied, WorkerProcesses
+from .protocol import Command, Counted, FencedEndpoint, Report, Rewind, Stopped, send_sockets
+from .slot import Start
+
+Pipes = dict[ChannelId, tuple[socket.socket, socket.socket]]
+
+
+class WorkersInProcesses(WorkerProcesses, Workers):
+    """Slots that are processes; a subtask runs in the slot of its number.
+
+    The processes inherit the pipes between them, so nothing listens anywhere.  Forked ones also inherit the pipeline,
+    so functions needn't be pickled.
+
+    Args:
+      clock: microseconds since 1970.
+      timeout: seconds without a heartbeat after which a worker is given up.
+      start_method: "fork" or "spawn".
+    """
+
+    def __init__(self, slots: int, clock: Callable[[], int], timeout: float = 10.0, start_method: str = "fork") -> None:
+        super().__init__(slots, timeout, start_method)
+        self._clock = clock
+        self._endpoints: list[FencedEndpoint] = []
+        # To be raised after the reports of other workers have been processed.
+        self._death: WorkerDied | None = None
+        self._stopped: set[int] = set()
+        self._counted: dict[int, Counted] = {}
+
+    def start(self, execution_graph: ExecutionGraph, start: Start) -> None:
+        self._graph = execution_graph
+        self._counted, self._stopped, self._death = {}, set(), None
+        self._endpoints = [FencedEndpoint(start.attempt) for _ in range(self.slots)]
+        pipes = {id: socket.socketpair() for id in _between(execution_graph, start, self.slots)}
+        self._start_all([self._work(number, start, pipes) for number in range(self.slots)], _ends(pipes))
+        _close(pipes)
+
+    def _work(self, number: int, start: Start, pipes: Pipes) -> Work:
+        """Return the work of a slot."""
+        ids = [id for id in ids_of(self._graph) if id.index % self.slots == number]
+        ends, sockets = self._ends_of(number, pipes)
+        return Work(run_slot, (self._graph, ids, start, ends, self._clock, self._timeout), sockets)
+
+    def _ends_of(self, number: int, pipes: Pipes) -> tuple[tuple[tuple[ChannelId, bool], ...], list[socket.socket]]:
+        """Return a slot's ends of pipes, as channels with whether it is the sender, and their sockets."""
+        ends = [(id, True, pair[0]) for id, pair in pipes.items() if id.source % self.slots == number]
+        ends += [(id, False, pair[1]) for id, pair in pipes.items() if id.target % self.slots == number]
+        return tuple((id, is_sender) for id, is_sender, _ in ends), [end for _, _, end in ends]
+
+    def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
+        for number in lost:
+            self._bury(number)
+            self._counted.pop(number, None)
+        changed = set(rewind.channels)
+        pipes = {id: socket.socketpair() for id in _between(self._graph, start, self.slots) if id in changed}
+        for number in sorted(lost):
+            self._endpoints[number] = FencedEndpoint(start.attempt)
+            self._replace(number, self._work(number, start, pipes), _ends(pipes))
+        for number, control in enumerate(self._controls):
+            if number in lost:
+                continue
+            ends, sockets = self._ends_of(number, pipes)
+            # If the worker is gone, `poll` raises.
+            with suppress(OSError):
+                control.send(self._endpoints[number].message(rewind._replace(ends=ends)))
+                send_sockets(control, sockets)
+        _close(pipes)
+
+    def gone(self) -> frozenset[int]:
+        dead = (i for i, process in enumerate(self._processes) if process.exitcode is not None)
+        return frozenset(dead) - self._stopped
+
+    def send(self, command: Command) -> None:
+        for control, endpoint in zip(self._controls, self._endpoints, strict=True):
+            # If the worker is gone, `poll` raises: after its last report, which may give the reason.
+            with suppress(OSError):
+                control.send(endpoint.message(command))
+
+    def poll(self, seconds: float) -> list[Report]:
+        death, self._death = self._death, None
+        if death is not None:
+            raise death
+        reports: list[Report] = []
+        for number, message in self._receive(seconds, self._stopped):
+            if not self._endpoints[number].accepts(message):
+                continue
+            id, report = message.content
+            if isinstance(report, Counted):
+                self._counted[number] = report
+            elif isinstance(report, (Stuck, Returned)):
+                self._note_stuck(number, report)
+            else:
+                reports.append((id, report))
+                if isinstance(report, Stopped):
+                    # The process exits now.
+                    self._stopped.add(number)
+        try:
+            self._check_heartbeats(self._stopped)
+        except WorkerDied as death:
+            # The reports of other workers are not repeated.
+            if not reports:
+                raise
+            self._death = death
+        return reports
+
+    def watching(self) -> AbstractContextManager[Any]:
+        return CallWatch(self._timeout)
+
+    def counted(self) -> list[Counted]:
+        return list(self._counted.values())
+
+
+def _ends(pipes: Pipes) -> list[socket.socket]:
+    return [end for pair in pipes.values() for end in pair]
+
+
+def _close(pipes: Pipes) -> None:
+    """Close this process's copies of pipes that workers have now."""
+    for end in _ends(pipes):
+        end.close()
+
+
+def _between(execution_graph: ExecutionGraph, start: Start, slots: int) -> list[ChannelId]:
+    """Return the channels between subtasks of different slots."""
+    n = execution_graph.parallelism
+    forward = [
+        ChannelId(edge.id, source, target)
+        for task in execution_graph.tasks
+        for edge in task.outputs
+        if edge.kind is not EdgeKind.FORWARD
+        for source in range(n)
+        for target in range(n)
+        if source % slots != target % slots
+    ]
+    return [*forward, *(back for id in forward for back in start.channels_back(id))]
