@@ -98,7 +98,7 @@ def _made_again(kind: type[PenstockError], remote: RemoteError) -> PenstockError
     except TypeError:
         try:
             return kind(*cloudpickle.loads(remote.arguments or b""))
-        except Exception:  # whatever it asks for that can't be had here
+        except Exception:  # its arguments may not exist here
             return PenstockError(remote.message)
 
 
@@ -112,7 +112,7 @@ class RemoteTraceback(Exception):
 def _pickled(what: object) -> bytes | None:
     try:
         return cloudpickle.dumps(what, protocol=5)  # type: ignore[no-any-return]
-    except Exception:  # whatever pickle raises for what it can't pickle
+    except Exception:  # pickle raises many types
         return None
 
 
@@ -120,6 +120,6 @@ def _class(pickled: bytes | None) -> type[Exception]:
     """Return the pickled class; Exception if it can't be imported here."""
     try:
         found = cloudpickle.loads(pickled or b"")
-    except Exception:  # whatever importing the user's module raises
+    except Exception:  # any error of importing the user's module
         return Exception
     return found if isinstance(found, type) and issubclass(found, Exception) else Exception

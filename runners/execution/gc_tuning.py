@@ -26,8 +26,9 @@ _times = count(1)
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Within the block, collect garbage after `NEW_OBJECTS` new objects; not at all, if collection was switched off
-    before.
+    """Within the block, collect garbage after `NEW_OBJECTS` new objects.
+
+    If collection was switched off before, it stays off.
 
     >>> with rarely_collected():
     ...     gc.get_threshold()[0]

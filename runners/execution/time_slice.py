@@ -69,8 +69,9 @@ class TimeSlice:
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
-        """Give the loop in this block a slice of its own, within a step or between two; then the step's slice
-        continues.
+        """Give the loop in this block a slice of its own, within a step or between two.
+
+        Then the step's slice continues.
 
         >>> slice = TimeSlice()
         >>> slice.begin(), slice.end()

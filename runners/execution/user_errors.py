@@ -177,7 +177,7 @@ def with_user_class(kind: type[BaseException], message: str) -> UserCodeError:
         try:
             made: UserCodeError = _of_class(kind, (UserCodeError, kind), message)
             return made
-        except Exception:  # whatever a metaclass raises, or a layout that can't be had
+        except Exception:  # any error of a metaclass, or a layout conflict
             pass
     return UserCodeError(message)
 

@@ -310,8 +310,8 @@ def test_a_state_value_that_can_not_be_pickled_is_an_error_in_every_kind_of_stat
     fails(
         p,
         SerializationError,
-        "open: the state 'kept' of the key 'a' was given .*lock.* which can't be pickled, and so can't be kept safe: "
-        "cannot pickle '_thread.lock' object. Keep what it was made of, and make it anew in DoFn.setup$",
+        "open: the state 'kept' of the key 'a' was given .*lock.* which can't be pickled for a checkpoint: "
+        "cannot pickle '_thread.lock' object. Keep the data that it is made of, and create it in DoFn.setup$",
     )
     assert [] == sink.changes
 

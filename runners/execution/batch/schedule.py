@@ -1,4 +1,4 @@
-"""Which task is next: segments in the order of what they need, for workers that take partitions from a queue."""
+"""Scheduling of tasks: segments in the order of their dependencies, for workers that take partitions from a queue."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class SegmentTask:
 
         self._dataflow.attach(node.id, receive)
 
-    # The roots
+    # Roots
 
     def run(self, segment: Segment, partition: Iterable[Any] = RECEIVED) -> Iterator[None]:
         """Process a partition of a segment's input, pausing regularly.
@@ -246,7 +246,7 @@ class SegmentTask:
     # The end
 
     def finish(self) -> Iterator[None]:
-        """Flush what is buffered, pausing regularly, and tear down user code."""
+        """Flush the writers, pausing regularly, and tear down user code."""
         for writer in self._writers.values():
             writer.flush()
             yield
@@ -288,8 +288,9 @@ def _count_written(count: StepCount, bundle: Bundle) -> None:
 
 
 class BoundedGrouping:
-    """The window operator of a bounded grouping whose windows have one result each, for one range of keys after the
-    other.
+    """The window operator of a bounded grouping whose windows have one result each.
+
+    It processes one range of keys after the other.
 
     Attributes:
       fold, cells: the cells that stages of the same task fold into.

@@ -147,7 +147,7 @@ def newest_complete(disk: Disk, directory: str) -> Recovery:
         skipped.append(Skipped(each.name.epoch, str(damage)))
     if whole is None and skipped:
         reasons = "; ".join(f"epoch {skip.epoch}: {skip.reason}" for skip in skipped)
-        raise CorruptSnapshotError(directory, f"no checkpoint that is whole ({reasons})", "one that can be restored")
+        raise CorruptSnapshotError(directory, f"no undamaged checkpoint ({reasons})", "one that can be restored")
     if whole is None and (deltas := _deltas(disk, directory)):
         raise CorruptSnapshotError(
             f"{directory}/{FILES}/{deltas[-1]}",

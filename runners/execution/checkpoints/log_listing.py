@@ -75,7 +75,7 @@ class LogListing:
     def require(self) -> None:
         """Raise `CorruptSnapshotError` if the listing is missing."""
         if not self.disk.exists(self.path):
-            raise CorruptSnapshotError(self.path, "no such file", "the list of the logs that are there")
+            raise CorruptSnapshotError(self.path, "no such file", "the list of logs")
 
     def note(self, number: int, listed: Listed) -> None:
         """Write the entry of a log; raises `OSError`."""

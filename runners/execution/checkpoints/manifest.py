@@ -156,7 +156,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         raise SnapshotError(f"the metadata of epoch {checkpoint.epoch} is not JSON: {error}") from error
     if not same:
         raise SnapshotError(
-            f"the metadata of epoch {checkpoint.epoch} would come back from JSON as something else: use lists for "
+            f"the metadata of epoch {checkpoint.epoch} changes when written as JSON: use lists for "
             f"tuples and strings for keys, or put it into a part; found {checkpoint.metadata!r}"
         )
     return content

@@ -51,8 +51,9 @@ class SnapshotReader:
             return found_checkpoints(self.disk, self.directory, self.disk.list(self.directory))
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Return the checkpoints and savepoints with undamaged manifests, the newest first, without reading their
-        files.
+        """Return the checkpoints and savepoints with undamaged manifests, the newest first.
+
+        Their other files are not read.
         """
         return [each.checkpoint for each in self.found() if each.checkpoint is not None and not each.replaced]
 

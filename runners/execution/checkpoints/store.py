@@ -113,7 +113,7 @@ class SnapshotStore(SnapshotReader):
         origin = origin_of(part.files[-1].file)
         return origin is not None and origin[1] == self._generation
 
-    # --- Writing
+    # Writing
 
     def age_of(self, checkpoint: Checkpoint) -> int:
         """Return the age of a checkpoint since its commit, in microseconds of the wall clock."""

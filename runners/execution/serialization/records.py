@@ -129,7 +129,7 @@ def unpickled(data: bytes, what: str, where: str) -> Any:
         return pickle.loads(data)
     except UnknownTypeError as error:
         raise unknown_type(where, error) from error
-    except Exception as error:  # whatever a class raises, or importing it
+    except Exception as error:  # any error of a class, or of its import
         raise cant_be_read(what, where, [], error) from error
 
 

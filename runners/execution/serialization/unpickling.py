@@ -95,7 +95,7 @@ def _attempts(decode: Callable[[Loads], Any]) -> Iterator[tuple[list[ClassName],
 
         try:
             found = decode(loads)
-        except Exception:  # whatever a class raises that isn't stood in for
+        except Exception:  # any error of a class without a stand-in
             if choose is seen:
                 for one in users:
                     choices.append(lambda name, is_missing, one=one: is_missing or name == one)  # type: ignore[misc]
@@ -146,7 +146,7 @@ class _WithStandIns(pickle.Unpickler):
         found = None
         try:
             found = super().find_class(module_name, global_name)
-        except Exception:  # whatever importing a user's module raises
+        except Exception:  # any error of importing a user's module
             pass
         if not self._stands_in((module_name, global_name), found is None):
             return found

@@ -168,9 +168,6 @@ class ShuffleWriter:
       fold, cells: the cells that stages fold into.
     """
 
-    # It folds whatever comes.
-    takes_bundles = False
-
     def __init__(self, fold: Fold, send: Send, groups: int = KEY_GROUPS) -> None:
         self.fold = fold
         self._operator = WindowOperator(fold)
@@ -184,9 +181,6 @@ class ShuffleWriter:
     @property
     def cells(self) -> Cells:
         return self._operator.cells
-
-    def receive(self, bundle: Bundle) -> None:
-        raise AssertionError("bundles are folded before a shuffle")
 
     @property
     def limit(self) -> int:

@@ -1,8 +1,8 @@
-"""Partitioning: cuts a bundle by the owners of its keys, so that the elements of a key group always go to the same
-subtask.
+"""Partitioning of a shuffle: cuts a bundle by the subtasks that own its keys.
 
-A bundle is cut as a whole.  Hashing is most of the work, so the owners of keys are cached as long as keys repeat: a
-hundred nanoseconds an element instead of two hundred (docs/streaming_performance.md).
+A key group always belongs to the same subtask.  A bundle is cut as a whole.  Hashing is most of the work, so the owners
+of keys are cached as long as keys repeat: a hundred nanoseconds an element instead of two hundred
+(docs/streaming_performance.md).
 """
 
 from __future__ import annotations

@@ -111,8 +111,9 @@ class PreAggregation:
         return PreAggregation(step.transform, time_slice)
 
     def folded(self, bundle: Bundle) -> Bundle:
-        """Return a bundle's accumulators, except for elements that are `left`; or the bundle itself, where that is less
-        work.
+        """Return a bundle's accumulators, or the bundle itself where that is less work.
+
+        Elements that the fold has not reached are `left`.
 
         Errors of the combiner are raised as errors of its step.
         """

@@ -176,10 +176,10 @@ class SinkCommitter:
                 self._abort(earlier)
 
     def abort(self, but: Collection[str] = ()) -> None:
-        """Remove the staged output of all open transactions except these.  If a sink fails, the next call tries it
-        again.
+        """Remove the staged output of all open transactions except these.
 
-        Raises `StaleWriterError` if another job has taken over: its transactions are open here, too.
+        If a sink fails, the next call tries it again.  Raises `StaleWriterError` if another job has taken over: its
+        transactions are open here, too.
         """
         if self._sinks and self._names is not None:
             self._names.check()

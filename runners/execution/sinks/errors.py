@@ -40,7 +40,7 @@ class Decision:
             raise
 
     def commit_failed(self, error: Exception, transaction: str, sink: str, published: Sequence[str]) -> None:
-        """Have the error of a decided commit say what can be done.
+        """Add the remedies to the error of a decided commit.
 
         Args:
           sink: the label of the sink that failed.

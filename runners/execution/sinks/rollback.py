@@ -50,7 +50,7 @@ def roll_back(store: SnapshotStore, allow_repeated_results: bool = False) -> Rol
     previous = found[1].name.epoch if len(found) > 1 else None
     if previous is None and newest.checkpoint.metadata.get(PREVIOUS, epoch) is not None:
         raise SnapshotError(
-            f"{store.directory}: checkpoint {epoch} is not the first, and the one before it is gone "
+            f"{store.directory}: checkpoint {epoch} is not the first, and the one before it was removed "
             "(--checkpoint_retention). Start the pipeline with --on_commit_error=dead_letter instead"
         )
     # A job that still runs there must not write the next manifest.

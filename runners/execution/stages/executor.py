@@ -166,7 +166,7 @@ class StageExecutor:
                     context, _ = self._contexts.pop(f"a{i}_{j}")
                     guarded(operation.label, partial(context.__exit__, None, None, None))
 
-    # For the chains
+    # Called by the chains
 
     def chain(self, place: int) -> Chain:
         """Return the operations from one of them on."""

@@ -74,7 +74,7 @@ class OutputMemory:
                 key = near[place]
                 numbers = self._numbers[key]
         if not numbers:
-            raise PenstockError(f"the element {shortened(value)} is retracted, but never came")
+            raise PenstockError(f"the element {shortened(value)} is retracted, but was never received")
         number = numbers.pop()
         if not numbers:
             del self._numbers[key]

@@ -223,5 +223,5 @@ def _place(values: list[Any], value: Any) -> int:
         # An array can't be compared as a whole.
         place = find_alike(value, values)
     if place is None:
-        raise PenstockError(f"a side input was to take back {shortened(value)}, which never came")
+        raise PenstockError(f"a side input got a retraction of {shortened(value)}, which it doesn't have")
     return place

@@ -1,4 +1,4 @@
-"""The types of a step's keys, as text: detect that the type has changed, so that the state of keys doesn't begin anew.
+"""The types of a step's keys, as text: detect a changed type, with which the state of each key would start empty.
 
 The keys of a checkpoint are compared with the first ones after a restart.  A type is read from the encoding of a key
 (`key_encoding.py`), through tuples, frozensets and the fields of records: `1` and `1.0` have one type, and so have
@@ -221,8 +221,8 @@ class KeyTypes:
             with_modules = described(found) == described(self.types)
             raise CheckpointMismatchError(
                 f"{self.label}: its keys are of type {described(found, with_modules)}, and those in the checkpoint of "
-                f"type {described(self.types, with_modules)}, so that the state of each key would begin anew. Give "
-                "keys the type that they had; or, if both are meant, say --allow_new_key_types to go on with both"
+                f"type {described(self.types, with_modules)}, so that the state of each key would start empty. Give "
+                "keys the type that they had; or, if both are intended, give --allow_new_key_types"
             )
 
     def check_elements(self, elements: Collection[Any]) -> None:

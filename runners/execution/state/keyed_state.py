@@ -246,9 +246,9 @@ class KeyedState:
                 except Exception as error:
                     raise SerializationError(
                         f"the state {name!r} of the key {shortened(key)} was given {shortened(value)} "
-                        f"({type(value).__name__}), which can't be pickled, and so can't be kept safe: "
+                        f"({type(value).__name__}), which can't be pickled for a checkpoint: "
                         f"{error.__cause__ or error}. "
-                        "Keep what it was made of, and make it anew in DoFn.setup"
+                        "Keep the data that it is made of, and create it in DoFn.setup"
                     ) from error
 
 

@@ -283,7 +283,7 @@ class StatefulExecutor(StageExecutor):
         end = self._expiry_heap[0][2].max_micros
         return end if held is None else min(held, end)
 
-    # What is due
+    # Due timers
 
     def _do_due(self) -> None:
         if self._is_due():
@@ -415,12 +415,11 @@ class StatefulExecutor(StageExecutor):
         if self._may_retract:
             return
         fn = type(self._pardos()[0].fn).__name__
-        why = "doesn't look at signs"
+        why = "doesn't ask for signs"
         if self._decides_signs:
-            why = "has no input that can be taken back"
+            why = "has no input that can be retracted"
         raise PipelineError(
-            f"got the output {output!r}, but {fn} {why}; set {fn}.retracts = True to say that it corrects its outputs "
-            "of its own accord"
+            f"got the output {output!r}, but {fn} {why}; set {fn}.retracts = True if it retracts its own outputs"
         )
 
     # Snapshots

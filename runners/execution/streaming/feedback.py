@@ -65,8 +65,9 @@ class LoopBetweenTasks:
         self._earliest = earliest_of([self._earliest, *(time for time in times if time >= self._floor)])
 
     def mark(self, number: int, watermark: int) -> int | None:
-        """Note that a barrier has passed, with the input at this watermark; return the earliest feedback since the last
-        one.
+        """Note that a barrier has passed, with the input at this watermark.
+
+        Returns the timestamp of the earliest feedback since the last barrier.
         """
         self._marks[number] = watermark
         earliest, self._earliest = self._earliest, None

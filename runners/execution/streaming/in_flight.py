@@ -82,7 +82,7 @@ def _bundles(restored: Restored, label: str, kind: str) -> Iterator[Bundle]:
         for block in blocks:
             try:
                 bundle = decode_bundle(block)
-            except Exception as error:  # whatever a class raises, or importing it
+            except Exception as error:  # any error of a class, or of its import
                 raise cant_be_read(f"{label}: an element {kind}", "the checkpoint", [], error) from error
             own = bundle if partitioner is None else partitioner.parts(bundle)[restored.index]
             if len(own):

@@ -80,8 +80,9 @@ class Chunk(NamedTuple):
 
 @attrs.frozen
 class Body:
-    """Converts the data of a kind of chunks to plain data (numbers, strings, lists and the like, and users' values) and
-    back.
+    """Converts the data of a kind of chunks to plain data and back.
+
+    Plain data are numbers, strings, lists and the like, and users' values.
 
     Attributes:
       version: the version that `plain` writes.
@@ -98,8 +99,9 @@ _bodies: dict[str, Body] = {}
 
 
 def register_body(tag: str, body: Body) -> None:
-    """Register how chunks of a kind are written and read; a kind is its tag, or its tag followed by " from " and a
-    name.
+    """Register how chunks of a kind are written and read.
+
+    A kind is its tag, or its tag followed by " from " and a name.
     """
     assert tag not in _bodies, tag
     _bodies[tag] = body
@@ -262,7 +264,7 @@ def _chunk_of(
 ) -> Chunk:
     try:
         return Chunk(label, kind, group, data_of(pickle.loads(body)))
-    except Exception as error:  # whatever a class raises, or importing it
+    except Exception as error:  # any error of a class, or of its import
         if origin.labels is not None and label.partition("[")[0] not in origin.labels:
             return Chunk(label, kind, group, [])
         if isinstance(error, UnknownTypeError):

@@ -155,7 +155,7 @@ class TaskExecution:
         """Return the PCollections that are side inputs of its steps."""
         return {s.pcollection for step in self.task.steps if isinstance(step, (Stage, Keyed)) for s in step.side_inputs}
 
-    # What was left
+    # Left work
 
     @property
     def is_behind(self) -> bool:
@@ -195,7 +195,7 @@ class TaskExecution:
         for keyed in self.keyed.values():
             keyed.look_at_restored()
 
-    # What comes in
+    # Inputs
 
     def receiver(self, edge: Edge) -> Receiver:
         """Return the receiver of an edge's elements."""

@@ -194,7 +194,7 @@ def test_every_flipped_bit_of_a_manifest_is_noticed() -> None:
         flipped = bytearray(content)
         flipped[bit // 8] ^= 1 << bit % 8
         disk.write_atomically(path, bytes(flipped))
-        with pytest.raises(CorruptSnapshotError, match="found no checkpoint that is whole"):
+        with pytest.raises(CorruptSnapshotError, match="found no undamaged checkpoint"):
             store.newest_complete()
 
 
@@ -218,7 +218,7 @@ def test_if_nothing_is_whole_the_job_does_not_silently_begin_anew() -> None:
         commit(store, epoch)
         disk.lose(file_of(store, epoch))
 
-    with pytest.raises(CorruptSnapshotError, match=r"^dir: found no checkpoint that is whole \(epoch 2: .*; epoch 1: "):
+    with pytest.raises(CorruptSnapshotError, match=r"^dir: found no undamaged checkpoint \(epoch 2: .*; epoch 1: "):
         store.newest_complete()
 
 

@@ -89,9 +89,9 @@ def test_who_takes_outputs_back_has_said_so() -> None:
         def process(self, element: Any, last: Any = beam.DoFn.StateParam(LAST)) -> Any:
             yield beam.Retracted(element)
 
-    with pytest.raises(PipelineError, match="Apply: got the output Retracted.*Silent doesn't look at signs"):
+    with pytest.raises(PipelineError, match="Apply: got the output Retracted.*Silent doesn't ask for signs"):
         Work(Silent()).process(("a", 1))
-    with pytest.raises(PipelineError, match="Counting has no input that can be taken back"):
+    with pytest.raises(PipelineError, match="Counting has no input that can be retracted"):
         Work(Counting()).process(("a", 1), ("a", 2))
     with pytest.raises(PipelineError, match="the outputs of a function have the sign of its input"):
         ["a"] | beam.Map(beam.Retracted)

@@ -107,7 +107,7 @@ def test_if_no_checkpoint_is_whole_nothing_is_begun_anew_and_nothing_is_changed(
         flip(path)
     before = stream.rows(), sorted(path.name for path in stream.checkpoints.glob("**/manifest-*"))
     job = stream.job()
-    with pytest.raises(CorruptSnapshotError, match="no checkpoint that is whole"):
+    with pytest.raises(CorruptSnapshotError, match="no undamaged checkpoint"):
         job.run()
 
     assert (PipelineState.FAILED, 1) == (job.state, stream.starts)

@@ -63,7 +63,7 @@ def test_what_never_came_can_not_be_taken_back() -> None:
     """Nor can what has been taken back already."""
     memory, numbers = OutputMemory(), Numbers()
     memory(1, "a", 0, (), numbers), memory(-1, "a", 0, (), numbers)
-    with pytest.raises(PenstockError, match="the element 'a' is retracted, but never came"):
+    with pytest.raises(PenstockError, match="the element 'a' is retracted, but was never received"):
         memory(-1, "a", 0, (), numbers)
 
 
@@ -72,7 +72,7 @@ def test_an_element_whose_outputs_failed_is_not_remembered() -> None:
     memory = OutputMemory()
     with pytest.raises(ZeroDivisionError):
         memory(1, "a", 0, (), lambda: [1 // 0])
-    with pytest.raises(PenstockError, match="never came"):
+    with pytest.raises(PenstockError, match="was never received"):
         memory(-1, "a", 0, (), Numbers())
 
 

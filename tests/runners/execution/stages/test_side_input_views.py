@@ -114,5 +114,5 @@ def test_what_equals_nothing_can_be_taken_back() -> None:
 
 def test_what_never_came_can_not_be_taken_back() -> None:
     """It is named."""
-    with pytest.raises(PenstockError, match="a side input was to take back 'a', which never came"):
+    with pytest.raises(PenstockError, match="a side input got a retraction of 'a', which it doesn't have"):
         SideInputViews().add(7, Bundle(["a"], signs=-1))
