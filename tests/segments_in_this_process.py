@@ -1,4 +1,4 @@
-"""Segments run without Spark: what its runner does, with lists in the place of RDDs."""
+"""Segments on lists in place of RDDs, run as on Spark but in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.runners.execution.plan.segments import Segment, Stored, cut
 from penstock.runners.execution.shuffle.blocks import decode_bundle
 from penstock.runners.execution.sinks.committer import SinkCommitter
 from penstock.runners.execution.stages.side_input_views import SideInputViews
-from penstock.runners.spark.batch.task import rows_of
+from penstock.runners.spark.batch.segment_rdds import rows_of
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
 from penstock.sdk.metrics import MetricsContainer
@@ -54,7 +54,7 @@ class MemoryWriter(SinkWriter[Any]):
 
 
 def spark_plan(pipeline: Pipeline) -> Plan:
-    """The plan that Spark's runner would make of a pipeline."""
+    """Return the plan of a pipeline, as Spark's batch runner fuses it."""
     return fuse(pipeline.graph(), shrinks)
 
 

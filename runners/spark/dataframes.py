@@ -1,8 +1,8 @@
 """DataFrames as RDDs of blocks, and elements as DataFrames.
 
-A block has rows in Arrow's format, which Spark makes without a Python worker of its own: PySpark's own ways to rows in
-Python are several times slower (docs/decisions/011-two-logs-of-a-spark-stream.md).  Elements that become a DataFrame
-are packed in tasks, and executors keep them until the DataFrame is read.
+A block has rows in Arrow's format, which the JVM writes without a Python worker.  PySpark's own conversions to Python
+rows are several times slower (docs/decisions/011-two-logs-of-a-spark-stream.md).  Tasks pack the elements that become
+a DataFrame, and executors keep them until the DataFrame is read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 def opened(label: str, source: BoundedFrame | UnboundedFrame, session: SparkSession) -> Any:
-    """The DataFrame of a source; what user code raises in making it is attributed to the transform."""
+    """Return the DataFrame of a source, with errors of user code attributed to the transform."""
     return guarded(label, lambda: source.frame(session))
 
 
 def blocks(label: str, frame: Any, partitions: int | None = None) -> tuple[RDD[bytes], bytes]:
-    """A DataFrame's rows, as messages of Arrow's IPC, and their schema, serialised.
+    """Return a DataFrame's rows as messages of Arrow's IPC, and their serialised schema.
 
     Args:
-      partitions: at most so many, without a shuffle; None for those that it has.
+      partitions: the most partitions, without a shuffle; None for those of the DataFrame.
 
     Raises `SourceError`, naming the transform, for columns that elements can't have.
     """
@@ -48,7 +48,7 @@ def blocks(label: str, frame: Any, partitions: int | None = None) -> tuple[RDD[b
 
 
 def each_as(make: Callable[[Block], bytes], schema: bytes) -> Callable[[Iterable[Any]], Iterator[bytes]]:
-    """What makes something of each message of a partition."""
+    """Return a function that converts each message of a partition."""
 
     def run(messages: Iterable[Any]) -> Iterator[bytes]:
         return (make(Block(schema, bytes(message))) for message in messages)
@@ -56,18 +56,18 @@ def each_as(make: Callable[[Block], bytes], schema: bytes) -> Callable[[Iterable
     return run
 
 
-# How many rows are packed together.
+# The most rows that are packed together.
 _ROWS = 10_000
 
-# What makes bytes of elements: a stream of Arrow's IPC.
+# A function that packs elements as a stream of Arrow's IPC.
 Pack = Callable[[list[Any]], bytes]
 
 
 class FrameOutput:
-    """One task's part of a DataFrame.
+    """The writer of one task's part of a DataFrame.
 
     Args:
-      keep: where packed rows go.
+      keep: receives packed rows.
     """
 
     def __init__(self, label: str, pack: Pack, keep: Callable[[bytes], None], counts: Counts) -> None:
@@ -78,14 +78,14 @@ class FrameOutput:
         self._rows: list[Any] = []
 
     def receive(self, bundle: Bundle) -> None:
-        """Take the elements of a bundle."""
+        """Add the elements of a bundle."""
         self._count.read += len(bundle)
         self._rows.extend(bundle.values)
         if len(self._rows) >= _ROWS:
             self.flush()
 
     def flush(self) -> None:
-        """Pack what there is."""
+        """Pack the elements that were added."""
         rows, self._rows = self._rows, []
         if rows:
             self._keep(guarded(self.label, lambda: self._pack(rows)))
@@ -93,18 +93,18 @@ class FrameOutput:
 
 
 def check_packages() -> None:
-    """Raise `MissingExtraError` where a package is missing that Spark needs to make a DataFrame of what was packed."""
+    """Raise `MissingExtraError` if a package is missing that Spark needs to unpack DataFrames."""
     pyarrow()
     optional_package("pandas", extra="dataframes", needed_for="ToSpark")
 
 
 def frame_of(session: SparkSession, packed: RDD[bytes], schema: Any) -> Any:
-    """The DataFrame of packed rows."""
-    rows = packed.map(_alone)
+    """Return the DataFrame of packed rows."""
+    rows = packed.map(_as_column)
     return session.createDataFrame(rows, "packed binary", verifySchema=False).mapInArrow(_unpacked, schema)
 
 
-def _alone(packed: bytes) -> tuple[bytes]:
+def _as_column(packed: bytes) -> tuple[bytes]:
     return (packed,)
 
 

@@ -1,7 +1,4 @@
-"""The Spark jobs of one run: described where people look, watched, and cancelled.
-
-What made a Spark job fail: the error that an executor raised, as the one process would have raised it.
-"""
+"""The Spark jobs of one run: their names in Spark's UI, their progress, cancellation and errors."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# How long to wait for the tasks of a cancelled job: Spark asks a Python worker to stop, and
-# kills it a few seconds later.
+# The longest wait, in seconds, for the tasks of a cancelled job: Spark asks a Python worker to stop, and kills it a few
+# seconds later.
 _STOPPING_SECONDS = 15.0
 
-# Of a stage, in characters.
+# The longest name of a stage, in characters.
 LONGEST_NAME = 200
 
 _GROUP, _DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
@@ -33,10 +30,10 @@ _GROUP, _DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
 
 @contextmanager
 def stage_named(context: SparkContext, name: str) -> Iterator[None]:
-    """A stage that ends in what is made within this has a name in Spark's pages, and not that of a line of our code."""
+    """Name the stages that end in an RDD created in this context; Spark's UI shows a line of our code otherwise."""
     from pyspark.traceback_utils import SCCallSiteSync
 
-    # Within one of these PySpark gives it no other one.
+    # Inside of it PySpark sets no call site of its own.
     outer, java = cast(Any, SCCallSiteSync), cast(Any, context)._jsc
     with outer(context):
         java.setCallSite(name[:LONGEST_NAME])
@@ -44,10 +41,10 @@ def stage_named(context: SparkContext, name: str) -> Iterator[None]:
 
 
 class Jobs:
-    """The jobs of a group of its own.
+    """A job group.
 
     Args:
-      group: the group's name, which nothing else may use.
+      group: the unique name of the group.
     """
 
     def __init__(self, context: SparkContext, group: str) -> None:
@@ -55,7 +52,7 @@ class Jobs:
         self._group = group
 
     def run(self, description: str, job: Callable[[], T]) -> T:
-        """Run what starts jobs; what the thread's jobs were called before is restored."""
+        """Call a function that starts jobs, with this group and a description."""
         context: Any = self._context
         before = {name: context.getLocalProperty(name) for name in (_GROUP, _DESCRIPTION)}
         context.setLocalProperty(_GROUP, self._group)
@@ -68,7 +65,7 @@ class Jobs:
                     context.setLocalProperty(name, value)
 
     def cancel(self) -> None:
-        """Cancel what still runs, and wait until no task of it is left that could write something."""
+        """Cancel the running jobs, and wait until none of their tasks can write any more."""
         with suppress(Exception):
             self._context.cancelJobGroup(self._group)
             until = time.monotonic() + _STOPPING_SECONDS
@@ -76,7 +73,7 @@ class Jobs:
                 time.sleep(0.05)
 
     def activity(self) -> str:
-        """How many tasks are done of the stages that run; "" if none does."""
+        """Return the number of completed tasks of the running stages as text; "" if none runs."""
         with suppress(Exception):
             running = [s for s in self._stages() if s.numActiveTasks]
             if running:
@@ -91,7 +88,7 @@ class Jobs:
 
 
 def raise_original(error: Exception) -> None:
-    """Raise what was raised in an executor, or say that Spark failed; return if it is neither."""
+    """Raise the error that an executor raised, or `RunnerError` for an error of Spark; return for any other error."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -106,13 +103,13 @@ def raise_original(error: Exception) -> None:
 
 
 def said(text: str) -> str:
-    """What matters in a message of Spark's, which has stacks behind it, and may have a plan.
+    """Return the message of the first exception in a text of Spark's, without query plans and stack traces.
 
     >>> said("An error occurred while calling o1.\\n: java.lang.ArithmeticError: no\\nreally not\\n\\tat Some.class")
     'java.lang.ArithmeticError: no really not'
     """
     lines = text.splitlines()
     first = next((i for i, line in enumerate(lines) if "Exception: " in line or "Error: " in line), 0)
-    # An exception's message may have several lines, and what is to be done in the last.
+    # The message may have several lines, with advice in the last.
     message = list(takewhile(lambda line: line.strip() and not line.startswith("\tat "), lines[first:]))
     return " ".join(line.strip() for line in message).lstrip(": ")[:1000]

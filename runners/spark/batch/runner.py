@@ -25,8 +25,8 @@ class SparkBatchRunner(Runner):
     """`--runner=spark-batch`.
 
     Args:
-      spark_session: the session to run in.  Without one it takes the active session, or
-        starts one by `--spark_master` and `--spark_conf` and stops it again.
+      spark_session: the session to run in.  By default the active session, or one that is started with
+        `--spark_master` and `--spark_conf`, and stopped at the end.
     """
 
     name = "spark-batch"
@@ -35,24 +35,22 @@ class SparkBatchRunner(Runner):
         self._session = spark_session
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        """Run to the end, and raise what made it fail."""
+        """Run to the end.  Raises the error that made the run fail."""
         from ..session import find_session, partitions_of
-        from .driver import SparkBatchExecution
+        from .segment_rdds import SparkBatchExecution
 
         for head in graph.loops():
-            raise UnsupportedError(
-                f"{head.label}: --runner=spark-batch has no loops; --runner=local runs them",
-            )
+            raise UnsupportedError(f"{head.label}: --runner=spark-batch has no loops; --runner=local runs them")
         refuse_frames(graph, self.name)
         check_streaming_flags(options)
         for transform in graph.transforms:
             if any(not graph.pcollections[i].is_bounded for i in transform.outputs.values()):
                 raise UnsupportedError(
-                    f"{transform.label}: its output has no end, and --runner=spark-batch runs bounded pipelines only; "
-                    "--runner=spark-microbatch or --runner=local runs it"
+                    f"{transform.label}: its output is unbounded, and --runner=spark-batch runs bounded pipelines "
+                    "only; --runner=spark-microbatch or --runner=local runs it"
                 )
         if options.view_as(MicroBatchOptions).shard_memory is not None:
-            # Its groups may be larger than memory anyway.
+            # Groups may be larger than memory without the option.
             refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")
         plan = fuse(with_dead_letters(graph, options), shrinks)
         frames: dict[str, Any] = {}
@@ -72,7 +70,7 @@ class SparkBatchRunner(Runner):
             frames = execution.frames()
             return SparkBatchResult(MetricResults(reports.metrics), frames)
         finally:
-            # A DataFrame is gone when its session is.
+            # DataFrames need their session.
             if is_ours and not frames:
                 session.stop()
 
@@ -93,7 +91,7 @@ class SparkBatchRunner(Runner):
 
 
 class SparkBatchResult(FinishedResult, HasFrames):
-    """A run that is over, with the DataFrames that it has made, by the labels of their sinks."""
+    """A finished run, with the DataFrames that it has written, by the labels of their sinks."""
 
     def __init__(self, metrics: MetricResults, frames: Mapping[str, Any]) -> None:
         super().__init__(metrics)

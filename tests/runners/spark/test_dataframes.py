@@ -11,7 +11,7 @@ import pytest
 import penstock as beam
 from penstock.runners.execution.plan.fusion import fuse, shrinks
 from penstock.runners.spark import SparkBatchRunner
-from penstock.runners.spark.batch.driver import SparkBatchExecution
+from penstock.runners.spark.batch.segment_rdds import SparkBatchExecution
 from penstock.sdk.errors import PipelineError, SinkError, SourceError
 from penstock.testing import assert_that, equal_to
 from penstock.windowing import FixedWindows, Timestamp

@@ -182,7 +182,7 @@ def test_the_spark_runner_says_which_of_the_two_it_takes(spark: Any, caplog: pyt
         p | TestStream().add_elements([1])
 
     expected = [
-        "--runner=spark runs this as spark-batch: all of its input ends",
-        "--runner=spark runs this as spark-microbatch: the output of TestStream has no end",
+        "--runner=spark runs this as spark-batch: all of its input is bounded",
+        "--runner=spark runs this as spark-microbatch: the output of TestStream is unbounded",
     ]
     assert expected == [record.getMessage() for record in caplog.records if record.name.startswith("penstock")]

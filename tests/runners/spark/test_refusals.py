@@ -31,7 +31,7 @@ def test_a_script_is_refused_where_no_clock_moves() -> None:
     p = TestPipeline("spark-batch")
     p | "Script" >> TestStream().add_elements([1])
 
-    with pytest.raises(UnsupportedError, match="Script: .* no end.*--runner=spark-microbatch or --runner=local"):
+    with pytest.raises(UnsupportedError, match="Script: .* is unbounded.*--runner=spark-microbatch or --runner=local"):
         p.run()
 
 

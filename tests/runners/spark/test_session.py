@@ -52,8 +52,8 @@ def test_flags_that_agree_with_the_session_are_fine(spark: Any) -> None:
 def test_another_master_is_an_error(spark: Any) -> None:
     """A process has one context."""
     message = (
-        "--spark_master=local[7]: there is a Spark session already, whose master is local[2]; "
-        "leave the flag out, or stop that session first"
+        "--spark_master=local[7]: this process already has a Spark session with the master local[2]. "
+        "Omit the option, or stop that session first"
     )
     with pytest.raises(OptionsError) as caught:
         find("--spark_master=local[7]")
@@ -63,18 +63,16 @@ def test_another_master_is_an_error(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("setting", "current"),
     [
-        ("spark.executor.memory=3g", "which has no such setting"),
-        ("spark.sql.shuffle.partitions=77", "which has spark.sql.shuffle.partitions=4"),
+        ("spark.executor.memory=3g", "with no such setting"),
+        ("spark.sql.shuffle.partitions=77", "with spark.sql.shuffle.partitions=4"),
     ],
 )
 def test_another_setting_is_an_error(spark: Any, setting: str, current: str) -> None:
     """It would have no effect."""
     with pytest.raises(OptionsError) as caught:
         find(f"--spark_conf={setting}")
-    assert (
-        f"--spark_conf {setting}: there is a Spark session already, {current}; set it where that session is made"
-        == str(caught.value)
-    )
+    message = f"this process already has a Spark session {current}. Set it where that session is created"
+    assert f"--spark_conf {setting}: {message}" == str(caught.value)
 
 
 def test_a_pipeline_leaves_the_session_running(spark: Any) -> None:

@@ -213,7 +213,7 @@ def test_a_runner_that_reads_to_the_end_refuses_what_has_none(runner):
     p = beam.Pipeline(runner)
     p | "Letters" >> Read(Listed("abc"))
 
-    with pytest.raises(UnsupportedError, match="Letters: .*has no end.*--runner=local"):
+    with pytest.raises(UnsupportedError, match="Letters: .*is unbounded.*--runner=local"):
         p.run()
 
 
