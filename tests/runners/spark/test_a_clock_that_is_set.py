@@ -1,4 +1,4 @@
-"""Micro-batches while the wall clock is set; without Spark, for it is the query that looks at the clock."""
+"""Micro-batches while the wall clock is set.  Spark isn't needed: only the query reads the clock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Machine:
 
 
 class Echo(beam.DoFn):
-    """Says that a number came, and a second later that its timer fired."""
+    """Outputs a number when it arrives, and again a second later when its timer fires."""
 
     NUMBER = ReadModifyWriteStateSpec("number", beam.coders.VarIntCoder())
     TIMER = TimerSpec("timer", TimeDomain.REAL_TIME)
@@ -58,15 +58,15 @@ class Echo(beam.DoFn):
 
 
 class Stopped(Exception):
-    """The program is gone."""
+    """The process has died."""
 
 
 def run(machine: Machine, sink: Recording, set_at: dict[int, int], stop_at: int | None = None) -> list[int]:
     """Run numbers from 0 to 299, a hundred a second.
 
     Args:
-      set_at: by how much the wall clock is set behind the commit of a batch, by its number.
-      stop_at: the batch behind whose commit the program is gone.
+      set_at: the change of the wall clock after the commit of a batch, by the batch's number.
+      stop_at: the batch after whose commit the process dies.
 
     Returns the processing times of the batches.
     """
@@ -104,7 +104,7 @@ EXPECTED = sorted([("came", n) for n in range(300)] + [("fired", n) for n in ran
 
 
 def test_batches_go_on_when_the_wall_clock_is_set_back_and_forward() -> None:
-    """None is planned for an earlier time than the one before, and numbers come at their rate."""
+    """No batch has an earlier processing time than the one before, and numbers arrive at their rate."""
     machine, sink = Machine(), Recording()
     times = run(machine, sink, {2: -HOUR, 4: 2 * HOUR})
 
@@ -114,7 +114,7 @@ def test_batches_go_on_when_the_wall_clock_is_set_back_and_forward() -> None:
 
 
 def test_a_stream_goes_on_from_its_checkpoints_time(caplog: pytest.LogCaptureFixture) -> None:
-    """The wall clock is set back while nothing runs; the log says what it goes on from."""
+    """The wall clock is set back between two runs; the log has the time that the run continues from."""
     machine, sink = Machine(), Recording()
     try:
         run(machine, sink, {}, stop_at=3)

@@ -1,4 +1,4 @@
-"""Micro-batches whose keys are of another type than those of the checkpoint."""
+"""Micro-batches whose keys have another type than those of the checkpoint."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from penstock.windowing import GlobalWindows
 
 
 class Stopped(Exception):
-    """A run ends after some of its batches."""
+    """The run fails after some of its batches."""
 
 
 def sums(key_of: Callable[[int], Any]) -> Callable[[Any], Any]:
-    """Sums of numbers that come one by one."""
+    """Sums of numbers that arrive one by one."""
     stream = TestStream()
     for n in range(20):
         stream = stream.add_elements([n]).advance_watermark_to(n)
@@ -36,7 +36,7 @@ def sums(key_of: Callable[[int], Any]) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("memory", [None, 1], ids=["in memory", "spilled"])
 def test_keys_of_another_type_are_refused_by_name(memory: int | None) -> None:
-    """Also where the state of keys is on the executors' disks; with the same type they go on."""
+    """Also with spilled state; a run with the same type of keys continues."""
 
     def reached(point: str, number: int) -> None:
         if point == "after-manifest" and number == 6:

@@ -1,4 +1,4 @@
-"""Micro-batches that go on with a pipeline that has changed: what they have they find by labels, and lose nothing."""
+"""Micro-batches that continue with a changed pipeline find state by labels and lose nothing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ EXPECTED = [sum(range(start, start + 10)) for start in range(0, NUMBERS, 10)]
 
 
 class Died(Exception):
-    """Stands for the death of the driver."""
+    """The driver has died."""
 
 
 def sums(p: Any, label: str, *more: beam.PTransform) -> Any:
-    """Of a number a second, in windows of ten seconds; before that something more may be done."""
+    """Sums of one number a second, in windows of ten seconds, with optional steps before."""
     numbers = p | f"{label} numbers" >> beam.io.GenerateSequence(0, NUMBERS, 1, 1, start_time=0)
     keyed = numbers | f"{label} keyed" >> beam.WithKeys(label)
     for transform in more:
@@ -36,7 +36,7 @@ def sums(p: Any, label: str, *more: beam.PTransform) -> Any:
 
 @pytest.fixture
 def run() -> Callable[..., None]:
-    """`run(build, dies_at)` runs a pipeline with checkpoints always on the same disk; 25 numbers are a batch."""
+    """`run(build, dies_at)` runs a pipeline with checkpoints on one disk and 25 numbers in a batch."""
     disk = SimulatedDisk(Random(0))
 
     def run(build: Callable[[Any], Any], dies_at: tuple[str, int] = ("", 0)) -> None:
@@ -54,7 +54,7 @@ def run() -> Callable[..., None]:
 
 @pytest.mark.parametrize("point", ["after-plan", "after-manifest"])
 def test_a_source_that_is_built_before_the_others_begins_at_its_beginning(run: Callable[..., None], point: str) -> None:
-    """It has the number that another had, whose watermark it was given: what it read was late."""
+    """Its PCollection has the id that another one had.  It once got that one's watermark, so its elements were late."""
     old, new = Recording(), Recording()
 
     def with_another(p: Any) -> None:

@@ -1,4 +1,4 @@
-"""Micro-batches that go on with sources that aren't what they were."""
+"""Micro-batches that continue with changed sources."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Died(Exception):
 
 @pytest.fixture
 def run() -> Callable[..., list[Any]]:
-    """`run(read, dies_at)` runs a pipeline with checkpoints always on the same disk, and gives what was written."""
+    """`run(read, dies_at)` runs a pipeline with checkpoints on one disk, and returns its output."""
     disk, sink = SimulatedDisk(Random(0)), Recording()
 
     def run(read: Any, dies_at: tuple[str, int] = ("", 0), **settings: Any) -> list[Any]:
@@ -53,7 +53,7 @@ def numbers(partitions: int = 1, start: int = 0, stop: int = NUMBERS) -> Any:
 
 @pytest.mark.parametrize("point", ["after-plan", "before-manifest", "after-manifest"])
 def test_a_sequence_goes_on_with_other_partitions(run: Callable[..., Any], point: str) -> None:
-    """A batch that was planned for the old ones is planned anew."""
+    """A batch that was planned for the old files is planned again."""
     for partitions, batch in ((1, 2), (3, 3), (2, 4)):
         with pytest.raises(Died):
             run(numbers(partitions), (point, batch))
@@ -74,7 +74,7 @@ CHANGES: dict[str, tuple[Any, Any, str]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_source_that_can_not_go_on_where_it_stood_is_refused_by_name(run: Callable[..., Any], change: str) -> None:
-    """Nothing is changed by the refusal."""
+    """The refusal changes nothing."""
     first, second, expected = CHANGES[change]
     with pytest.raises(Died):
         run(first, ("after-manifest", 1))
@@ -86,7 +86,7 @@ def test_a_source_that_can_not_go_on_where_it_stood_is_refused_by_name(run: Call
 
 
 def test_a_source_that_has_changed_is_read_anew_where_state_may_be_dropped(run: Callable[..., Any]) -> None:
-    """From its beginning."""
+    """It is read from its beginning."""
     with pytest.raises(Died):
         run(numbers(), ("after-manifest", 1))
 
@@ -94,7 +94,7 @@ def test_a_source_that_has_changed_is_read_anew_where_state_may_be_dropped(run: 
 
 
 def test_a_source_may_be_at_another_address(run: Callable[..., Any], tmp_path: Path) -> None:
-    """It goes on where it stood."""
+    """It resumes from its position."""
     for name in ("here.db", "there.db"):
         connection = sqlite3.connect(tmp_path / name)
         connection.execute("CREATE TABLE t (id)")
@@ -115,7 +115,7 @@ def test_a_source_may_be_at_another_address(run: Callable[..., Any], tmp_path: P
 
 
 def test_a_batch_whose_files_have_changed_is_planned_anew(run: Callable[..., Any], tmp_path: Path) -> None:
-    """Its ranges are those of the files that were; nothing of it is committed."""
+    """Its ranges are those of the old files, and none of it is committed."""
     path = tmp_path / "in.txt"
     path.write_text("".join(f"{i}\n" for i in range(1000)))
     with pytest.raises(Died):

@@ -55,7 +55,7 @@ def test_rows_keep_their_columns_types_and_nesting(spark: Any) -> None:
 
 
 def test_partitions_are_read_where_spark_computes_them(spark: Any) -> None:
-    """Each by its own task: none of them goes through the driver."""
+    """Each row is read by its own task; none goes through the driver."""
 
     def check(found: list[tuple[int, int]]) -> None:
         assert {0, 1, 2} == {task for task, _ in found}
@@ -66,7 +66,7 @@ def test_partitions_are_read_where_spark_computes_them(spark: Any) -> None:
 
 
 def test_a_column_is_the_event_time(spark: Any) -> None:
-    """Of rows of a DataFrame that a function makes, which go into windows by it and come back as another one."""
+    """A function creates a DataFrame, its rows are windowed by their times, and the results are another DataFrame."""
     with beam.Pipeline(SparkBatchRunner(spark)) as p:
         totals = (
             p
@@ -83,7 +83,7 @@ def test_a_column_is_the_event_time(spark: Any) -> None:
 
 
 def test_rows_dictionaries_and_tuples_become_a_dataframe(spark: Any) -> None:
-    """With the parts of nested ones in their places; it can be read again and again."""
+    """Nested fields keep their places, and the DataFrame can be read many times."""
     values = [
         ("a", [1, 2], {"x": 1.5}, ("p", Timestamp(1))),
         beam.Row(word="b", ns=[], weights={}, part=beam.Row(name="q", at=Timestamp(2))),
@@ -104,7 +104,7 @@ def test_rows_dictionaries_and_tuples_become_a_dataframe(spark: Any) -> None:
 
 
 def test_several_inputs_of_one_dataframe_are_computed_once(spark: Any) -> None:
-    """What made the rows isn't run again when they are looked at; the type hint says the columns."""
+    """Reading the DataFrame doesn't run the pipeline again; the type hint gives the columns."""
     p = beam.Pipeline(SparkBatchRunner(spark))
     counted = beam.metrics.Metrics.counter("test", "made")
 
@@ -129,7 +129,7 @@ def test_several_inputs_of_one_dataframe_are_computed_once(spark: Any) -> None:
 
 
 def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any) -> None:
-    """Each is called by what it does, between one shuffle and the next."""
+    """Each stage is named by its transforms between two shuffles."""
     p = beam.Pipeline()
     numbers = p | "numbers" >> beam.Create(range(10)) | "pair" >> beam.Map(lambda n: (n % 2, n))
     _ = numbers | "sum" >> beam.GroupByKey() | "show" >> beam.Map(str)
@@ -144,7 +144,7 @@ def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any) -> None:
 
 
 def test_what_does_not_fit_the_schema_is_named(spark: Any) -> None:
-    """The transform, the column, and what was found."""
+    """The error names the transform, the column, and the value."""
     p = beam.Pipeline(SparkBatchRunner(spark))
     p | beam.Create([("a", "b")]) | beam.io.ToSpark("word string, n bigint")
     with pytest.raises(SinkError, match=r"ToSpark: column 'n' of type int64 got a value that doesn't fit"):
@@ -182,7 +182,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_dataframe_that_cannot_be_read_is_refused(spark: Any, case: str) -> None:
-    """By the transform's label, with the column."""
+    """The error names the transform and the column."""
     make, kind, message = REFUSED[case]
     p = beam.Pipeline(SparkBatchRunner(spark))
     p | "people" >> make(spark)

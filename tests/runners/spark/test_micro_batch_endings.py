@@ -1,4 +1,4 @@
-"""How a run of micro-batches comes to its end, what it waits for, and how it is begun again."""
+"""The end of a run of micro-batches, waiting for it, and starting it again."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from penstock.sdk.runner import PipelineState
 from penstock.testing import TestStream
 from penstock.windowing import FixedWindows, TimestampedValue
 
-# Long ago, so that there are always numbers that haven't been read.
+# Long ago, so that there is always a backlog of numbers.
 START = 1_700_000_000
 
 
 def endless(p: Any, start_time: int = START) -> Any:
-    """Numbers without an end."""
+    """An unbounded sequence of numbers."""
     return p | beam.io.GenerateSequence(0, None, 100, 1, partitions=2, start_time=start_time)
 
 
 @pytest.fixture
 def start(spark: Any, tmp_path: Path) -> Callable[..., Any]:
-    """`start(sink, build, **options)` starts a pipeline, with checkpoints always in the same directory."""
+    """`start(sink, build, **options)` starts a pipeline with checkpoints in one directory."""
 
     def start(sink: Recording, build: Callable[[Any], Any] = endless, **options: Any) -> Any:
         given = PipelineOptions([], checkpoint_dir=str(tmp_path / "kept"), **{"max_records_per_batch": 20, **options})
@@ -56,7 +56,7 @@ def numbers(sink: Recording) -> list[int]:
 def test_a_stream_that_is_cancelled_goes_on_where_it_was_and_ends_when_it_is_drained(
     start: Callable[..., Any],
 ) -> None:
-    """Waiting doesn't stop it; and every number has come once, however often it was stopped."""
+    """Waiting doesn't stop the run, and every number is output once, however often the run was stopped."""
     sink = Recording()
     first = start(sink)
     assert PipelineState.RUNNING == first.wait_until_finish(1)
@@ -75,7 +75,7 @@ def test_a_stream_that_is_cancelled_goes_on_where_it_was_and_ends_when_it_is_dra
 
 
 class Stuck(beam.DoFn):
-    """Takes a minute, and leaves a note if it has come to its end."""
+    """Takes a minute, and writes a file if it reaches its end."""
 
     def __init__(self, note: str) -> None:
         self.note = note
@@ -87,11 +87,11 @@ class Stuck(beam.DoFn):
 
 
 def test_a_batch_that_begins_when_it_is_cancelled_is_not_waited_for(spark: Any, tmp_path: Path) -> None:
-    """Its job wasn't there yet when Spark was told to cancel it, and ran to its end."""
+    """Its job started just after the cancellation, and once ran to its end."""
     planned, cancelled = threading.Event(), threading.Event()
 
     def reached(point: str, batch: int) -> None:
-        # Only the driver has events.
+        # Only the driver has the events.
         if point == "after-plan":
             planned.set()
             assert cancelled.wait(PATIENCE)
@@ -108,7 +108,7 @@ def test_a_batch_that_begins_when_it_is_cancelled_is_not_waited_for(spark: Any, 
 
 
 class DriverOnly:
-    """What is told of the points of a batch on the driver; nothing of it is sent to workers."""
+    """A function for the failpoints of the driver, which isn't pickled for workers."""
 
     def __init__(self, function: Callable[[str, int], None]) -> None:
         self._function = function
@@ -121,7 +121,7 @@ class DriverOnly:
 
 
 def test_a_window_is_put_out_when_the_stream_is_drained(start: Callable[..., Any]) -> None:
-    """Though it isn't over: what was read is what it has."""
+    """The source isn't at its end, but its windows have the elements that were read."""
     sink, seen = Recording(), Recording()
 
     def build(p: Any) -> Any:
@@ -139,7 +139,7 @@ def test_a_window_is_put_out_when_the_stream_is_drained(start: Callable[..., Any
 
 
 def test_what_is_there_now_is_read_and_the_next_run_reads_what_has_come_since(start: Callable[..., Any]) -> None:
-    """`--available_now` ends without being asked, and nothing is read twice."""
+    """`--available_now` ends by itself, and the next run reads nothing twice."""
     sink, ten_seconds_ago = Recording(), int(time.time()) - 10
 
     def run() -> Any:
@@ -158,7 +158,7 @@ def test_what_is_there_now_is_read_and_the_next_run_reads_what_has_come_since(st
 
 @attrs.define
 class Clock:
-    """A clock that goes on when somebody sleeps."""
+    """A clock that sleeping advances."""
 
     now: int = START * 1_000_000
 
@@ -170,7 +170,7 @@ class Clock:
 
 
 def test_a_batch_begins_an_interval_after_the_one_before(spark: Any, tmp_path: Path) -> None:
-    """Nobody waits, when it is late already; and a hundred numbers come in a second, whatever else."""
+    """A late batch starts at once, and a hundred numbers arrive in a second in any case."""
     clock, times, sink = Clock(), [], Recording()
     p = beam.Pipeline("spark-microbatch")
     p | beam.io.GenerateSequence(0, 300, 100, 1, start_time=START) | beam.io.Write(sink)
@@ -193,7 +193,7 @@ def test_a_batch_begins_an_interval_after_the_one_before(spark: Any, tmp_path: P
 
 
 def test_a_script_ends_the_run(start: Callable[..., Any]) -> None:
-    """When it is exhausted, also if it never said that its watermark is at the end of time."""
+    """When it is exhausted, even if its watermark was never at the end of time."""
     sink = Recording()
 
     def build(p: Any) -> Any:
@@ -205,7 +205,7 @@ def test_a_script_ends_the_run(start: Callable[..., Any]) -> None:
 
 
 def test_state_of_a_step_that_is_gone_may_be_dropped(start: Callable[..., Any]) -> None:
-    """If that is said: `--allow_dropped_state`."""
+    """With `--allow_dropped_state`."""
 
     def counted(label: str) -> Callable[[Any], Any]:
         return lambda p: (

@@ -1,4 +1,4 @@
-"""Micro-batches that fail at the worst moments: what comes to the sinks is what would have come without."""
+"""Micro-batches that fail at the worst moments have the output of a run without failures."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NUMBERS = 2000
 
 
 class Failed(Exception):
-    """Something fails at a point."""
+    """A failure at a failpoint."""
 
 
 @attrs.frozen
 class FailAt:
-    """Fails at a point of a batch; on the driver or in a worker."""
+    """Fails at a failpoint of a batch, on the driver or in a worker."""
 
     point: str
     batch: int
@@ -38,17 +38,17 @@ class FailAt:
 
 @attrs.define
 class Restarted:
-    """A stream with checkpoints, tables and files in a directory, that is started again and again.
+    """A stream with checkpoints, tables and files in a directory, which is started several times.
 
     Attributes:
-      run: knows what must come of it.
+      run: the stream with its expected output.
     """
 
     spark: Any
     run: KilledRun
 
     def start(self, reached: Any = no_failure, **options: Any) -> Any:
-        """Start it, or start it again."""
+        """Start the stream, or start it again."""
         directory = str(self.run.directory)
         given = PipelineOptions([], checkpoint_dir=f"{directory}/kept", max_records_per_batch=200, **options)
         p = beam.Pipeline(SparkMicroBatchRunner(self.spark, reached), options=given)
@@ -56,28 +56,28 @@ class Restarted:
         return p.run()
 
     def finish(self) -> None:
-        """Run it to its end, and look at what has come of it."""
+        """Run the stream to its end, and return its output."""
         assert PipelineState.DONE == self.start().wait_until_finish()
         self.run.check_end()
 
     @property
     def batches(self) -> int:
-        """How many have been committed."""
+        """Return the number of committed batches."""
         manifests = (self.run.directory / "kept").glob("MANIFEST-*")
         return max((int(path.name.split("-")[1]) for path in manifests), default=0)
 
 
 @pytest.fixture
 def stream(spark: Any, tmp_path: pathlib.Path) -> Restarted:
-    """One that nobody has started."""
+    """A stream that has not been started."""
     run = KilledRun(tmp_path, seconds=NUMBERS / 1000)
-    # All numbers are there already.
+    # All numbers are available from the start.
     run.start_time -= 60
     return Restarted(spark, run)
 
 
 def test_a_run_may_fail_at_every_point_of_its_commits(stream: Restarted) -> None:
-    """Each in turn: before and after the plan, state files, the manifest, and the publication of what was staged."""
+    """Each failpoint in turn: before and after writing the plan, state files and the manifest, and publishing."""
     for point in ("before-plan", "after-plan", *TASK_POINTS, *DRIVER_POINTS[2:]):
         before = stream.batches
         with pytest.raises((Failed, PenstockError), match=f"{point} {before + 2}"):

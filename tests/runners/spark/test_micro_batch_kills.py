@@ -1,4 +1,4 @@
-"""Micro-batches whose processes die or are unlucky, on real clusters of processes: the results are those without.
+"""Micro-batches on clusters whose processes are killed have the results of runs without failures.
 
 `make spark_kills` kills many drivers.
 """
@@ -21,13 +21,13 @@ UNLUCKY = pathlib.Path(__file__).parents[2] / "kills" / "unlucky_micro_batches.p
 
 
 def test_a_driver_is_killed_with_its_jvm_and_workers(spark: object, tmp_path: pathlib.Path) -> None:
-    """When a state file has been written, and at a random moment; it is started again each time."""
+    """The driver dies after writing a state file and at random moments, and is started again each time."""
     seed = secrets.token_hex(4)
     assert 1 <= drivers_killed(tmp_path, seed, kills=1, points=("after-state",))
 
 
 def test_tasks_fail_are_overtaken_and_lose_their_executor(standalone_cluster: str, tmp_path: pathlib.Path) -> None:
-    """Each after it has written its state: another attempt's counts, and nothing of the first."""
+    """Each executor dies after writing its state: another attempt's output counts, and nothing of the first."""
     run = KilledRun(tmp_path, seconds=2)
     run.start_time -= 60
     settings = [

@@ -1,4 +1,4 @@
-"""Unbounded sources in micro-batches: admission, restarts from what was planned and committed, and the end."""
+"""Unbounded sources in micro-batches: admission, restarts from planned and committed batches, and the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBERS = 60
 
 
 def sums(p: Any, label: str = "sum") -> Any:
-    """Numbers with their own times, summed by their last digit in windows of twenty seconds."""
+    """Numbers with event times, summed by their last digit in windows of twenty seconds."""
     return (
         p
         | beam.io.GenerateSequence(
@@ -53,7 +53,7 @@ def by_value(sink: Recording) -> dict[Any, int]:
 
 @pytest.fixture
 def run(spark: Any, tmp_path: Path) -> Callable[..., Any]:
-    """`run(sink, build, **options)` starts a pipeline, with checkpoints always in the same directory."""
+    """`run(sink, build, **options)` starts a pipeline with checkpoints in one directory."""
 
     def run(sink: Recording, build: Callable[[Any], Any] = sums, **options: Any) -> Any:
         given = PipelineOptions([], checkpoint_dir=str(tmp_path / "checkpoints"), max_records_per_batch=25, **options)
@@ -65,18 +65,18 @@ def run(spark: Any, tmp_path: Path) -> Callable[..., Any]:
 
 
 def test_a_stream_that_ends_is_read_in_batches_of_what_may_be_admitted(run: Callable[..., Any]) -> None:
-    """And its windows are those of a batch."""
+    """Its windows are those of a batch run."""
     sink = Recording()
     result = run(sink)
 
     assert PipelineState.DONE == result.wait_until_finish()
     assert EXPECTED == by_value(sink)
-    # Sixty numbers, at most 25 in a batch.
+    # Sixty numbers, with at most 25 in a batch.
     assert result._query.batches >= 3
 
 
 def die_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int) -> None:
-    """Have a method raise `Died` at its `call`th call; nor does a dead driver clear up."""
+    """Make a method raise `Died` at its `call`th call.  A dead driver cleans nothing up."""
     original, calls = getattr(owner, name), []
 
     def die(self: Any, *arguments: Any) -> Any:
@@ -100,7 +100,7 @@ POINTS = {
 def test_a_driver_that_dies_goes_on_where_it_was(
     run: Callable[..., Any], point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the job of its second batch, after it, or between its commit and its sinks' publishing."""
+    """The driver dies before the job of its second batch, after it, or between the commit and the publication."""
     sink = Recording()
     die_at(monkeypatch, *POINTS[point], 2)
     with pytest.raises(Died):
@@ -112,7 +112,7 @@ def test_a_driver_that_dies_goes_on_where_it_was(
 
 
 def test_a_restart_may_have_another_parallelism(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each finds its keys in what the others have written."""
+    """Each subtask finds its keys in the state that others have written."""
     sink = Recording()
     die_at(monkeypatch, *POINTS["run"], 3)
     with pytest.raises(Died):
@@ -126,7 +126,7 @@ def test_a_restart_may_have_another_parallelism(run: Callable[..., Any], monkeyp
 def test_state_that_the_pipeline_has_no_place_for_is_refused(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the label that it was kept under."""
+    """Found by its label."""
     die_at(monkeypatch, *POINTS["run"], 2)
     with pytest.raises(Died):
         run(Recording()).wait_until_finish()

@@ -1,4 +1,4 @@
-"""Micro-batches on Spark: what comes to the sinks is what the local runner gives them."""
+"""Micro-batches on Spark have the output of the local runner."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_sessions_that_merge_late_are_retracted_and_a_grouping_after_them_follow
 
 
 class Counted(beam.DoFn):
-    """How many values a key has had by then; and once more when its timers fire."""
+    """The number of values of a key so far, and again when its timers fire."""
 
     def process(
         self,
@@ -95,7 +95,7 @@ class Counted(beam.DoFn):
 
 
 def test_state_and_timers_are_kept_from_batch_to_batch(micro_batches: SparkMicroBatchRunner) -> None:
-    """In both time domains, with tagged outputs that meet again."""
+    """In both time domains, with tagged outputs that are flattened."""
 
     def build(p: Any) -> Any:
         stream = (
@@ -117,7 +117,7 @@ def test_state_and_timers_are_kept_from_batch_to_batch(micro_batches: SparkMicro
 
 
 def test_a_side_input_that_changes_is_seen_by_what_comes_after(micro_batches: SparkMicroBatchRunner) -> None:
-    """And what comes before there is anything waits for it."""
+    """Elements that arrive before the side input wait for it."""
 
     def build(p: Any) -> Any:
         stream = (
@@ -148,7 +148,7 @@ def test_a_side_input_that_changes_is_seen_by_what_comes_after(micro_batches: Sp
 
 
 class Seen(beam.DoFn):
-    """Counts what it is given."""
+    """Counts elements."""
 
     def process(self, element: Any) -> Any:
         beam.metrics.Metrics.counter("test", "seen").inc()
@@ -156,7 +156,7 @@ class Seen(beam.DoFn):
 
 
 def test_a_pcollection_that_is_used_by_three_is_computed_once(micro_batches: SparkMicroBatchRunner) -> None:
-    """By a grouping, a sink, and as a side input; metrics and two sinks tell."""
+    """It is read by a grouping, a sink, and as a side input; metrics and two sinks show it."""
     with TestPipeline(micro_batches) as p:
         numbers = p | beam.Create([1, 2, 3, 4]) | beam.ParDo(Seen())
         odd = record(numbers | beam.Map(lambda n: (n % 2, n)) | beam.CombinePerKey(sum), "sums")
@@ -169,13 +169,13 @@ def test_a_pcollection_that_is_used_by_three_is_computed_once(micro_batches: Spa
 
 
 def test_a_failing_function_is_told_with_its_transform(micro_batches: SparkMicroBatchRunner) -> None:
-    """As one process would have raised it."""
+    """As a run in one process raises it."""
     with pytest.raises(UserCodeError, match="Halve"), TestPipeline(micro_batches) as p:
         p | TestStream().add_elements([1, 0]).advance_watermark_to_infinity() | "Halve" >> beam.Map(lambda n: 1 / n)
 
 
 def test_the_spark_runner_says_which_of_the_two_it_takes(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """By whether the input ends."""
+    """By whether the input is bounded."""
     with TestPipeline(SparkRunner(spark)) as p:
         p | beam.Create([1])
     with TestPipeline(SparkRunner(spark)) as p:

@@ -14,7 +14,7 @@ def label(number):
     return "even" if number % 2 == 0 else "odd"
 """
 
-# A shuffle, a side input, a file sink, and a module beside the script that no executor could import.
+# A shuffle, a side input, a file sink, and a module beside the script that executors can't import.
 PROGRAM = """
 import sys
 
@@ -88,7 +88,7 @@ with beam.Pipeline(argv=sys.argv[2:]) as p:
 @pytest.fixture
 def environment(tmp_path: pathlib.Path) -> dict[str, str]:
     (tmp_path / "helper.py").write_text(HELPER)
-    # Bytecode of another test's helper must not be taken for this one's.
+    # Don't use the bytecode of another test's helper.
     return os.environ | {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
@@ -99,7 +99,7 @@ def environment(tmp_path: pathlib.Path) -> dict[str, str]:
 def written(
     command: list[str], program: str, flags: list[str], directory: pathlib.Path, environment: dict[str, str]
 ) -> list[str]:
-    """The lines that a program has written, run by a command in a process of its own."""
+    """Return the lines that a program has written in a process of its own."""
     script = directory / "program.py"
     script.write_text(program)
     output = directory / "output"
@@ -119,7 +119,7 @@ def written(
 def test_a_pipeline_runs_on_a_standalone_cluster(
     standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
-    """With a shuffle, a side input, a file sink, and a module that is only beside the script."""
+    """With a shuffle, a side input, a file sink, and a module that exists beside the script only."""
     flags = [f"--spark_master={standalone_cluster}", "--spark_conf", "spark.executor.memory=512m"]
 
     lines = written([sys.executable], PROGRAM, flags, tmp_path, environment)
@@ -130,7 +130,7 @@ def test_a_pipeline_runs_on_a_standalone_cluster(
 def test_a_pipeline_runs_by_spark_submit(
     standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
-    """It takes the session that spark-submit has configured."""
+    """It uses the session that spark-submit has configured."""
     import pyspark
 
     submit = pathlib.Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -145,7 +145,7 @@ def test_a_pipeline_runs_by_spark_submit(
 def test_a_group_of_five_million_values_fits_executors_of_a_gigabyte(
     standalone_cluster: str, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
-    """Its values are gone through twice, and never held at once: five million of them alone take 200 MB."""
+    """Its values are iterated twice and never in memory together: five million of them would take 200 MB."""
     flags = [f"--spark_master={standalone_cluster}", "--spark_conf", "spark.executor.memory=1g"]
 
     (line,) = written([sys.executable], LARGE_GROUP, flags, tmp_path, environment)

@@ -18,12 +18,12 @@ pytestmark = pytest.mark.spark
 
 
 def lines(directory: Path, pattern: str) -> list[str]:
-    """The lines of all files that match, in order."""
+    """Return the sorted lines of all files that match."""
     return sorted(line for path in directory.glob(pattern) for line in path.read_text().splitlines())
 
 
 def test_a_script_with_a_module_beside_it_is_submitted_to_a_cluster(standalone_cluster: str, tmp_path: Path) -> None:
-    """By spark-submit; the workers don't have that module, nor the script.
+    """With spark-submit; the workers have neither the module nor the script.
 
     There are shuffles, side inputs, two sinks, metrics, and instances of a user's class as keys and values.
     """
@@ -39,7 +39,7 @@ def test_a_script_with_a_module_beside_it_is_submitted_to_a_cluster(standalone_c
 
 @pytest.fixture(scope="module")
 def failures(standalone_cluster: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory in which `failing_tasks.py` has run."""
+    """The working directory of a run of `failing_tasks.py`."""
     directory = tmp_path_factory.mktemp("failures")
     run_program(directory, "failing_tasks.py", f"--directory={directory}", f"--master={standalone_cluster}")
     return directory
@@ -47,7 +47,7 @@ def failures(standalone_cluster: str, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.parametrize("how", ["raises", "exits"])
 def test_a_task_that_is_tried_again_leaves_no_trace(failures: Path, how: str) -> None:
-    """Every line is written once, and counted once, though it was processed twice."""
+    """Every line is written and counted once, although it was processed twice."""
     assert 2 == len(list((failures / how).glob("attempt-*")))
     assert sorted(f"{key} {value}" for key in range(8) for value in range(50)) == lines(failures / how, "lines*")
     assert [f"{key} 50" for key in range(8)] == lines(failures / how, "counts*")
@@ -56,14 +56,14 @@ def test_a_task_that_is_tried_again_leaves_no_trace(failures: Path, how: str) ->
 
 
 def test_a_run_that_fails_leaves_nothing(failures: Path) -> None:
-    """No file, no directory for files to come; neither when `run` raises nor when other tasks would have ended."""
+    """No file and no staging directory, neither when `run` raises nor when other tasks have ended."""
     report: dict[str, Any] = json.loads((failures / "for good.json").read_text())
     assert 4 == len(list((failures / "for good").glob("attempt-*")))
     assert ([], []) == (report["left"], report["left later"])
 
 
 def test_an_error_in_a_worker_comes_back_as_it_was(failures: Path) -> None:
-    """Its class, the transform, the element and the user's line; as the cause the user's own frames."""
+    """The error has its class, the transform, the element and the user's line, and the user's frames as its cause."""
     report: dict[str, Any] = json.loads((failures / "for good.json").read_text())
     assert {"ConnectionResetError", UserCodeError.__name__} <= set(report["kinds"])
     assert report["error"].startswith(
@@ -77,13 +77,13 @@ def test_an_error_in_a_worker_comes_back_as_it_was(failures: Path) -> None:
 
 
 def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
-    """Its jobs are cancelled, its tasks have ended, and the session goes on to be of use."""
+    """Its jobs are cancelled, its tasks have ended, and the session can still be used."""
     pytest.importorskip("pyspark")
     program = start_program(tmp_path, "interrupted.py", str(tmp_path))
     until = time.monotonic() + 120
     while len(list(tmp_path.glob("begun-*"))) < 2 and program.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
-    # As a terminal does: to all processes of the group.
+    # A terminal sends it to all processes of the group.
     os.killpg(program.pid, signal.SIGINT)
     _, errors = program.communicate(timeout=120)
     assert 0 == program.returncode, errors

@@ -1,4 +1,4 @@
-"""How files are divided among Spark's tasks."""
+"""The division of files among Spark's tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_task(line: str) -> tuple[int, int]:
 
 
 def read_by(tasks: int) -> Callable[[list[tuple[int, tuple[int, int]]]], None]:
-    """Checks that so many tasks have read lines, and all lines together."""
+    """Checks the number of tasks that have read lines, and the lines."""
 
     def check(found: list[tuple[int, tuple[int, int]]]) -> None:
         counts = [count for _, (count, _) in found]
@@ -37,7 +37,7 @@ def read_by(tasks: int) -> Callable[[list[tuple[int, tuple[int, int]]]], None]:
 
 @pytest.mark.parametrize(("name", "tasks"), [("lines.txt", 2), ("lines.txt.gz", 1)])
 def test_a_file_is_read_by_as_many_tasks_as_there_are_cores(spark: Any, tmp_path: Path, name: str, tasks: int) -> None:
-    """In ranges of bytes, and each line once; what is compressed can't be divided."""
+    """Files are read in byte ranges, each line once; compressed files can't be split."""
     text = "".join(f"{line}\n" for line in LINES).encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
 

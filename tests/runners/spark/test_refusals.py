@@ -1,4 +1,4 @@
-"""What the runners on Spark can't do is refused when the pipeline is to run, by name; no Spark is started for that."""
+"""The runners on Spark refuse by name the pipelines that they can't run, without starting Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.testing import TestPipeline, TestStream
 
 @pytest.mark.parametrize("runner", ["spark-batch", "spark-microbatch"])
 def test_a_loop_is_refused_by_name(runner: str) -> None:
-    """And the runner that has loops is named."""
+    """The error names the runner that has loops."""
     with pytest.raises(UnsupportedError) as raised, TestPipeline(runner) as p:
         p | beam.Create([1]) | "Loop" >> beam.Feedback(beam.Map(lambda n: 2 * n), until=lambda n: n >= 20)
 
@@ -27,7 +27,7 @@ def test_a_loop_is_refused_by_name(runner: str) -> None:
 
 
 def test_a_script_is_refused_where_no_clock_moves() -> None:
-    """By the runner of batches."""
+    """By the batch runner."""
     p = TestPipeline("spark-batch")
     p | "Script" >> TestStream().add_elements([1])
 
@@ -52,7 +52,7 @@ WRONG = {
 
 @pytest.mark.parametrize("flag", WRONG)
 def test_a_flag_that_cannot_be_so_or_that_nothing_would_come_of_is_refused(flag: str) -> None:
-    """By its name, before anything starts; an infinite interval was an error of Python's own."""
+    """By its name, before anything starts; an infinite interval once was an error of Python's own."""
     p = beam.Pipeline("spark-microbatch", options=PipelineOptions([flag]))
     p | beam.Create([1])
 
@@ -63,7 +63,7 @@ def test_a_flag_that_cannot_be_so_or_that_nothing_would_come_of_is_refused(flag:
 
 @pytest.mark.parametrize("runner", ["local", "spark-batch"])
 def test_shard_memory_is_refused_by_other_runners(runner: str) -> None:
-    """The local runner keeps its state in memory; a batch has groups that are larger than it anyway."""
+    """The local runner keeps its state in memory, and a batch run's groups may be larger than memory in any case."""
     p = beam.Pipeline(runner, options=PipelineOptions(["--shard_memory=512MB"]))
     p | beam.Create([1])
 
@@ -74,7 +74,7 @@ def test_shard_memory_is_refused_by_other_runners(runner: str) -> None:
 
 
 def test_shard_memory_needs_rocksdb_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not when memory runs out."""
+    """Not only when memory is exhausted."""
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     p = beam.Pipeline("spark-microbatch", options=PipelineOptions(["--shard_memory=512MB"]))
     p | beam.Create([1])
@@ -84,7 +84,7 @@ def test_shard_memory_needs_rocksdb_from_the_start(monkeypatch: pytest.MonkeyPat
 
 
 def test_shuffles_of_a_batch_cannot_have_less_than_one_part() -> None:
-    """A negative number was an `IndexError` in the middle of the job."""
+    """A negative number once was an `IndexError` in the middle of the job."""
     p = beam.Pipeline("spark-batch", options=PipelineOptions([], spark_shuffle_partitions=-2))
     p | beam.Create([1])
 
@@ -98,7 +98,7 @@ LOCAL: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
 def test_a_relative_checkpoint_dir_is_one_place_for_all_executors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each has a working directory of its own; a URL stays as it is."""
+    """Each executor has a working directory of its own; a URL stays unchanged."""
     monkeypatch.chdir(tmp_path)
 
     assert str(tmp_path / "kept") == store_of(PipelineOptions([], checkpoint_dir="kept/"), LOCAL).directory
@@ -106,7 +106,7 @@ def test_a_relative_checkpoint_dir_is_one_place_for_all_executors(
 
 
 def test_logs_of_productions_are_no_place_for_micro_batches(tmp_path: Path) -> None:
-    """As they are none for the local runner's checkpoints: it would begin anew beside them."""
+    """The run would start from the beginning beside them."""
     (tmp_path / OWNER).touch()
 
     with pytest.raises(CheckpointMismatchError, match="has logs of productions, of --runner=local with --delivery="):

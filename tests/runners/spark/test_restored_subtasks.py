@@ -45,7 +45,7 @@ NUMBERS = count()
 
 
 class Number(beam.DoFn):
-    """Never says the same twice."""
+    """Outputs a new number each time."""
 
     deterministic = False
 

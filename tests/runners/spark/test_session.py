@@ -1,4 +1,4 @@
-"""Which SparkSession a pipeline runs in."""
+"""The SparkSession that a pipeline runs in."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def find(*flags: str, given: Any = None) -> Any:
 
 
 def test_a_session_that_is_there_is_used(spark: Any) -> None:
-    """It isn't ours to stop."""
+    """The run doesn't stop it."""
     assert (spark, False) == find()
 
 
 def test_a_session_is_used_from_another_thread(spark: Any) -> None:
-    """Where nobody has made it the active one."""
+    """In a thread without an active session."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(find()))
     thread.start()
@@ -38,13 +38,13 @@ def test_a_session_is_used_from_another_thread(spark: Any) -> None:
 
 
 def test_the_session_that_is_given_is_used(spark: Any) -> None:
-    """Rather than the one that is active."""
+    """The given session precedes the active one."""
     given = spark.newSession()
     assert given is find(given=given)[0]
 
 
 def test_flags_that_agree_with_the_session_are_fine(spark: Any) -> None:
-    """Its master, and settings that it has."""
+    """Its master, and settings of its own."""
     flags = ["--spark_master=local[2]", "--spark_conf=spark.ui.enabled=false"]
     assert (spark, False) == find(*flags)
 
@@ -68,7 +68,7 @@ def test_another_master_is_an_error(spark: Any) -> None:
     ],
 )
 def test_another_setting_is_an_error(spark: Any, setting: str, current: str) -> None:
-    """It would have no effect."""
+    """The setting would have no effect."""
     with pytest.raises(OptionsError) as caught:
         find(f"--spark_conf={setting}")
     message = f"this process already has a Spark session {current}. Set it where that session is created"
@@ -76,14 +76,14 @@ def test_another_setting_is_an_error(spark: Any, setting: str, current: str) -> 
 
 
 def test_a_pipeline_leaves_the_session_running(spark: Any) -> None:
-    """It has been there before."""
+    """The session existed before."""
     with beam.Pipeline(runner="spark-batch") as p:
         p | beam.Create([1])
     assert 3 == spark.sparkContext.parallelize([1, 2]).sum()
 
 
 def test_a_session_of_spark_connect_is_refused() -> None:
-    """It can't do what the runner needs."""
+    """It lacks RDDs."""
 
     class Connected:
         @property
@@ -95,7 +95,7 @@ def test_a_session_of_spark_connect_is_refused() -> None:
 
 
 def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the module that can't be imported."""
+    """The error names the extra, not the module."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'penstock\[spark\]'"):
         find()
@@ -146,7 +146,7 @@ with open(sys.argv[1], "w") as file:
 
 @pytest.mark.spark
 def test_a_session_is_started_by_the_flags_and_stopped_again(tmp_path: Path) -> None:
-    """On loopback, with this interpreter in the workers; each pipeline has its own, failed ones too."""
+    """On the loopback interface, with this interpreter in workers; each pipeline, also a failed one, has its own."""
     pytest.importorskip("pyspark")
     environ = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     ran = subprocess.run(

@@ -18,7 +18,7 @@ from penstock.windowing import TimestampedValue
 
 
 class Places(beam.DoFn):
-    """A value that its key has had before, and how many places of spilled state this worker's disk has."""
+    """The values of a key so far, and the number of directories of spilled state on this worker's disk."""
 
     BAG = BagStateSpec("bag")
 

@@ -1,4 +1,4 @@
-"""Streaming DataFrames in micro-batches: read, restarted in the middle, idle, drained, and refused."""
+"""Streaming DataFrames in micro-batches: reading, restarts, idleness, draining, and refusals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = ["digit", "total", "since"]
 
 
 class Dying:
-    """Has the driver die when it comes to a point of a batch."""
+    """Kills the driver at a failpoint of a batch."""
 
     def __init__(self, point: str = "", batch: int = 0) -> None:
         self.at = point, batch
@@ -45,7 +45,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """`run(build, dying=..., **options)` starts a pipeline, with checkpoints always in the same directory."""
+    """`run(build, dying=..., **options)` starts a pipeline with checkpoints in one directory."""
 
     def run(build: Callable[[Any], Any], dying: Dying | None = None, **options: Any) -> Any:
         given = PipelineOptions([], checkpoint_dir=str(place / "checkpoints"), **options)
@@ -53,13 +53,13 @@ def run(spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         build(p)
         return p.run()
 
-    # Nor does a dead driver clear up.
+    # A dead driver cleans nothing up.
     leave_open_transactions(monkeypatch)
     return run
 
 
 def wait_for(result: Any, holds: Callable[[], object]) -> None:
-    """Wait for a condition while a stream runs, however slow the machine is; its end is a failure."""
+    """Wait for a condition while a stream runs; the end of the stream is a failure."""
     deadline = time.monotonic() + 240
     while not holds():
         assert PipelineState.RUNNING == result.state
@@ -68,18 +68,18 @@ def wait_for(result: Any, holds: Callable[[], object]) -> None:
 
 
 def add(place: Path, name: str, numbers: range) -> None:
-    """A file of numbers, each with its own time; it turns up whole, and is as old as its numbers are small."""
+    """Write a file of numbers with event times atomically; files with smaller numbers are older."""
     lines = "".join(json.dumps({"n": n, "at": n}) + "\n" for n in numbers)
     unfinished = place / f"{name}.unfinished"
     unfinished.write_text(lines)
-    # Spark reads the oldest first.
+    # Spark reads the oldest file first.
     changed = 1_700_000_000 + numbers.start
     os.utime(unfinished, (changed, changed))
     unfinished.rename(place / "in" / name)
 
 
 def numbers_in(place: Path, watermark: Any = 0) -> Any:
-    """The numbers in the files, one file in each of Spark's batches."""
+    """Read the numbers in the files, one file in each of Spark's batches."""
 
     def frame(session: Any) -> Any:
         stream = session.readStream.schema("n bigint, at bigint").option("maxFilesPerTrigger", 1)
@@ -89,7 +89,7 @@ def numbers_in(place: Path, watermark: Any = 0) -> Any:
 
 
 def sums(p: Any, place: Path, watermark: Any = 0) -> Any:
-    """Of each last digit in windows of twenty seconds."""
+    """Sums of each last digit in windows of twenty seconds."""
     return (
         p
         | "numbers" >> numbers_in(place, watermark)
@@ -118,7 +118,7 @@ def table(place: Path) -> list[tuple[int, ...]]:
 
 
 def expected(numbers: range) -> list[tuple[int, ...]]:
-    """What the table has in the end: of each digit and window one sum, once."""
+    """The table at the end: one sum for each digit and window."""
     keys = sorted({(n % 10, n // 20 * 20) for n in numbers})
     return [
         (digit, sum(n for n in numbers if n % 10 == digit and n // 20 * 20 == since), since, 1) for digit, since in keys
@@ -129,7 +129,7 @@ def expected(numbers: range) -> list[tuple[int, ...]]:
 def test_a_driver_that_dies_goes_on_in_the_middle_of_sparks_stream(
     run: Callable[..., Any], place: Path, point: str
 ) -> None:
-    """Wherever it dies in the first batch that publishes: each file counts once, and each sum is in the table once."""
+    """Wherever the first batch that publishes fails, each file counts once, and each sum is in the table once."""
     for i in range(3):
         add(place, f"{i}.json", range(i * 20, i * 20 + 20))
     with pytest.raises(Died):
@@ -137,12 +137,12 @@ def test_a_driver_that_dies_goes_on_in_the_middle_of_sparks_stream(
     add(place, "3.json", range(60, 80))
 
     assert PipelineState.DONE == run(into_table(place), available_now=True).wait_until_finish()
-    # The watermark is at 79: the last window waits for more.
+    # The watermark is at 79, so the last window stays open.
     assert expected(range(60)) == table(place)
 
 
 def test_what_waits_for_the_watermark_comes_without_more_data(run: Callable[..., Any], place: Path) -> None:
-    """A watermark that a function gives goes on while nothing comes; then the stream is drained, and all is out."""
+    """A watermark function advances without input; draining the stream outputs the rest."""
     seen: list[Timestamp] = []
 
     def watermark(newest: Timestamp, now: Timestamp) -> Timestamp:
@@ -160,7 +160,7 @@ def test_what_waits_for_the_watermark_comes_without_more_data(run: Callable[...,
 
 
 def test_a_timer_fires_while_nothing_comes(run: Callable[..., Any], place: Path) -> None:
-    """Between Spark's batches there are others: a trigger by processing time needs no data."""
+    """Batches run between Spark's batches: a processing-time trigger needs no data."""
     sink = Recording()
 
     def build(p: Any) -> None:
@@ -183,7 +183,7 @@ def test_a_timer_fires_while_nothing_comes(run: Callable[..., Any], place: Path)
 
 
 def test_a_rate_stream_is_stopped_and_goes_on(spark: Any, run: Callable[..., Any], place: Path) -> None:
-    """Of its numbers none is lost and none comes twice, cancelled whenever; beside other sources of all kinds."""
+    """No number is lost or repeated by cancellations, with other sources of all kinds in the pipeline."""
     sink = Recording()
 
     def build(p: Any) -> None:
@@ -212,7 +212,7 @@ def test_a_rate_stream_is_stopped_and_goes_on(spark: Any, run: Callable[..., Any
 
 
 def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any, run: Callable[..., Any], place: Path) -> None:
-    """A job is a batch, and a stage what is done between two shuffles."""
+    """A job is a batch, and a stage has the transforms between two shuffles."""
     add(place, "0.json", range(20))
     result = run(into_table(place), available_now=True)
     result.wait_until_finish()
@@ -225,7 +225,7 @@ def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any, run: Callabl
 
 
 def test_a_batch_that_spark_cannot_bring_again_is_refused(run: Callable[..., Any], place: Path) -> None:
-    """The query's checkpoint is gone while ours is there: nobody could tell what was read."""
+    """The query's checkpoint is missing while ours exists, so it is unknown what was read."""
     add(place, "0.json", range(20))
     run(into_table(place), available_now=True).wait_until_finish()
     shutil.rmtree(place / "checkpoints" / "spark-streams")
@@ -235,7 +235,7 @@ def test_a_batch_that_spark_cannot_bring_again_is_refused(run: Callable[..., Any
 
 
 def test_what_makes_sparks_query_fail_makes_the_run_fail(run: Callable[..., Any], spark: Any) -> None:
-    """With the transform's label, and what Spark says of it."""
+    """With the transform's label and Spark's message."""
     failing = spark.readStream.format("rate").load().selectExpr("timestamp", "raise_error('no good') as x")
 
     def build(p: Any) -> None:
@@ -246,7 +246,7 @@ def test_what_makes_sparks_query_fail_makes_the_run_fail(run: Callable[..., Any]
 
 
 def test_a_stream_whose_package_spark_lacks_is_refused(run: Callable[..., Any]) -> None:
-    """Kafka's isn't among what PySpark brings: the message names it."""
+    """PySpark doesn't include Kafka's source; the message names the package."""
 
     def kafka(session: Any) -> Any:
         return session.readStream.format("kafka").option("subscribe", "t").load()
@@ -259,7 +259,7 @@ def test_a_stream_whose_package_spark_lacks_is_refused(run: Callable[..., Any]) 
 
 
 def test_a_stream_that_spark_has_grouped_is_refused(run: Callable[..., Any], place: Path) -> None:
-    """Its state would be the query's, and not in our checkpoints; the label is said once."""
+    """Its state would be in the query and not in our checkpoints; the error has the label once."""
 
     def grouped(session: Any) -> Any:
         stream = session.readStream.schema("n bigint, at bigint").json(str(place / "in"))
@@ -273,7 +273,7 @@ def test_a_stream_that_spark_has_grouped_is_refused(run: Callable[..., Any], pla
 
 
 def test_streams_and_scripts_do_not_mix(run: Callable[..., Any], spark: Any) -> None:
-    """A script has the clock, and Spark's stream comes when it comes; nor is a stream a bounded DataFrame."""
+    """A script controls the clock, and a stream uses the real one; and a stream isn't a bounded DataFrame."""
     rate = spark.readStream.format("rate").load()
 
     def build(p: Any) -> None:
@@ -289,7 +289,7 @@ def test_streams_and_scripts_do_not_mix(run: Callable[..., Any], spark: Any) -> 
 
 
 def test_a_stream_that_the_pipeline_has_no_more_is_refused(run: Callable[..., Any], place: Path) -> None:
-    """Under another label it would be read from the beginning, and what it had read twice."""
+    """Under another label it would be read from the beginning, and its input processed twice."""
     add(place, "0.json", range(20))
 
     def renamed(p: Any) -> None:
@@ -301,7 +301,7 @@ def test_a_stream_that_the_pipeline_has_no_more_is_refused(run: Callable[..., An
 
 
 def test_a_query_that_reads_something_else_is_refused(run: Callable[..., Any], spark: Any) -> None:
-    """Its offsets are those of another rate; Spark itself would go on with them."""
+    """Its offsets are those of another rate; Spark itself would resume from them."""
 
     def rate(per_second: int) -> Callable[[Any], Any]:
         frame = spark.readStream.format("rate").option("rowsPerSecond", per_second).load()
@@ -319,7 +319,7 @@ def test_a_query_that_reads_something_else_is_refused(run: Callable[..., Any], s
 
 
 def test_a_directory_that_is_read_instead_of_another_is_refused(run: Callable[..., Any], place: Path) -> None:
-    """What was read of the one says nothing of the other."""
+    """The offsets of the one mean nothing for the other."""
     (place / "other" / "in").mkdir(parents=True)
     add(place, "0.json", range(20))
     run(lambda p: p | numbers_in(place) | beam.io.Write(Recording()), available_now=True).wait_until_finish()

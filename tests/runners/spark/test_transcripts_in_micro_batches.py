@@ -1,4 +1,4 @@
-"""Every transcript, played to micro-batches: the same panes, in the same steps, as the operator gives them."""
+"""Every transcript, played to micro-batches: the same panes, in the same steps, as those of the operator."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ TRIED = [group for group in GROUPS if len(group) > 3] + [group for group in GROU
 
 @pytest.mark.parametrize("group", TRIED, ids=lambda group: f"{len(group)} like {group[0]}")
 def test_streams_play(group: Any, spark: Any) -> None:
-    """Every pane, with its timestamp, window, info and sign, in the step that it belongs to."""
+    """Every pane has its timestamp, window, info and sign, and is in its step."""
     found = {}
     for transcript, player in zip(group, played(group, SparkMicroBatchRunner(spark)), strict=True):
-        # Shards keep no order between the keys of one and those of another.
+        # The keys of different subtasks have no common order.
         found[str(transcript)] = run(attrs.evolve(transcript, in_order=False), player)
 
     assert {} == {name: texts for name, texts in found.items() if texts}
 
 
 def test_all_others_are_tried() -> None:
-    """Lest they be left out without anybody's noticing."""
+    """No transcript is left out unnoticed."""
     tried = {str(transcript) for group in TRIED for transcript in group}
 
     assert {str(transcript) for transcript in load()} - tried == LEFT_OUT

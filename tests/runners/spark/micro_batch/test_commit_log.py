@@ -1,4 +1,4 @@
-"""What is known of the batch that was committed last, and what follows from it."""
+"""The record of the last committed batch, and the batches that are due after it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ QUICK, SLOW = 0, 1
 
 
 def test_a_watermark_that_was_there_already_is_no_reason_for_a_batch() -> None:
-    """What is due at 50 waits for the slow source; while only the quick one went on there was batch after batch."""
+    """A timer at 50 waits for the slow source; while the quick one advanced, batches once ran without end."""
     committed = Committed(1, 0, "", {}, {}, watermarks={QUICK: 70, SLOW: 10}, next_event_times={50})
 
     assert not committed.is_due({QUICK: 70, SLOW: 10})
@@ -18,7 +18,7 @@ def test_a_watermark_that_was_there_already_is_no_reason_for_a_batch() -> None:
 
 
 def test_of_several_steps_each_has_its_own_time() -> None:
-    """One is due when the quick source comes to 75, whatever the other waits for; a new source is as slow as can be."""
+    """A timer at 75 is due when the quick source gets there; a new source starts at the least watermark."""
     committed = Committed(1, 0, "", {}, {}, watermarks={QUICK: 70}, next_event_times={50, 75})
 
     assert committed.is_due({QUICK: 75, SLOW: 10})
@@ -27,7 +27,7 @@ def test_of_several_steps_each_has_its_own_time() -> None:
 
 
 def test_what_waits_for_a_side_input_looks_at_every_change() -> None:
-    """It isn't known what will let it go on."""
+    """Any change may complete the side input."""
     committed = Committed(1, 0, "", {}, {}, watermarks={QUICK: 70}, next_event_times={MIN_MICROS})
 
     assert committed.is_due({QUICK: 71})

@@ -1,4 +1,4 @@
-"""What a run of micro-batches goes on from, and what it refuses or says before that; no Spark is needed to see it."""
+"""The batch that a run of micro-batches continues from, refusals, and log lines.  Spark isn't needed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ POSITIONS: dict[str, Any] = {"sources": {}, "outputs": {}}
 
 
 def commit(store: SnapshotStore, number: int, positions: Any = POSITIONS, **known: Any) -> None:
-    """Commit a batch that has staged something for the sink `Table`."""
+    """Commit a batch with staged output for the sink `Table`."""
     store.begin(number)
     committed = Committed(number, 0, f"batch-{number}", {"Table": [b"token"]}, positions, **known)
     store.commit(number, [committed.write(store)], {"parts": {}})
 
 
 def recovery(store: SnapshotStore, label: str = "Table", allow_dropped_state: bool = False) -> Recovery:
-    """Of a pipeline whose sink is called so."""
+    """Return the recovery of a pipeline whose sink has this label."""
     p = beam.Pipeline("spark-microbatch")
     p | "Numbers" >> beam.Create([1]) | label >> beam.io.Write(Recording())
     plan = fuse(p.graph(), lambda grouping: False)
@@ -50,13 +50,13 @@ def recovery(store: SnapshotStore, label: str = "Table", allow_dropped_state: bo
 
 
 def newest(recovery: Recovery) -> int | None:
-    """The number of the batch that it goes on from."""
+    """Return the number of the batch to continue from."""
     found = recovery.newest()
     return None if found is None else found[1].number
 
 
 def test_what_was_staged_for_a_sink_that_is_gone_is_not_forgotten(store: SnapshotStore) -> None:
-    """The batch was committed, and died before it published; the sink has another label now."""
+    """The run died between the commit and the publication; the sink has another label now."""
     assert newest(recovery(store)) is None
     commit(store, 1)
 
@@ -78,7 +78,7 @@ def test_a_batch_of_another_version_is_refused_by_name(store: SnapshotStore) -> 
 
 
 def test_what_will_come_twice_is_said(store: SnapshotStore, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The newest manifest is damaged, so a batch that sinks have published is run again."""
+    """The newest manifest is damaged, so a published batch runs again."""
     commit(store, 1)
     commit(store, 2)
     damaged = max(tmp_path.glob("manifest-*"))
@@ -91,7 +91,7 @@ def test_what_will_come_twice_is_said(store: SnapshotStore, tmp_path: Path, capl
 
 
 def test_a_run_that_has_ended_says_so(store: SnapshotStore, caplog: pytest.LogCaptureFixture) -> None:
-    """Started again it does nothing; who started it has to know why."""
+    """The next start does nothing, and logs the reason."""
     caplog.set_level(logging.WARNING)
     commit(store, 1)
     newest(recovery(store))

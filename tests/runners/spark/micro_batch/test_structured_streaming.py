@@ -1,4 +1,4 @@
-"""A stream on the driver of micro-batches, when its query is not there yet, or no more.  No Spark runs here."""
+"""A streaming DataFrame on the driver before its query starts and after it ends.  Spark isn't needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.sdk.errors import RunnerError
 
 @attrs.define
 class Query:
-    """What there is to see of one of Spark's queries."""
+    """A fake of one of Spark's queries."""
 
     isActive: bool = True
     failure: Exception | None = None
@@ -26,7 +26,7 @@ class Query:
 
 
 def stream(query: Query | None) -> DriverFrameStream:
-    """A stream that is read as long as something is there, by this query."""
+    """Return an available-now stream with this query."""
     graph = graph_of(lambda p: p | beam.io.FromSparkStream(lambda session: None, timestamp="at"))
     (step,) = graph.tasks[0].sources
     nowhere: Any = None
@@ -36,14 +36,14 @@ def stream(query: Query | None) -> DriverFrameStream:
 
 
 def test_more_is_awaited_until_the_query_has_read_all() -> None:
-    """Also before it has begun: bounded sources come first, and there may be nothing in them."""
+    """Also before it starts: bounded sources are read first, and may be empty."""
     assert stream(None).awaits_data
     assert stream(Query(isActive=True)).awaits_data
     assert not stream(Query(isActive=False)).awaits_data
 
 
 def test_a_drained_stream_whose_query_has_not_begun_awaits_nothing() -> None:
-    """Nor will it begin."""
+    """The query doesn't start any more."""
     drained = stream(None)
     drained.drain()
 
@@ -51,6 +51,6 @@ def test_a_drained_stream_whose_query_has_not_begun_awaits_nothing() -> None:
 
 
 def test_a_query_that_has_failed_is_not_taken_for_one_that_has_read_all() -> None:
-    """However late it is noticed: the run isn't done."""
+    """Even if the failure is noticed late, the run isn't done."""
     with pytest.raises(RunnerError, match=r"FromSparkStream: Spark's streaming query failed: no broker"):
         _ = stream(Query(isActive=False, failure=ValueError("no broker\nand a stack"))).awaits_data

@@ -1,4 +1,4 @@
-"""An unbounded source's partitions on the driver of micro-batches.  No Spark runs here."""
+"""An unbounded source's partitions on the driver of micro-batches.  Spark isn't needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.windowing.timestamp import MIN_MICROS
 
 
 class Nothing(BoundedSource[Any]):
-    """A source without a single split."""
+    """A source without splits."""
 
     def split(self, desired_splits: int) -> list[Any]:
         return []
@@ -32,7 +32,7 @@ class Nothing(BoundedSource[Any]):
 
 
 class Hourly(UnboundedSource[Any]):
-    """A partition for each hour, which is over when it has been read, and whose watermark is behind its element."""
+    """A partition for each hour, which ends after its element, and whose watermark is after that element."""
 
     discovery_interval = 1.0
 
@@ -73,7 +73,7 @@ class HourReader(UnboundedReader[Any]):
 
 
 def watermark_of(source: DriverUnboundedSource, now: int) -> int:
-    """That of the batch that would be planned then."""
+    """Return the watermark of a batch that is planned at this time."""
     planned_input = BatchInput(now * 1_000_000)
     source.add_input(planned_input, Admission())
     (watermark,) = planned_input.watermarks.values()
@@ -81,7 +81,7 @@ def watermark_of(source: DriverUnboundedSource, now: int) -> int:
 
 
 def test_the_last_watermark_of_a_partition_counts_where_others_may_be_found() -> None:
-    """Or windows that were complete would wait for whatever is found next."""
+    """Otherwise complete windows would wait for the partitions that are found next."""
     hours = Hourly()
     (step,) = graph_of(lambda p: p | beam.io.Read(hours)).tasks[0].sources
     source = DriverUnboundedSource(step)
@@ -94,14 +94,14 @@ def test_the_last_watermark_of_a_partition_counts_where_others_may_be_found() ->
 
 
 def of_files(pattern: Path) -> DriverUnboundedSource:
-    """The lines of files, looked for each second."""
+    """The lines of files, with discovery each second."""
     graph = graph_of(lambda p: p | beam.io.ReadContinuouslyFromText(str(pattern), poll_interval=1))
     (step,) = graph.tasks[0].sources
     return DriverUnboundedSource(step)
 
 
 def planned(source: DriverUnboundedSource, now: int) -> list[tuple[int, int]]:
-    """From where to where a batch would read, in bytes."""
+    """Return the ranges of bytes that a batch reads."""
     planned_input = BatchInput(now * 1_000_000)
     source.add_input(planned_input, Admission())
     readings: list[Any] = planned_input.splits
@@ -109,7 +109,7 @@ def planned(source: DriverUnboundedSource, now: int) -> list[tuple[int, int]]:
 
 
 def test_a_bounded_source_that_has_nothing_keeps_no_stream_waiting(tmp_path: Path) -> None:
-    """A run that reads what is there now found nothing to do, and ended."""
+    """An available-now run once ended without reading anything."""
     (tmp_path / "a.log").write_text("one\n")
     p = beam.Pipeline("spark-microbatch")
     p | "Bounded" >> beam.io.Read(Nothing())
@@ -124,7 +124,7 @@ def test_a_bounded_source_that_has_nothing_keeps_no_stream_waiting(tmp_path: Pat
 
 
 def test_a_removed_file_does_not_keep_a_stream_from_going_on(tmp_path: Path) -> None:
-    """It was opened again at each start, which failed since it isn't there."""
+    """It once was opened at each start, which failed because the file is gone."""
     path = tmp_path / "a.log"
     path.write_text("one\n")
     source = of_files(path)
@@ -141,7 +141,7 @@ def test_a_removed_file_does_not_keep_a_stream_from_going_on(tmp_path: Path) -> 
 
 
 def test_a_file_that_gets_the_name_of_a_removed_one_is_read(tmp_path: Path) -> None:
-    """From its beginning, also by a driver that goes on from before it was there."""
+    """It is read from its beginning, also by a driver that restores a position from before."""
     path = tmp_path / "a.log"
     path.write_text("one\n")
     source = of_files(path)

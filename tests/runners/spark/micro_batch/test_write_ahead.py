@@ -1,4 +1,4 @@
-"""Plans of batches, written down and read again."""
+"""The write-ahead log of planned batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.sdk.errors import UntrustedSnapshotError
 
 @pytest.mark.parametrize("is_allowed", [True, False])
 def test_a_plan_that_others_could_have_written_is_read_where_that_is_allowed(tmp_path: Path, is_allowed: bool) -> None:
-    """As the checkpoints beside it are: by `--allow_untrusted_checkpoints`, which plans hadn't heard of."""
+    """As for checkpoints, `--allow_untrusted_checkpoints` allows it."""
     tmp_path.chmod(0o777)
     batch = PlannedBatch(3, 0, "batch-3")
     store = SnapshotStore(disk_of(str(tmp_path)), str(tmp_path), allow_untrusted=is_allowed)

@@ -1,4 +1,4 @@
-"""A user's program with a module beside it: shuffles, side inputs, sinks, a class of its own as key and value."""
+"""A user's program with a module beside it: shuffles, side inputs, sinks, and a class as key and value."""
 
 from __future__ import annotations
 

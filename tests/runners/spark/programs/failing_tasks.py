@@ -1,4 +1,4 @@
-"""Tasks that fail: once, or for good while others write.  Reports what came of it, case by case."""
+"""Tasks that fail once, or always while others write.  Reports the outcome of each case."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pyspark.sql import SparkSession
 import penstock as beam
 from penstock.sdk.metrics import Metrics
 
-# There are so many keys, each with so many values; the task of one key fails.
+# The number of keys, and of values of each; the task of one key fails.
 KEYS, VALUES, CULPRIT = 8, 50, 3
 
 
 class Fail(beam.DoFn):
-    """Passes on what it is given, and fails in the midst of that, as often as it may.
+    """Outputs its input, and fails in between.
 
     Args:
-      how: by an exception, or by the end of the worker's process.
-      times: how often; files in `directory` say how often it has.
+      how: the kind of failure: an exception, or the end of the worker's process.
+      times: the number of failures, which files in `directory` count.
     """
 
     def __init__(self, how: str, times: int, directory: str) -> None:
@@ -44,7 +44,7 @@ class Fail(beam.DoFn):
                     os._exit(9)
                 raise ConnectionResetError("it can't be reached")
         elif self.times > 100:
-            # Still writing when the other has failed for good.
+            # Still writing when the other task has failed for the last time.
             time.sleep(1)
 
 
@@ -65,7 +65,7 @@ def run(how: str, times: int, directory: Path) -> dict[str, Any]:
             "kinds": [kind.__name__ for kind in type(error).__mro__],
             "left": left_in(directory),
         }
-        # Nobody goes on writing.
+        # No task writes any more.
         time.sleep(3)
         report["left later"] = left_in(directory)
         return report

@@ -1,4 +1,4 @@
-"""A run that is interrupted, as by Ctrl-C, while tasks write; and one after it in the same session."""
+"""A run that is interrupted, as by Ctrl-C, while tasks write, and another run in the same session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import penstock as beam
 
 
 class Slow(beam.DoFn):
-    """Takes minutes, and says by a file that it has begun."""
+    """Takes minutes, and writes a file when it begins."""
 
     def __init__(self, directory: str) -> None:
         self.directory = Path(directory)

@@ -1,4 +1,4 @@
-"""What count_words.py imports from beside itself: workers don't have this file."""
+"""A module that count_words.py imports from its directory; workers don't have the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Word:
 
 
 class Clean(beam.DoFn):
-    """Words without what isn't letters."""
+    """Return the letters of words."""
 
     def process(self, line: str) -> Iterator[Word]:
         for text in line.lower().split():
@@ -29,7 +29,7 @@ class Clean(beam.DoFn):
 
 
 class Longest(beam.CombineFn):
-    """The longest word; of several the first of the alphabet."""
+    """Return the longest word, and of several the first in the alphabet."""
 
     def create_accumulator(self) -> Any:
         return None
