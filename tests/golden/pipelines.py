@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,6 +27,7 @@ from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.sinks.committer import SinkCommitter, committing_often
 from penstock.runners.local.job.checkpoint_coordinator import CheckpointSettings
 from penstock.runners.local.job.context import JobSettings
+from penstock.runners.local.job.control_requests import Answer
 from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.productions.directory import Productions
@@ -217,6 +219,7 @@ class Golden:
       commits: it is interrupted in the commit of this number, or in this batch at `point`.
       point: one of the `commit_points` of a batch.
       parallelisms: of the runs that resume it.
+      savepoint: it is cancelled behind a savepoint instead, which is taken after so many commits.
       kinds: chunks that have to be in its snapshots.
     """
 
@@ -230,6 +233,7 @@ class Golden:
     bounded: bool = False
     unaligned: bool = False
     shard_memory: int | None = None
+    savepoint: bool = False
     kinds: frozenset[str] = frozenset()
 
     def pipeline(self, directory: pathlib.Path) -> beam.Pipeline:
@@ -243,8 +247,19 @@ class Golden:
         source = bounded if self.bounded else beam.io.Read(ScriptedSource(NUMBERS))
         self.write(self.build(p | "Read" >> source), directory)
 
-    def run(self, directory: pathlib.Path, parallelism: int = 2, seed: int = 5, reached: Reached = no_failure) -> None:
-        """Run to the end, from what is in the directory."""
+    def run(
+        self,
+        directory: pathlib.Path,
+        parallelism: int = 2,
+        seed: int = 5,
+        reached: Reached = no_failure,
+        visit: Callable[[Any], None] = lambda job: None,
+    ) -> None:
+        """Run to the end, from what is in the directory.
+
+        Args:
+          visit: called with a streaming job between two steps of its workers.
+        """
         if self.runner == "batches":
             store = SnapshotStore(LocalDisk(), str(directory / "kept"))
             runner = RunnerInThisProcess(
@@ -256,21 +271,24 @@ class Golden:
             return
         world = SimulatedWorld(seed, Misfortunes())
         graph = self.pipeline(directory).graph()
-        is_barriers = self.runner == "barriers"
+        # A savepoint of productions is resumed by a job with barriers.
+        is_barriers = self.runner == "barriers" or any((directory / "kept").glob("manifest-*"))
         plan = fuse(graph if is_barriers else committing_often(graph), lambda _: False)
         execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
-        workers = SimulatedWorkers(parallelism, world)
+        job: Any = None
+        workers = SimulatedWorkers(parallelism, world, lambda: visit(job))
         kept = str(directory / "kept")
         if is_barriers:
             settings = JobSettings(
                 CheckpointSettings(interval=1_000, min_pause=0), unaligned=self.unaligned, restarts=RestartStrategy(0)
             )
             store = SnapshotStore(LocalDisk(), kept)
-            Job(execution_graph, workers, settings, store, world.clock, world.sleep).run()
+            job = Job(execution_graph, workers, settings, store, world.clock, world.sleep)
         else:
             productions = Productions(LocalDisk(), kept)
             settings = JobSettings(restarts=RestartStrategy(0))
-            ProductionJob(execution_graph, workers, settings, productions, world.clock, world.sleep).run()
+            job = ProductionJob(execution_graph, workers, settings, productions, world.clock, world.sleep)
+        job.run()
 
     def interrupt(self, directory: pathlib.Path, seed: int = 5) -> None:
         """Run until a commit of sinks, in which the process dies."""
@@ -287,6 +305,23 @@ class Golden:
             if (point, number) == (self.point, self.commits):
                 raise Crash
 
+        answers: list[Answer] = []
+
+        def cancelled_behind_a_savepoint(job: Any) -> None:
+            if any(answer.is_done for answer in answers):
+                job.cancel()
+            elif job.checkpoints_completed == self.commits:
+                job.take_savepoint(answers.append)
+
+        if self.savepoint:
+            self.run(directory, seed=seed, visit=cancelled_behind_a_savepoint)
+            assert any(answer.is_done for answer in answers), answers
+            if self.runner == "productions":
+                # Only the savepoint is kept, without the logs.
+                (directory / "kept" / "savepoints").rename(directory / "savepoints")
+                shutil.rmtree(directory / "kept")
+                (directory / "savepoints").rename(directory / "kept")
+            return
         own = SinkCommitter.commit
         with patch.object(SinkCommitter, "commit", dies):
             try:
@@ -322,6 +357,8 @@ GOLDEN = [
     Golden("state, bounded", state, to_both, "barriers", 2, bounded=True),
     Golden("state, ended", state, to_text, "productions", 1, bounded=True),
     Golden("loop", loop, to_table, "barriers", 4),
+    Golden("windows, savepoint", windows, to_table, "barriers", 1, parallelisms=(2, 3), savepoint=True),
+    Golden("savepoint of productions", windows, to_table, "productions", 3, parallelisms=(2, 3), savepoint=True),
     Golden("windows, productions", windows, to_table, "productions", 4, parallelisms=(2, 3)),
     Golden("state, productions", state, to_both, "productions", 1),
     Golden("windows, batches", windows, to_table, "batches", 4, parallelisms=(2, 3)),
