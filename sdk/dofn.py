@@ -120,18 +120,22 @@ class SetupContextParam(BundleContextParam):
 
 
 class BundleFinalizer:
-    """Given for `DoFn.BundleFinalizerParam`: calls back once the bundle's results are durable."""
+    """Given for `DoFn.BundleFinalizerParam`: calls back once the bundle's results are durable.
+
+    Attributes:
+      callbacks: the registered functions that are still to be called.
+    """
 
     def __init__(self) -> None:
-        self._callbacks: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[], None]] = []
 
     def register(self, callback: Callable[[], None]) -> None:
         """Have `callback()` called after the bundle was committed."""
-        self._callbacks.append(callback)
+        self.callbacks.append(callback)
 
     def finalize(self) -> None:
         """Call what was registered; each at most once."""
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
             callback()
 

@@ -15,7 +15,7 @@ fixed_windows.py        FixedWindows: pieces of one size
 sliding_windows.py      SlidingWindows: pieces that overlap
 sessions.py             Sessions: activity up to a gap; the windows that merge
 calendar_windows.py     CalendarDays, CalendarMonths, CalendarYears: in a time zone
-window_lifetime.py      when a window is complete and when it expires, as watermarks
+windows.py      when a window is complete and when it expires, as watermarks
 timestamp_combiner.py   TimestampCombiner: which timestamp a window's result gets
 """
 

@@ -15,8 +15,7 @@ from ..time_slice import TimeSlice
 from ..user_errors import guarded
 from ..windows.combining import Fold, FoldedBundle
 from ..windows.triggered_operator import TriggeredWindows
-from .dataflow import Dataflow, Receiver
-from .left_work import LeavingStep
+from .dataflow import Dataflow, LeavingStep, Receiver
 
 # The metric that counts late elements.
 DROPPED_LATE = MetricName("penstock", "dropped_late")

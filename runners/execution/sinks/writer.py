@@ -10,7 +10,7 @@ from ....sdk import graph
 from ....sdk.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.sink import Sink, SinkWriter
 from ..counters import Counts
-from ..operators.left_work import LeavingStep
+from ..operators.dataflow import LeavingStep
 from ..time_slice import Pace, TimeSlice
 from ..user_errors import guarded
 from .committer import precommit

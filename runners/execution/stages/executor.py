@@ -128,7 +128,8 @@ class StageExecutor:
                 self.cells.size += len(bundle)
             if self._folded is not None:
                 self._folded()
-        self._finalizer.finalize()
+        if self._finalizer.callbacks:
+            self._finalizer.finalize()
 
     def _finish(self, index: int, operation: ParDoOperation) -> None:
         outputs = guarded(operation.label, lambda: list(operation.fn.finish_bundle() or ()))

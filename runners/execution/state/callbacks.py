@@ -21,7 +21,7 @@ from ....sdk.userstate.timer_spec import TimeDomain
 from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, Timestamp
-from ....windowing.window_lifetime import end_of_window
+from ....windowing.windows import end_of_window
 from .keyed_state import KeyedState
 from .timers import EVENT_TIME, Timer, Timers
 

@@ -31,7 +31,7 @@ from ....triggers import PaneInfo
 from ....triggers.pane import PANE_INFO_UNKNOWN
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ....windowing.window_lifetime import end_of_window, expiry_of
+from ....windowing.windows import end_of_window, expiry_of
 from ..plan import fusion
 from ..stages.executor import Emit, StageExecutor
 from ..stages.operations import ParDoOperation, iterable_type

@@ -108,3 +108,9 @@ class BoundedReader(UnboundedReader[Any]):
 
     def is_finished(self) -> bool:
         return self._is_finished
+
+    def backlog(self) -> int | None:
+        return None
+
+    def is_idle(self, now: Timestamp) -> bool:
+        return False

@@ -18,13 +18,12 @@ from ....sdk.metrics import MetricsContainer
 from ....triggers import DefaultTrigger
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ....windowing.window_lifetime import end_of_window
+from ....windowing.windows import end_of_window
 from ..clock import Clock
 from ..counters import Counts
-from ..operators.dataflow import Arrival, Dataflow, Receiver
+from ..operators.dataflow import Arrival, Dataflow, LeavingStep, Receiver
 from ..operators.grouping import GroupingRun
 from ..operators.keyed import KeyedRun
-from ..operators.left_work import LeavingStep
 from ..plan.execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, outputs_of
 from ..plan.fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
 from ..sinks.writer import OutputRun
@@ -68,6 +67,9 @@ class TaskExecution:
         self._behind: set[LeavingStep] = set()
         self._restored_feedback: list[tuple[str, Bundle]] = []
         self.task = task
+        # By step, its outputs and, unless it is a sink, its label.
+        self._outputs = {step.id: outputs_of(step) for step in task.steps}
+        self._labels = {step.id: label_of(step) for step in task.steps if not isinstance(step, Output)}
         self.clock = clock
         self.counts = counts
         self.views = SideInputViews()
@@ -400,9 +402,9 @@ class TaskExecution:
                 continue
             if not isinstance(step, Union):
                 watermark = self._input_watermark(step, inputs[0])
-                self._idle.update(output for output in outputs_of(step) if self._watermarks[output] >= watermark)
+                self._idle.update(output for output in self._outputs[step.id] if self._watermarks[output] >= watermark)
             else:
-                self._idle.update(outputs_of(step))
+                self._idle.update(self._outputs[step.id])
 
     def _is_idle_input(self, step: Step, pcollection: int) -> bool:
         edge = self._by_arrival.get((step.id, pcollection))
@@ -472,9 +474,9 @@ class TaskExecution:
     def watermarks(self) -> dict[str, int]:
         """Return the output watermark of each step, in microseconds, by label."""
         return {
-            label_of(step): min(self._watermarks[i] for i in outputs_of(step))
-            for step in self.task.steps
-            if outputs_of(step) and not isinstance(step, Output)
+            label: min(self._watermarks[i] for i in self._outputs[step])
+            for step, label in self._labels.items()
+            if self._outputs[step]
         }
 
     def is_complete(self) -> bool:
@@ -483,9 +485,7 @@ class TaskExecution:
             return False
         if any(self._edge_watermarks[edge.id] < MAX_MICROS for edge in self.task.inputs):
             return False
-        # Sinks have no outputs.
-        steps = [step for step in self.task.steps if not isinstance(step, Output)]
-        return all(self._watermarks[i] >= MAX_MICROS for step in steps for i in outputs_of(step))
+        return all(self._watermarks[i] >= MAX_MICROS for step in self._labels for i in self._outputs[step])
 
     def teardown(self) -> None:
         """Tear down user code."""

@@ -23,7 +23,7 @@ from ....triggers import ONLY_PANE
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined
-from ....windowing.window_lifetime import end_of_window
+from ....windowing.windows import end_of_window
 from ..gc_tuning import rarely_collected
 from ..user_errors import Attribution, attributed, reraise
 from .combining import Fold, merging_into

@@ -21,7 +21,7 @@ from ....sdk.errors import PenstockError
 from ....windowing import BoundedWindow, IntervalWindow, WindowFn
 from ....windowing.overlap import overlapping, overlapping_runs
 from ....windowing.timestamp_combiner import KEEPING_LATEST, TimestampCombiner, for_element
-from ....windowing.window_lifetime import end_of_window, expiry_of
+from ....windowing.windows import end_of_window, expiry_of
 from .combining import Fold
 from .panes import RETRACTING
 from .retractions import SignedWindows

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....triggers import Trigger
 from ....windowing.timestamp import MIN_MICROS
-from ....windowing.window_lifetime import expiry_of
+from ....windowing.windows import expiry_of
 from ..serialization.column_codec import encode_column
 
 # The number of decisions that are kept between two moves of a clock.

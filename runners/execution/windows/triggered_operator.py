@@ -24,7 +24,7 @@ from ....triggers import PaneInfo
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined, for_element
-from ....windowing.window_lifetime import lifetime_of
+from ....windowing.windows import lifetime_of
 from .combining import Fold, merging_two
 from .firing import DueWindows
 from .keys import not_a_pair, pair_type, unhashable
