@@ -2,7 +2,7 @@
 
 Elements are tuples and lists, and very many of them stay.  Python's collector traverses the young objects after 700 new
 ones, and all objects when a quarter more have stayed: a run can spend more time on that than on its work
-(docs/decisions/007-garbage-is-looked-for-rarely.md).  Within a bundle it runs after 50,000 new objects instead.  It
+(docs/decisions/007-rare-garbage-collection.md).  Within a bundle it runs after 50,000 new objects instead.  It
 isn't switched off, because it has to find the garbage of user code.
 """
 

@@ -1,6 +1,6 @@
 """The window operator: what a grouping holds for each key and window, and what it emits when (Dataflow Model, 2.2).
 
-Two operators group by key and window (docs/decisions/009-two-halves-of-the-window-operator.md):
+Two operators group by key and window (docs/decisions/009-two-window-operators.md):
 
 bounded_operator.py    windows of a bounded input, each of which is emitted once
 triggered_operator.py  windows with triggers, panes and lateness
