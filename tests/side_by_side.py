@@ -138,7 +138,7 @@ class InSimulation(LocalStreamingRunner):
             world.token,
         )
         job.run()
-        return FinishedResult(MetricResults(job.status.committed.metrics), job.state)
+        return FinishedResult(MetricResults(job.status.committed.user_metrics), job.state)
 
 
 def runner_of(name: str) -> Any:

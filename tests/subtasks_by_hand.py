@@ -13,9 +13,8 @@ from penstock.runners.execution.streaming.snapshot import Restored
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk, chunks_of
 from penstock.runners.local.channels.channel import Channel, ChannelId
 from penstock.runners.local.channels.messages import Barrier
-from penstock.runners.local.subtask.reports import Snapshot
+from penstock.runners.local.subtask.reports import Snapshot, TaskMetrics
 from penstock.runners.local.subtask.subtask import Subtask
-from penstock.runners.local.subtask.tally import Tally
 
 
 def graph_of(build: Callable[[Any], Any], parallelism: int = 2) -> ExecutionGraph:
@@ -48,7 +47,7 @@ class ByHand:
         ids = [SubtaskId(task.id, index) for task in graph.tasks for index in range(graph.parallelism)]
         for id in ids:
             self.subtasks[id] = subtask_type(
-                graph, id, Clock(), self.channel, self.reporter(id), Tally(), "t", f"{id}", **more
+                graph, id, Clock(), self.channel, self.reporter(id), TaskMetrics(), "t", f"{id}", **more
             )
         for id, subtask in self.subtasks.items():
             restored = Restored(id.index, graph.parallelism) if snapshots else None

@@ -342,4 +342,4 @@ class StreamingResult(PipelineResult):
 
     def metrics(self) -> MetricResults:
         status = self._job.status
-        return MetricResults(status.committed.metrics, status.attempted.metrics)
+        return MetricResults(status.committed.user_metrics, status.attempted.user_metrics)

@@ -58,7 +58,7 @@ class LocalStreamingRunner(Runner):
         job = job_of(graph, options)
         if not graph.unbounded_reads():
             run_to_the_end(job, options)
-            return FinishedResult(MetricResults(job.status.committed.metrics), job.state)
+            return FinishedResult(MetricResults(job.status.committed.user_metrics), job.state)
         return StreamingResult(job, options)
 
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:

@@ -12,8 +12,7 @@ from typing import Any
 from ....sdk.runner import PipelineState
 from ...execution.error_transport import local
 from ...execution.plan.execution_graph import SubtaskId
-from ..subtask.reports import Completed, Played, Settled
-from ..subtask.tally import Tally
+from ..subtask.reports import Completed, Played, Settled, TaskMetrics
 from ..workers.protocol import Drain, Failed, Report, Stopped
 from ..workers.slot import Start
 from .context import JobContext
@@ -55,7 +54,7 @@ class Attempt(ABC):
         # The end has begun: the subtasks have nothing left to do but to stop.
         self._is_final = False
         # By slot that has stopped, what it had counted.
-        self._tallies: list[Tally] = []
+        self._metrics: list[TaskMetrics] = []
         self.progressed = False
 
     def run(self) -> str:
@@ -127,8 +126,8 @@ class Attempt(ABC):
         if isinstance(report, Failed):
             raise local(report.error)
         if isinstance(report, Stopped):
-            self._tallies.append(report.tally)
-            return self._finish() if len(self._tallies) == self._context.workers.slots else None
+            self._metrics.append(report.metrics)
+            return self._finish() if len(self._metrics) == self._context.workers.slots else None
         assert subtask is not None
         if isinstance(report, Completed):
             self._completed.add(subtask)

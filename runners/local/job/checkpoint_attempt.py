@@ -241,9 +241,9 @@ class CheckpointAttempt(Attempt):
         self.progressed = True
         context.checkpoints_completed += 1
         checkpoint = None if self._store is None else context.last_checkpoint
-        tallies = [report.tally for report in parts.values() if report.tally is not None]
+        metrics = [report.metrics for report in parts.values() if report.metrics is not None]
         duration = ended - self._coordinator.began
-        context.status.checkpointed(context.time(), epoch, duration, checkpoint, tallies)
+        context.status.checkpointed(context.time(), epoch, duration, checkpoint, metrics)
         if not self._is_final:
             context.workers.send(Commit(epoch, transactions))
         if self._kind is CheckpointKind.SAVEPOINT:
@@ -317,6 +317,6 @@ class CheckpointAttempt(Attempt):
     def _finish(self) -> str:
         context = self._context
         self._publish(*self._final)
-        context.status.ended(context.time(), self._tallies)
+        context.status.ended(context.time(), self._metrics)
         self._abort_open_transactions()
         return self._ends or PipelineState.CANCELLED

@@ -170,7 +170,7 @@ def _of_user_code(status: JobStatus) -> Iterator[Metric]:
     sums = SummaryMetricFamily("penstock_user_distribution", "Count and sum of a distribution.", labels=labels)
     least = GaugeMetricFamily("penstock_user_distribution_min", "A distribution's least value.", labels=labels)
     greatest = GaugeMetricFamily("penstock_user_distribution_max", "A distribution's greatest value.", labels=labels)
-    for step, reported in status.attempted.metrics.steps.items():
+    for step, reported in status.attempted.user_metrics.steps.items():
         for name, n in reported.counters.items():
             counters.add_metric([step, *name], n)
         for name, (_, value) in reported.gauges.items():

@@ -15,8 +15,7 @@ from ...execution.error_transport import local
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.sinks.committer import Staged
 from ..subtask.replay_dedup import NotRepeatedError
-from ..subtask.reports import CaughtUp
-from ..subtask.tally import Tally
+from ..subtask.reports import CaughtUp, TaskMetrics
 from ..workers.processes import WorkerDied
 from ..workers.protocol import Acknowledged, Failed, Pause, Report, Rewind, Rewound
 from ..workers.slot import Start
@@ -42,7 +41,7 @@ class RegionalAttempt(CheckpointAttempt):
         self._regions = FailoverRegions(context.execution_graph)
         # What subtasks had staged and counted, in this attempt, up to the newest checkpoint.
         self._staged_at: dict[SubtaskId, Staged] = {}
-        self._counted_at: dict[SubtaskId, Tally] = {}
+        self._counted_at: dict[SubtaskId, TaskMetrics] = {}
 
     def _first_start(self) -> Start:
         self._start = attrs.evolve(
@@ -70,7 +69,7 @@ class RegionalAttempt(CheckpointAttempt):
 
     def _is_durable(self, parts: dict[SubtaskId, Acknowledged]) -> None:
         self._staged_at = {id: report.staged for id, report in parts.items()}
-        self._counted_at = {id: report.tally for id, report in parts.items() if report.tally is not None}
+        self._counted_at = {id: report.metrics for id, report in parts.items() if report.metrics is not None}
 
     def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
         if subtask is not None and self._regions.is_old(subtask):
@@ -156,7 +155,7 @@ class RegionalAttempt(CheckpointAttempt):
             self._transaction,
             context.token(),
             context.barriers,
-            {id: tally for id, tally in self._counted_at.items() if id in region},
+            {id: metrics for id, metrics in self._counted_at.items() if id in region},
         )
         context.workers.rewind(self._start.rewound(rewind), rewind, lost)
         if context.settings.stops_the_world:

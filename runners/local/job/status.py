@@ -12,14 +12,14 @@ from typing import Any
 import attrs
 
 from ...execution.checkpoints.manifest import Checkpoint
-from ..subtask.tally import Tally, sum_of
+from ..subtask.reports import TaskMetrics, sum_of
 from ..workers.protocol import Counted
 
 # The number of updates, four a second, that backpressure is averaged over.
 _UPDATES = 20
 
-# The number of checkpoints whose tallies are kept.
-_KEPT_TALLIES = 100
+# The number of checkpoints whose metrics are kept.
+_KEPT_METRICS = 100
 
 
 @attrs.frozen
@@ -28,8 +28,8 @@ class JobStatus:
 
     Attributes:
       now, started: processing time now, and when the job started.
-      committed: the tally at the last checkpoint.
-      attempted: the tally now.
+      committed: the metrics at the last checkpoint.
+      attempted: the metrics now.
       watermarks: by the label of a step, the watermark of its output.
       backpressure: by task, the share of the last seconds in which it was backpressured.
       backlog: about how many elements the sources have yet to read; None if no source knows.
@@ -42,8 +42,8 @@ class JobStatus:
 
     now: int
     started: int
-    committed: Tally
-    attempted: Tally
+    committed: TaskMetrics
+    attempted: TaskMetrics
     watermarks: Mapping[str, int]
     backpressure: Mapping[str, float]
     backlog: int | None
@@ -67,14 +67,14 @@ class StatusTracker:
 
     def __init__(self, tasks: Iterable[str], now: int) -> None:
         self._held_up = {label: deque[bool](maxlen=_UPDATES) for label in tasks}
-        self._base = Tally()
+        self._base = TaskMetrics()
         # By epoch.
-        self._tallies: dict[int, Tally] = {}
+        self._metrics: dict[int, TaskMetrics] = {}
         self.status = JobStatus(
             now=now,
             started=now,
-            committed=Tally(),
-            attempted=Tally(),
+            committed=TaskMetrics(),
+            attempted=TaskMetrics(),
             watermarks={},
             backpressure={},
             backlog=None,
@@ -92,10 +92,12 @@ class StatusTracker:
         self.status = attrs.evolve(self.status, **changes)
 
     def restored(self, epoch: int | None) -> None:
-        """Reset the tallies to those of the checkpoint that an attempt restores; None for the beginning."""
-        self._base = Tally() if epoch is None else self._tallies.get(epoch, Tally())
+        """Reset the metrics to those of the checkpoint that an attempt restores; None for the beginning."""
+        self._base = TaskMetrics() if epoch is None else self._metrics.get(epoch, TaskMetrics())
         # Later epochs are assigned again.
-        self._tallies = {known: tally for known, tally in self._tallies.items() if epoch is not None and known <= epoch}
+        self._metrics = {
+            known: metrics for known, metrics in self._metrics.items() if epoch is not None and known <= epoch
+        }
         self._change(committed=self._base, attempted=self._base)
         for updates in self._held_up.values():
             updates.clear()
@@ -116,28 +118,28 @@ class StatusTracker:
         known = [slot.backlog for slot in slots if slot.backlog is not None]
         self._change(
             now=now,
-            attempted=_later(sum_of([self._base, *(slot.tally for slot in slots)]), self.status.committed),
+            attempted=_later(sum_of([self._base, *(slot.metrics for slot in slots)]), self.status.committed),
             watermarks=watermarks,
             backpressure={label: sum(updates) / len(updates) for label, updates in self._held_up.items()},
             backlog=sum(known) if known else None,
         )
 
     def checkpointed(
-        self, now: int, epoch: int, duration: int, checkpoint: Checkpoint | None, tallies: Iterable[Tally]
+        self, now: int, epoch: int, duration: int, checkpoint: Checkpoint | None, metrics: Iterable[TaskMetrics]
     ) -> None:
         """Count a complete checkpoint.
 
         Args:
-          tallies: what the subtasks had counted before it in this attempt.
+          metrics: what the subtasks had counted before it in this attempt.
         """
-        tally = self._tallies[epoch] = sum_of([self._base, *tallies])
-        for old in sorted(self._tallies)[:-_KEPT_TALLIES]:
-            del self._tallies[old]
+        total = self._metrics[epoch] = sum_of([self._base, *metrics])
+        for old in sorted(self._metrics)[:-_KEPT_METRICS]:
+            del self._metrics[old]
         size = None if checkpoint is None else sum(file.length for file in checkpoint.files())
         self._change(
             now=now,
-            committed=tally,
-            attempted=_later(self.status.attempted, tally),
+            committed=total,
+            attempted=_later(self.status.attempted, total),
             checkpoints=self.status.checkpoints + 1,
             epoch=epoch,
             checkpoint_at=now,
@@ -149,14 +151,14 @@ class StatusTracker:
         """Count a failed checkpoint."""
         self._change(failed_checkpoints=self.status.failed_checkpoints + 1)
 
-    def ended(self, now: int, tallies: Iterable[Tally]) -> None:
-        """Update the tallies at the end of the run from what the last attempt has counted."""
-        total = sum_of([self._base, *tallies])
+    def ended(self, now: int, metrics: Iterable[TaskMetrics]) -> None:
+        """Update the metrics at the end of the run from what the last attempt has counted."""
+        total = sum_of([self._base, *metrics])
         self._change(now=now, committed=total, attempted=total)
 
 
-def _later(attempted: Tally, committed: Tally) -> Tally:
-    """Return the greater of two tallies: `attempted` may have been reported before the checkpoint."""
+def _later(attempted: TaskMetrics, committed: TaskMetrics) -> TaskMetrics:
+    """Return the greater of two metrics: `attempted` may have been reported before the checkpoint."""
     steps = attempted.counts.steps
     is_behind = any(
         label not in steps or count.read > steps[label].read for label, count in committed.counts.steps.items()

@@ -272,5 +272,5 @@ class ProductionAttempt(Attempt):
             return PipelineState.CANCELLED
         state = PipelineState.DRAINED if self._drained else PipelineState.DONE
         self._directory.end(state, self._staged())
-        context.status.ended(context.time(), self._tallies)
+        context.status.ended(context.time(), self._metrics)
         return state

@@ -22,7 +22,7 @@ from ...execution.streaming.in_flight import by_key_group
 from ...execution.streaming.snapshot_chunks import NEWS, Chunk, records_of
 from ..channels.channel import ChannelId, message_of
 from ..channels.messages import ClockMoved, Elements, Message, SignalCame
-from ..subtask.tally import Tally, sum_of
+from ..subtask.reports import TaskMetrics, sum_of
 from ..workers.pool import ids_of
 from .dedup import SeenIds
 from .log import ProductionLog
@@ -39,13 +39,13 @@ class MergedLogs:
       parallelism: how many subtasks each task had.
       parts: of each subtask its chunks, with what is in flight to it.
       staged: what sinks have staged and isn't known to be committed.
-      tally: what was counted.
+      metrics: what was counted.
     """
 
     parallelism: int
     parts: dict[SubtaskId, list[Chunk]]
     staged: tuple[StagedToken, ...]
-    tally: Tally
+    metrics: TaskMetrics
 
     def inherited(self, id: SubtaskId, parallelism: int) -> Inherited:
         """What one of so many subtasks goes on from; what isn't of a key is everybody's to look at."""
@@ -55,7 +55,7 @@ class MergedLogs:
             if mine:
                 parts.append((b"".join(records_of(mine)), old.index, self.parallelism))
         is_first = id == SubtaskId(0, 0)
-        return Inherited(tuple(parts), self.staged if is_first else (), self.tally if is_first else Tally())
+        return Inherited(tuple(parts), self.staged if is_first else (), self.metrics if is_first else TaskMetrics())
 
 
 def merge_logs(
@@ -76,8 +76,8 @@ def merge_logs(
     for id, chunks in _in_flight(execution_graph, replays):
         parts[id] += chunks
     staged = [token for replay in replays.values() for token in replay.staged]
-    tally = sum_of([replay.tally for replay in replays.values()])
-    return MergedLogs(execution_graph.parallelism, parts, tuple(staged), tally)
+    metrics = sum_of([replay.metrics for replay in replays.values()])
+    return MergedLogs(execution_graph.parallelism, parts, tuple(staged), metrics)
 
 
 def _in_flight(

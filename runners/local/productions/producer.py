@@ -23,8 +23,8 @@ from ...execution.sinks.committer import by_transaction
 from ...execution.sinks.errors import PRODUCTION
 from ...execution.sinks.writer import OutputRun
 from ..channels.channel import ChannelId
+from ..subtask.reports import TaskMetrics, sum_of
 from ..subtask.subtask import Subtask
-from ..subtask.tally import Tally, sum_of
 from .chunk_diff import Differences
 from .dedup import KeptIds
 from .log import AHEAD, ProductionLog
@@ -99,7 +99,7 @@ class Producer:
     Args:
       parallelism: how many subtasks its task has.
       log: its own, which it has taken over, and nobody has begun.
-      tally: what the subtask counts in.
+      metrics: what the subtask counts in.
       clock: microseconds since 1970.
       release: called with each report of the subtask, when all that it says is durable.
       allotted: transactions that its sinks may write in, of which they have begun with the first.
@@ -117,7 +117,7 @@ class Producer:
         inboxes: Mapping[ChannelId, Inbox],
         outboxes: Mapping[ChannelId, Outbox],
         log: ProductionLog,
-        tally: Tally,
+        metrics: TaskMetrics,
         clock: Callable[[], int],
         release: Callable[[Any], None],
         allotted: Sequence[str],
@@ -131,7 +131,7 @@ class Producer:
         self._inboxes = inboxes
         self._outboxes = outboxes
         self._log = log
-        self._tally = tally
+        self._metrics = metrics
         self._clock = clock
         self._release = release
         self._transaction, *spare = allotted
@@ -159,7 +159,7 @@ class Producer:
 
     def start(self, replay: Replay) -> None:
         """Go on where a log ends; then begin the next log, and send again what isn't acknowledged."""
-        self._tally.add(replay.tally)
+        self._metrics.add(replay.metrics)
         for id, inbox in self._inboxes.items():
             inbox.restore(replay.seen(id))
         for id, outbox in self._outboxes.items():
@@ -285,7 +285,7 @@ class Producer:
             {id: outbox.acknowledged for id, outbox in outboxes},
             tuple(self._staged if is_whole else fresh),
             tuple(committed),
-            sum_of([self._tally]),
+            sum_of([self._metrics]),
         )
         self._steps, self._since = 0, None
         if self._is_weak:

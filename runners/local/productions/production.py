@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from ...execution.serialization.records import RecordType, decode_record, pickled, unpickled
 from ...execution.sinks.committer import STAGED_IS_DATA, Staged, staged_as_data, staged_of
 from ..channels.channel import ChannelId
-from ..subtask.reports import InputState
-from ..subtask.tally import Tally, tally_as_data, tally_of
+from ..subtask.reports import InputState, TaskMetrics, metrics_as_data, metrics_of
 from .dedup import KeptIds
 
 # What a log is called in errors, where its path isn't known.
@@ -73,7 +72,7 @@ class Production(NamedTuple):
       acknowledged: by output, the number up to which receivers have it.
       staged: what sinks have staged, or in a whole one what isn't known to be committed.
       committed: transactions that were committed meanwhile.
-      tally: what was counted, from the beginning.
+      metrics: what was counted, from the beginning.
     """
 
     is_whole: bool
@@ -85,7 +84,7 @@ class Production(NamedTuple):
     acknowledged: Mapping[ChannelId, int]
     staged: tuple[StagedToken, ...]
     committed: tuple[str, ...]
-    tally: Tally
+    metrics: TaskMetrics
 
     def record(self) -> bytes:
         """As bytes."""
@@ -99,7 +98,7 @@ class Production(NamedTuple):
             list(self.acknowledged.items()),
             _staged_as_data(self.staged),
             self.committed,
-            tally_as_data(self.tally),
+            metrics_as_data(self.metrics),
         )
 
 
@@ -108,16 +107,16 @@ class Inherited(NamedTuple):
 
     Attributes:
       parts: of each of them its chunks, its number, and how many there were.
-      staged, tally: as in a production.
+      staged, metrics: as in a production.
     """
 
     parts: tuple[tuple[bytes, int, int], ...]
     staged: tuple[StagedToken, ...]
-    tally: Tally
+    metrics: TaskMetrics
 
     def record(self) -> bytes:
         """As bytes."""
-        return _INHERITED.encode(self.parts, _staged_as_data(self.staged), tally_as_data(self.tally))
+        return _INHERITED.encode(self.parts, _staged_as_data(self.staged), metrics_as_data(self.metrics))
 
 
 def production_of(record: bytes, where: str = A_LOG) -> Production | Inherited:
@@ -169,7 +168,7 @@ def _production_of_fields(
     acknowledged: list[Any],
     staged: list[Any],
     committed: list[str],
-    tally: list[Any],
+    metrics: list[Any],
 ) -> Production:
     return Production(
         is_whole,
@@ -181,12 +180,12 @@ def _production_of_fields(
         {ChannelId(*id): number for id, number in acknowledged},
         _staged_of(staged),
         tuple(committed),
-        tally_of(tally),
+        metrics_of(metrics),
     )
 
 
-def _inherited_of_fields(parts: list[Any], staged: list[Any], tally: list[Any]) -> Inherited:
-    return Inherited(tuple(map(tuple, parts)), _staged_of(staged), tally_of(tally))
+def _inherited_of_fields(parts: list[Any], staged: list[Any], metrics: list[Any]) -> Inherited:
+    return Inherited(tuple(map(tuple, parts)), _staged_of(staged), metrics_of(metrics))
 
 
 _PRODUCTION: RecordType[Production | Inherited] = RecordType("production", 1, {1: _production_of_fields})

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import CHAINED, Chunk, Origin, chunks_of
 from ..channels.channel import ChannelId
-from ..subtask.reports import InputState
-from ..subtask.tally import Tally
+from ..subtask.reports import InputState, TaskMetrics
 from .dedup import KeptIds, SeenIds
 from .production import ChunkKey, Inherited, Production, Sent, StagedToken, production_of
 
@@ -23,7 +22,7 @@ class Replay:
       heard: what inputs had said.
       acknowledged: by output, the number up to which the receiver has everything.
       staged: what sinks have staged and isn't known to be committed.
-      tally: what was counted.
+      metrics: what was counted.
     """
 
     def __init__(self, records: Iterable[bytes]) -> None:
@@ -31,7 +30,7 @@ class Replay:
         self.heard: InputState | None = None
         self.acknowledged: dict[ChannelId, int] = {}
         self.staged: list[StagedToken] = []
-        self.tally = Tally()
+        self.metrics = TaskMetrics()
         self._chained: list[Chunk] = []
         self._newest: dict[ChunkKey, Chunk] = {}
         self._seen: dict[ChannelId, SeenIds] = {}
@@ -45,7 +44,7 @@ class Replay:
     def _inherit(self, inherited: Inherited) -> None:
         self.productions += 1
         self._inherited = inherited.parts
-        self.staged, self.tally = list(inherited.staged), inherited.tally
+        self.staged, self.metrics = list(inherited.staged), inherited.metrics
 
     def _add(self, production: Production) -> None:
         self.productions += 1
@@ -71,7 +70,7 @@ class Replay:
         committed = set(production.committed)
         self.staged = [token for token in self.staged if token[1] not in committed]
         self.staged += production.staged
-        self.tally = production.tally
+        self.metrics = production.metrics
 
     def restored(self, index: int, parallelism: int) -> Restored | None:
         """The state; None if there were no productions."""

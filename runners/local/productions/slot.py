@@ -172,7 +172,7 @@ class ProductionSlot(Slot):
             ends.inboxes,
             ends.outboxes,
             self._logs[id],
-            self._tallies[id],
+            self._metrics[id],
             self._clock,
             release,
             start.allotted[id],

@@ -19,10 +19,9 @@ from ...execution.streaming.task_execution import TaskExecution
 from ..channels.channel import Channel, ChannelId
 from ..channels.messages import Barrier, BarrierKind, ClockMoved, Elements, Encoded, Message, SignalCame
 from .replay_dedup import NUMBERS, ORIGIN, Numbering, Numbers
-from .reports import Report, Settled, Snapshot
+from .reports import Report, Settled, Snapshot, TaskMetrics, sum_of
 from .script_reader import ScriptReader
 from .sources import SourceReader
-from .tally import Tally, sum_of
 
 
 class Alignment:
@@ -202,7 +201,7 @@ class SubtaskSnapshots:
         parallelism: int,
         readers: Sequence[SourceReader],
         scripts: Sequence[ScriptReader],
-        tally: Tally,
+        metrics: TaskMetrics,
         transaction: str,
         numbering: Numbering | None = None,
     ) -> None:
@@ -212,7 +211,7 @@ class SubtaskSnapshots:
         self._numbering = numbering
         self._readers = readers
         self._scripts = scripts
-        self._tally = tally
+        self._metrics = metrics
         self._transaction = transaction
         self.large: int | None = None
         # Epochs and source positions of snapshots that aren't known to be durable.
@@ -237,7 +236,7 @@ class SubtaskSnapshots:
         self._transaction = barrier.transaction
         staged = {label: list(tokens) for label, tokens in self.staged.items() if tokens}
         now = self._execution.clock.now
-        taken = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._tally]), now)
+        taken = Snapshot(barrier.epoch, (), (), staged, barrier.is_whole, sum_of([self._metrics]), now)
         if self.large is not None and not has_in_flight and weight(self._execution, barrier.is_whole) >= self.large:
             positions = self._positions()
             self._taken.append((barrier.epoch, positions))

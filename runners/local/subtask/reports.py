@@ -1,13 +1,76 @@
-"""Reports of a subtask to the coordinator."""
+"""Reports of a subtask to the coordinator, and its metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import attrs
+
+from ....sdk.metrics import MetricName, MetricsContainer
+from ...execution.counters import Counts
+from ...execution.serialization.records import pickled, unpickled
 from ...execution.streaming.snapshot_chunks import Chunk
 from ..channels.channel import ChannelId
-from .tally import Tally
+
+_GAUGE_IS_DATA = "The value of a gauge has to be data."
+
+
+@attrs.define
+class TaskMetrics:
+    """Metrics that user code has reported, and counts of elements: of one subtask, or of several.
+
+    >>> own, other = TaskMetrics(), TaskMetrics()
+    >>> own.counts.of("Read").read, other.counts.of("Read").read = 1, 2
+    >>> sum_of([own, other]).counts.of("Read").read, own.counts.of("Read").read
+    (3, 1)
+    """
+
+    user_metrics: MetricsContainer = attrs.field(factory=MetricsContainer)
+    counts: Counts = attrs.field(factory=Counts)
+
+    def add(self, other: TaskMetrics) -> None:
+        """Add the metrics and counts of another subtask."""
+        self.user_metrics.merge(other.user_metrics)
+        self.counts.add(other.counts)
+
+
+def sum_of(parts: Iterable[TaskMetrics]) -> TaskMetrics:
+    """Return the sum, which doesn't change with its parts."""
+    total = TaskMetrics()
+    for part in parts:
+        total.add(part)
+    return total
+
+
+def metrics_as_data(metrics: TaskMetrics) -> list[Any]:
+    """Return metrics as the fields of a record: user metrics, and counts by step."""
+    user_metrics = [
+        [
+            label,
+            list(step.counters.items()),
+            list(step.distributions.items()),
+            [(name, at, pickled(value, label, _GAUGE_IS_DATA)) for name, (at, value) in step.gauges.items()],
+        ]
+        for label, step in metrics.user_metrics.steps.items()
+    ]
+    return [user_metrics, [(count.label, count.read, count.written) for count in metrics.counts.steps.values()]]
+
+
+def metrics_of(data: list[Any]) -> TaskMetrics:
+    """Return the metrics that `metrics_as_data` was given."""
+    user_metrics, counts = data
+    metrics = TaskMetrics()
+    for label, counters, distributions, gauges in user_metrics:
+        step = metrics.user_metrics.step(label)
+        step.counters.update({MetricName(*name): n for name, n in counters})
+        step.distributions.update({MetricName(*name): cell for name, cell in distributions})
+        for name, at, value in gauges:
+            step.gauges[MetricName(*name)] = at, unpickled(value, f"{label}: a gauge", "the log of its productions")
+    for label, read, written in counts:
+        count = metrics.counts.of(label)
+        count.read, count.written = read, written
+    return metrics
 
 
 class Snapshot(NamedTuple):
@@ -17,7 +80,7 @@ class Snapshot(NamedTuple):
       records: its chunks, serialized during iteration, which has to come before the next step.
       labels: the steps whose state it contains.
       staged: by sink label, pairs of transaction and token that aren't committed yet.
-      tally: what was counted before the barrier.
+      metrics: what was counted before the barrier.
       now: processing time at the barrier.
       uncopied: returns the chunks, in the place of records and labels: to be called by a forked child.
       offsets: by source label, its partitions and their positions, as text.
@@ -28,7 +91,7 @@ class Snapshot(NamedTuple):
     labels: tuple[str, ...]
     staged: dict[str, list[tuple[str, Any]]]
     is_whole: bool
-    tally: Tally
+    metrics: TaskMetrics
     now: int
     uncopied: Callable[[], list[Chunk]] | None = None
     offsets: Mapping[str, list[tuple[str, str]]] = {}

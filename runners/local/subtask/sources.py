@@ -33,8 +33,8 @@ from ...execution.time_slice import Pace, TimeSlice
 from ...execution.user_errors import guarded
 from ..channels.messages import ClockMoved, Message, PercentileMoved, SignalCame
 from .replay_dedup import Numbering
+from .reports import TaskMetrics
 from .script_reader import ScriptReader, script_of
-from .tally import Tally
 
 # Partitions that aren't integers are numbered below this.
 _NUMBERS = 1 << 12
@@ -305,7 +305,7 @@ class SubtaskSources:
         execution: TaskExecution,
         index: int,
         parallelism: int,
-        tally: Tally,
+        metrics: TaskMetrics,
         numbering: Numbering | None,
         is_timed: bool,
         time_slice: TimeSlice | None = None,
@@ -313,7 +313,7 @@ class SubtaskSources:
     ) -> None:
         self._time_slice = time_slice
         self._execution = execution
-        self._counts = tally.counts
+        self._counts = metrics.counts
         self._numbering = numbering
         over = () if time_slice is None else time_slice.over
         self.scripts = [ScriptReader(step, index) for step in task.sources if script_of(step) is not None]

@@ -35,9 +35,8 @@ from ..channels.messages import (
 )
 from .barriers import Barriers, SubtaskSnapshots
 from .replay_dedup import NUMBERS, ORIGIN, NumberedExchange, Numbering, Repetitions
-from .reports import CaughtUp, Completed, InputState, Played, Report
+from .reports import CaughtUp, Completed, InputState, Played, Report, TaskMetrics
 from .sources import SubtaskSources, time_of_scripts
-from .tally import Tally
 from .watermarks import SubtaskWatermarks, percentiles_of
 
 # About how many elements are replayed with strong productions before there are new ones.
@@ -70,7 +69,7 @@ class Subtask:
         clock: Clock,
         channels: Callable[[ChannelId], Channel],
         report: Callable[[Report], None],
-        tally: Tally,
+        metrics: TaskMetrics,
         transaction: str,
         unit: str,
         repeatable: Collection[int] = (),
@@ -86,8 +85,8 @@ class Subtask:
             execution_graph.plan,
             self.task,
             clock,
-            tally.metrics,
-            tally.counts,
+            metrics.user_metrics,
+            metrics.counts,
             transaction,
             unit,
             # Barriers count the feedback, so everything before one has to be processed.
@@ -99,7 +98,7 @@ class Subtask:
         self._numbering = Numbering() if id.task in repeatable else None
         is_timed = not execution_graph.plan.graph.is_bounded
         sources = self._sources = SubtaskSources(
-            self.task, self.execution, id.index, n, tally, self._numbering, is_timed, time_slice, has_loops
+            self.task, self.execution, id.index, n, metrics, self._numbering, is_timed, time_slice, has_loops
         )
         self.readers, self.scripts = sources.readers, sources.scripts
         numbered = any(edge.producer in repeatable for edge in self.task.inputs)
@@ -114,7 +113,7 @@ class Subtask:
         self.exchanges = [self._exchange(edge, channels, time_slice) for edge in self.task.outputs]
         self._edges = {edge.id: edge for edge in self.task.inputs}
         self.snapshots = SubtaskSnapshots(
-            self.execution, id, n, self.readers, self.scripts, tally, transaction, self._numbering
+            self.execution, id, n, self.readers, self.scripts, metrics, transaction, self._numbering
         )
         self.barriers = Barriers(self.execution, self.inputs, self._edges, self.snapshots, self._broadcast, report)
         self._back = self.barriers.back

@@ -24,8 +24,7 @@ from ...execution.plan.execution_graph import SubtaskId
 from ...execution.stuck_calls import Returned, Stuck
 from ..channels.channel import ChannelId
 from ..channels.messages import Barrier
-from ..subtask.reports import CaughtUp, Completed, Played, Settled
-from ..subtask.tally import Tally
+from ..subtask.reports import CaughtUp, Completed, Played, Settled, TaskMetrics
 
 # Sockets to send at a time; the kernel takes 253.
 _AT_A_TIME = 100
@@ -85,7 +84,7 @@ class Rewind(NamedTuple):
       checkpoint: the checkpoint to restart from; None for the beginning.
       transaction, attempt: the first transaction of their sinks, and the name of their writers.
       number: that of the last barrier before the restart.
-      tallies: their counts at the checkpoint.
+      metrics: their counts at the checkpoint.
       ends: the channels of the sockets that follow, and whether each is the sending end.
     """
 
@@ -96,7 +95,7 @@ class Rewind(NamedTuple):
     transaction: str
     attempt: str
     number: int
-    tallies: Mapping[SubtaskId, Tally]
+    metrics: Mapping[SubtaskId, TaskMetrics]
     ends: tuple[tuple[ChannelId, bool], ...] = ()
 
 
@@ -110,7 +109,7 @@ class Acknowledged(NamedTuple):
       part: a reference to it; None if the run keeps no snapshots.
       staged: by sink label, pairs of transaction and token that aren't committed yet.
       labels: the steps whose state it contains.
-      tally: what was counted before the snapshot.
+      metrics: what was counted before the snapshot.
       now: processing time at the snapshot.
       offsets: by source label, its partitions and their positions, as text.
     """
@@ -119,7 +118,7 @@ class Acknowledged(NamedTuple):
     part: PartReference | None
     staged: dict[str, list[tuple[str, Any]]]
     labels: tuple[str, ...] = ()
-    tally: Tally | None = None
+    metrics: TaskMetrics | None = None
     now: int = 0
     offsets: Mapping[str, list[tuple[str, str]]] = {}
 
@@ -141,7 +140,7 @@ class Rewound(NamedTuple):
 class Stopped(NamedTuple):
     """A slot has torn down its subtasks."""
 
-    tally: Tally
+    metrics: TaskMetrics
 
 
 class Failed(NamedTuple):
@@ -153,7 +152,7 @@ class Failed(NamedTuple):
 class Counted(NamedTuple):
     """Counts and status of a slot, for display."""
 
-    tally: Tally
+    metrics: TaskMetrics
     held_up: tuple[str, ...]
     backlog: int | None
     watermarks: dict[str, int]

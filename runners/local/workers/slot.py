@@ -18,9 +18,8 @@ from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.time_slice import LONG_SLICE, SLICE, TimeSlice
 from ..channels.channel import Channel, ChannelId
 from ..subtask.reports import Report as SubtaskReport
-from ..subtask.reports import Snapshot
+from ..subtask.reports import Snapshot, TaskMetrics, sum_of
 from ..subtask.subtask import Subtask
-from ..subtask.tally import Tally, sum_of
 from .protocol import (
     Command,
     Commit,
@@ -73,7 +72,7 @@ class Slot:
         report: Callable[[Report], None],
         clock: Callable[[], int],
     ) -> None:
-        self._tallies: dict[SubtaskId, Tally] = {}
+        self._metrics: dict[SubtaskId, TaskMetrics] = {}
         self._start = start
         self._report = report
         self._clock = ProcessingTime.of(clock)
@@ -94,14 +93,14 @@ class Slot:
 
     def _make(self, id: SubtaskId, start: Start, channels: Callable[[ChannelId], Channel]) -> None:
         clock = self._clocks[id] = Clock(0 if start.has_script else self._clock())
-        tally = self._tallies[id] = sum_of([start.tallies[id]] if id in start.tallies else [])
+        metrics = self._metrics[id] = sum_of([start.metrics[id]] if id in start.metrics else [])
         self.subtasks[id] = self.subtask_type(
             self._graph,
             id,
             clock,
             self._ends_of(id, channels),
             self._reporter(id),
-            tally,
+            metrics,
             start.transaction_of(id),
             f"{start.attempt}-{id.task}-{id.index}",
             start.repeatable,
@@ -156,7 +155,7 @@ class Slot:
 
     def _counting(self, id: SubtaskId) -> AbstractContextManager[None]:
         """Count metrics of user code for this subtask in the `with` block."""
-        return scoped(self._tallies[id].metrics)
+        return scoped(self._metrics[id].user_metrics)
 
     @contextmanager
     def _acting(self, id: SubtaskId) -> Iterator[None]:
@@ -308,7 +307,7 @@ class Slot:
                 self._obey(id, subtask, command)
         if isinstance(command, Stop):
             self.has_stopped = True
-            self._report((None, Stopped(sum_of(self._tallies.values()))))
+            self._report((None, Stopped(sum_of(self._metrics.values()))))
 
     def _obey(self, id: SubtaskId, subtask: Subtask, command: Command) -> None:
         if isinstance(command, Inject):
@@ -336,7 +335,7 @@ class Slot:
             for label, micros in subtask.execution.watermarks().items():
                 watermarks[label] = min(micros, watermarks.get(label, micros))
         held_up = tuple(subtask.task.label for subtask in self.subtasks.values() if subtask.is_backpressured)
-        return Counted(sum_of(self._tallies.values()), held_up, sum(known) if known else None, watermarks)
+        return Counted(sum_of(self._metrics.values()), held_up, sum(known) if known else None, watermarks)
 
     def abandon(self) -> None:
         """Close what is open, after the attempt has failed."""
@@ -358,7 +357,7 @@ class Start:
       fail_alone: whether the others go on when a subtask has failed.
       repeatable: the tasks that number their output.
       sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
-      tallies: counts of subtasks from before, in this attempt.
+      metrics: counts of subtasks from before, in this attempt.
       time_slice: replaces the worker's own.
     """
 
@@ -370,7 +369,7 @@ class Start:
     fail_alone: bool = False
     repeatable: frozenset[int] = frozenset()
     sources_begun_anew: frozenset[str] = frozenset()
-    tallies: Mapping[SubtaskId, Tally] = attrs.field(factory=dict)
+    metrics: Mapping[SubtaskId, TaskMetrics] = attrs.field(factory=dict)
     time_slice: TimeSlice | None = None
 
     def rewound(self, rewind: Rewind) -> Start:
@@ -380,7 +379,7 @@ class Start:
             checkpoint=rewind.checkpoint,
             transaction=rewind.transaction,
             attempt=rewind.attempt,
-            tallies=rewind.tallies,
+            metrics=rewind.metrics,
         )
 
     def slot(

@@ -118,7 +118,7 @@ class SnapshotWriter:
         if copied is None:
             return
         if self._store is None:
-            self._report((id, Acknowledged(snapshot.epoch, None, snapshot.staged, (), snapshot.tally, snapshot.now)))
+            self._report((id, Acknowledged(snapshot.epoch, None, snapshot.staged, (), snapshot.metrics, snapshot.now)))
         elif self.waits:
             self._report((id, self._written_now(id, copied)))
         else:
@@ -175,7 +175,7 @@ class SnapshotWriter:
         labels = self._labels[id]
         labels.update(dict.fromkeys(snapshot.labels))
         return Acknowledged(
-            snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.tally, snapshot.now, snapshot.offsets
+            snapshot.epoch, part, snapshot.staged, tuple(labels), snapshot.metrics, snapshot.now, snapshot.offsets
         )
 
     def _fork(self, id: SubtaskId, snapshot: Snapshot, copy: Callable[[], list[Chunk]]) -> Snapshot | None:

@@ -231,14 +231,14 @@ def test_rates_are_of_the_time_between_two_looks() -> None:
     from attrs import evolve
 
     from penstock.runners.local.job.status import StatusTracker
-    from penstock.runners.local.subtask.tally import Tally
+    from penstock.runners.local.subtask.reports import TaskMetrics
 
     counts = Counts()
     counts.of("Read").read = 1000
-    early = evolve(StatusTracker([], 0).status, now=10_000_000, attempted=Tally(counts=counts))
+    early = evolve(StatusTracker([], 0).status, now=10_000_000, attempted=TaskMetrics(counts=counts))
     more = Counts()
     more.of("Read").read = 1600
-    late = evolve(early, now=12_000_000, attempted=Tally(counts=more))
+    late = evolve(early, now=12_000_000, attempted=TaskMetrics(counts=more))
     looks = iter([early, late])
 
     class NoTasks:
