@@ -37,7 +37,7 @@ from penstock.windowing.timestamp import MAX_MICROS
 KEYS, FILLING, CHANGED, CHANGING = 1_000_000, 20, 10_000, 10
 DAY = 24 * 60 * 60
 STRIDE = 7_919
-# About a tenth of what the windows take.
+# About a tenth of the memory of the windows.
 LIMIT = 40 << 20
 
 
@@ -57,7 +57,7 @@ class Worker:
         self.parts: dict[SubtaskId, PartReference] = {}
 
     def run(self, number: int, keys: Any, watermark: int) -> None:
-        """One batch, which is committed."""
+        """Run and commit one batch."""
         bundles = []
         for start in range(0, len(keys), BUNDLE_SIZE):
             pairs = [(key, 1) for key in keys[start : start + BUNDLE_SIZE]]
@@ -79,7 +79,7 @@ class Worker:
 
 
 def measured(limit: int | None, directory: str) -> dict[str, Any]:
-    """One run: CPU seconds of batches, and the worker's peak in MB when keys are in memory, and when windows close."""
+    """Measure a run: CPU seconds of batches, and the worker's peak in MB with all keys and after the windows close."""
     store = SnapshotStore(disk_of(directory), directory, retain=1)
     store.take_over()
     worker = Worker(store, limit)
@@ -108,7 +108,7 @@ def measured(limit: int | None, directory: str) -> dict[str, Any]:
 
 
 def taken_over(limit: int | None, directory: str) -> dict[str, Any]:
-    """Another worker goes on before the last batch: CPU seconds of its first batch, and its peak."""
+    """Measure a worker that restores the state of the batch before last: CPU seconds of its first batch, and peak."""
     store = SnapshotStore(disk_of(directory), directory, retain=1)
     store.take_over()
     worker = Worker(store, limit)

@@ -1,6 +1,6 @@
-"""(e) (b) and (c) on Spark, against RDDs of Python functions written by hand, in one session.
+"""(e) (b) and (c) on Spark, against hand-written RDDs of Python functions, in one session.
 
-What is compared is the CPU time of the driver, its JVM and the Python workers together.
+The comparison is of the CPU time of the driver, its JVM and the Python workers together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from timing import Ratio, compare
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Hand-written programs of a JVM get faster for a while.
+# The JVM compiles hand-written programs during their first runs.
 WARM_UP = 1
 
 

@@ -1,12 +1,12 @@
-"""Micro-batches on Spark against what one writes by hand in Structured Streaming, in one session.
+"""Micro-batches on Spark against hand-written Structured Streaming, in one session.
 
 (a) sum per key and window, 100,000 events a batch: against `transformWithState`
 (b) 10,000 keys changed a batch: a state of a million keys against one of 100,000
 (c) the least time of a nearly empty batch: against an empty `foreachBatch` with one shuffle
 (d) available-now over a million events: against the Spark batch runner
 
-What is compared is time by the clock, as medians of batches, since most of a small batch is waiting; in (a) also, and
-in (d) only, the CPU time of the driver, its JVM and the Python workers together.
+The comparison is of elapsed time, as medians of batches, since a small batch is mostly waiting.  (a) also compares the
+CPU time of the driver, its JVM and the Python workers together, and (d) compares this time only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 @attrs.define
 class Batches:
-    """What has been seen of the batches of a stream: seconds, one entry for each batch."""
+    """Measurements of a stream, in seconds, with one entry for each batch."""
 
     commits: list[float] = attrs.field(factory=list)
     cpu_at_commits: list[float] = attrs.field(factory=list)
@@ -54,7 +54,7 @@ class Batches:
 
     @property
     def seconds(self) -> list[float]:
-        """From one commit to the next, of all but the first ones and the last."""
+        """The times between commits, without the first ones and the last."""
         return _steps(self.commits)
 
     @property
@@ -69,7 +69,7 @@ def _steps(times: list[float]) -> list[float]:
 
 @contextmanager
 def watched() -> Iterator[Batches]:
-    """Watch the batches of the streams that run meanwhile."""
+    """Measure the batches of the streams that run in this context."""
     seen = Batches()
     watched = [(WriteAhead, "write", "plan"), (MicroBatches, "run", "job"), (SnapshotStore, "commit", "commit")]
     originals = [(owner, name, getattr(owner, name)) for owner, name, _ in watched]
@@ -103,7 +103,7 @@ def watched() -> Iterator[Batches]:
 
 
 class TotalSink(beam.io.Sink[Any]):
-    """Keeps how many sums were published, and their sum, as `found`."""
+    """Keeps the number of published sums, and their total, as `found`."""
 
     def __init__(self) -> None:
         self.found = (0, 0)
@@ -137,7 +137,7 @@ class _TotalWriter(beam.io.SinkWriter[Any]):
 
 
 def sums(session: SparkSession, keys: int, sizes: Sequence[int]) -> tuple[Batches, tuple[int, int]]:
-    """Sums of `BatchedPairs` in windows of a day, by the micro-batch runner: its batches, and what comes out."""
+    """Sum `BatchedPairs` in windows of a day with the micro-batch runner; return its batches and its output."""
     from penstock.runners.spark import SparkMicroBatchRunner
 
     sink = TotalSink()
@@ -182,7 +182,7 @@ def nearly_empty(session: SparkSession) -> Iterator[Ratio | Quantity]:
     by_hand = spark_streams_by_hand.empty(session, 30)
     batches, _ = sums(session, 2, [2] * 30)
     yield Ratio("(c) a nearly empty batch, foreachBatch", min(batches.seconds), min(by_hand), 1.5)
-    # Loading, working and saving are parts of the job, those of its slowest tasks.
+    # Loading, working and saving are parts of the job: those of each task's slowest subtask.
     for part, seconds in batches.parts.items():
         yield Quantity(f"(c) least {part}", min(seconds) * 1000, 1000, "ms", 1)
 

@@ -1,4 +1,4 @@
-"""Structured Streaming queries as one writes them by hand, to compare micro-batches with."""
+"""Hand-written Structured Streaming queries, to compare micro-batches with."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The workers can't import what is beside a benchmark.
+# Workers can't import modules of the benchmarks.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class SumUntilItsWindowEnds(StatefulProcessor):
-    """The sum of a key and window: one `get` and one `update` a batch, no timer, and nothing put out before the end.
+    """The sum of a key and window, with the minimal work: one `get` and one `update` a batch, and no timer.
 
-    That is the least that a processor can do.  In the batch that a window ends with (`ends`), its sum is put out.
+    The sum is output in the last batch of a window (`ends`).
     """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -49,12 +49,12 @@ class SumUntilItsWindowEnds(StatefulProcessor):
 
 @attrs.frozen
 class Summed:
-    """What has been seen of a query that sums.
+    """Measurements and output of a query that sums.
 
     Attributes:
-      batches: how many there were.
-      seconds, cpu_seconds: of each batch but the first and the last.
-      found: how many sums came out in the end, and their sum.
+      batches: the number of batches.
+      seconds, cpu_seconds: of each batch, without the first and the last.
+      found: the number of sums that were output, and their total.
     """
 
     batches: int
@@ -64,7 +64,7 @@ class Summed:
 
 
 def sums(session: SparkSession, keys: int, size: int, batches: int) -> Summed:
-    """Sums of `BatchedPairs`."""
+    """Sum `BatchedPairs`."""
     from pyspark.sql import functions as f
 
     pairs = _pairs(session, size).select(
@@ -90,18 +90,18 @@ def sums(session: SparkSession, keys: int, size: int, batches: int) -> Summed:
 
 
 def empty(session: SparkSession, batches: int) -> list[float]:
-    """The seconds of each batch of a query that does nothing: in its `foreachBatch` a job with one shuffle."""
+    """Return the seconds of each batch of an empty query, whose `foreachBatch` runs a job with one shuffle."""
 
     def shuffled(frame: DataFrame, number: int) -> None:
-        shards = session.sparkContext.defaultParallelism
-        rows = session.sparkContext.parallelize([(shard, b"") for shard in range(shards)], shards)
-        rows.partitionBy(shards, lambda shard: shard).collect()
+        partitions = session.sparkContext.defaultParallelism
+        rows = session.sparkContext.parallelize([(partition, b"") for partition in range(partitions)], partitions)
+        rows.partitionBy(partitions, lambda partition: partition).collect()
 
     return _batches(_pairs(session, 2).writeStream.foreachBatch(shuffled), batches)
 
 
 def _pairs(session: SparkSession, size: int) -> DataFrame:
-    """Numbered rows of Spark's own, so many a batch."""
+    """Return Spark's stream of numbered rows, with this many in a batch."""
     return (
         session.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", size)

@@ -55,9 +55,9 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return a value for JAVA_HOME; None if Spark's launcher finds a Java without.
+    """Return the value that JAVA_HOME needs for Spark's launcher to find a Java.
 
-    Raises `RunnerError` if there is no Java.
+    Returns None if the launcher finds one without it.  Raises `RunnerError` if there is no Java.
     """
     if find_java(environ) is not None:
         return None

@@ -204,7 +204,7 @@ def state_of(results: Iterable[SubtaskResult], parallelism: int) -> dict[Subtask
 
 
 def parts_metadata(results: Iterable[SubtaskResult], parallelism: int) -> Mapping[str, Any]:
-    """Return what a manifest says of its parts, in the words of its format."""
+    """Return the metadata of a manifest's parts, with the keys of its format."""
     parts = {
         part_name(result.id, parallelism): {
             "level": result.id.task,

@@ -81,7 +81,7 @@ class DriverScript:
             into.percentiles[event.percentile] = event.micros
 
     def position(self) -> Any:
-        """Return the number of events that were played, and whether the script has ended."""
+        """Return the number of played events, and True if the script has ended."""
         return self._position, self.is_finished
 
     def restore(self, position: Any) -> None:

@@ -351,7 +351,7 @@ class SubtaskFunction:
 
 
 def own_part(parts: Sequence[StatePart], id: SubtaskId, parallelism: int) -> PartReference | None:
-    """Return the part that this subtask wrote; None if there is none, or the parallelism was another one."""
+    """Return the part that this subtask wrote with the same parallelism, or None."""
     if len(parts) == 1 and (parts[0].index, parts[0].parallelism) == (id.index, parallelism):
         return parts[0].part
     return None

@@ -154,7 +154,7 @@ class DriverUnboundedSource:
     # Positions
 
     def position(self) -> Any:
-        """Return the watermark, whether the source is drained, and the positions of the partitions."""
+        """Return the watermark, `is_drained`, and the positions of the partitions."""
         partitions = (self._partitions or {}).values()
         return (
             self._watermark,
