@@ -1,7 +1,7 @@
 """The local runner: `LocalStreamingRunner`, which `--runner=local` starts.
 
-A bounded pipeline runs on the batch engine, in this process (`bounded_run`) or in workers (`parallel_run`).  A stream
-is a job (`job`), whose tasks run as subtasks (`subtask`) in workers (`workers`), between channels (`channels`).
+A bounded pipeline runs on the batch engine, in this process (`in_process`) or in workers (`parallel_run`).  A stream is
+a job (`job`), whose tasks run as subtasks (`subtask`) in workers (`workers`), connected by channels (`channels`).
 `productions` gives MillWheel's guarantees instead of checkpoints, and `simulation` runs jobs under a seed.
 """
 

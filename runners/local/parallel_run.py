@@ -30,7 +30,7 @@ from ..execution.plan.segments import cut
 from ..execution.sinks.committer import sinks_of
 from ..execution.stuck_calls import CallWatch
 from .batch_workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
-from .bounded_run import committed_at_end, splits_of
+from .in_process import committed_at_end, splits_of
 from .workers.processes import WorkerDied, slots_of, start_of
 
 _logger = logger_of(__name__)

@@ -1,4 +1,4 @@
-"""LocalStreamingRunner: runs a pipeline in the calling process, without a JVM."""
+"""Local runner: runs a pipeline without a JVM, in the calling process or in workers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .in_process import in_process, is_batch
 
 
 class LocalStreamingRunner(Runner):
-    """`--runner=local`, the default: one process, nothing spawned."""
+    """The runner of `--runner=local`, which is the default."""
 
     name = "local"
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        """Run to the end, and raise what made it fail."""
+        """Run a pipeline: to its end, unless it has an unbounded source.  Raises the error that it fails with."""
         refuse_frames(graph, self.name)
         check_streaming_flags(options)
         refuse_unheeded(options.view_as(MicroBatchOptions).changed(), self.name, "spark-microbatch")
@@ -42,7 +42,7 @@ class LocalStreamingRunner(Runner):
         return FinishedResult(MetricResults(container))
 
     def _run_parallel(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        # Small pipelines run in less time than it takes to import what only others need.
+        # A small pipeline runs in less time than the import takes.
         from .parallel_run import ParallelRun, settings_of
 
         container = MetricsContainer()
@@ -62,7 +62,7 @@ class LocalStreamingRunner(Runner):
         return StreamingResult(job, options)
 
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
-        """A simulation; `settings` are those of `SimulationSettings`."""
+        """Return a simulation; `settings` are those of `SimulationSettings`."""
         from .simulation.run import Simulation, SimulationSettings
 
         return Simulation(graph, SimulationSettings(**settings))
@@ -84,7 +84,7 @@ class LocalStreamingRunner(Runner):
 
 
 def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
-    """Return True for what needs a job: no end, checkpoints, metrics served, or subtasks of a script or a loop."""
+    """Return True if a pipeline runs as a job: for unbounded sources, some flags, or a script or loop in subtasks."""
     streaming = options.view_as(StreamingOptions)
     return bool(
         graph.unbounded_reads()
