@@ -241,6 +241,12 @@ class TaskExecution:
             for step in self.task.steps
         )
 
+    def output_label(self, edge: Edge) -> str:
+        """Return the label in errors of sending on an edge: the grouping's, or that of the elements' producer."""
+        if edge.kind is EdgeKind.SHUFFLE:
+            return edge.step.transform.label  # type: ignore[union-attr]
+        return self.plan.graph.pcollections[edge.pcollection].producer
+
     def move(self, pcollection: int, watermark: int) -> None:
         """Advance the watermark of a PCollection of this task."""
         if watermark > self._watermarks[pcollection]:

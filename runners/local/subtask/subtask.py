@@ -139,8 +139,7 @@ class Subtask:
         """Return an exchange for an edge that begins here, fed by the task's steps."""
         targets = _others(edge, self.id.index, self._parallelism)
         own = [channels(ChannelId(edge.id, self.id.index, target)) for target in targets]
-        producer = self.execution.plan.graph.pcollections[edge.pcollection].producer
-        label = edge.step.transform.label if edge.kind is EdgeKind.SHUFFLE else producer  # type: ignore[union-attr]
+        label = self.execution.output_label(edge)
         if self._numbering is None:
             exchange = Exchange(edge, own, label, time_slice)
         else:

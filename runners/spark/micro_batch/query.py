@@ -130,7 +130,7 @@ class MicroBatchQuery:
         self._committed = Committed(0, 0, "", {}, {})
         self._parts: dict[SubtaskId, Sequence[StatePart]] = {}
         self._is_cancelled = threading.Event()
-        self._drains = False
+        self._is_draining = False
         self._settings = settings
         streams = StreamSettings(
             session,
@@ -156,7 +156,7 @@ class MicroBatchQuery:
 
     def drain(self) -> None:
         """End the unbounded sources, and process all input that was read."""
-        self._drains = True
+        self._is_draining = True
 
     @property
     def activity(self) -> str:
@@ -198,7 +198,7 @@ class MicroBatchQuery:
         while not self._is_cancelled.is_set():
             if batch is None:
                 if self._committed.is_complete:
-                    return PipelineState.DRAINED if self._drains else PipelineState.DONE
+                    return PipelineState.DRAINED if self._is_draining else PipelineState.DONE
                 batch = self._plan()
             is_over = self._settings.available_now and not self._sources.has_script and not self._sources.awaits_data
             if batch is None and is_over:
@@ -232,10 +232,10 @@ class MicroBatchQuery:
 
     def _plan(self) -> PlannedBatch | None:
         """Plan the next batch and write the plan.  Returns None if no batch is due."""
-        if self._drains:
+        if self._is_draining:
             self._sources.drain()
         now = self._now()
-        is_early = now < self._next_batch and not self._drains and not self._settings.available_now
+        is_early = now < self._next_batch and not self._is_draining and not self._settings.available_now
         # Spark delivers its batches at the interval already.
         if is_early and not self._sources.has_data:
             return None

@@ -24,9 +24,8 @@ from .options import settings_of, store_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ...execution.checkpoints.store import SnapshotStore
     from .commit_log import Reached
-    from .query import MicroBatchQuery, QuerySettings
+    from .query import MicroBatchQuery
 
 # The interval, in seconds, at which a run is cancelled until it ends.
 _CANCEL_SECONDS = 1.0
@@ -49,9 +48,12 @@ class SparkMicroBatchRunner(Runner):
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run a bounded pipeline or a script to the end, and start any other pipeline."""
+        from ...execution.clock import ProcessingTime
+        from ...execution.plan.execution_graph import cut
         from ...execution.sinks.committer import with_dead_letters
         from ..session import find_session, partitions_of
         from .commit_log import no_failure
+        from .query import MicroBatchQuery
 
         for head in graph.loops():
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
@@ -69,7 +71,9 @@ class SparkMicroBatchRunner(Runner):
         try:
             store = store_of(options, session)
             parallelism = partitions or session.sparkContext.defaultParallelism
-            query = _query(graph, parallelism, session, store, settings)
+            plan = attrs.evolve(fuse(graph), compares_keys=settings.compares_keys)
+            tasks = cut(plan, parallelism, by_level=True)
+            query = MicroBatchQuery(tasks, session, store, ProcessingTime(), settings)
         finally:
             if query is None and is_ours:
                 session.stop()
@@ -112,22 +116,6 @@ def _check_replayable(label: str, source: UnboundedSource[Any]) -> None:
             f"{label}: its source can't be read again, and --runner=spark-microbatch reads a batch's input after "
             "planning the batch. Run it with --runner=local"
         )
-
-
-def _query(
-    graph: Graph, parallelism: int, session: SparkSession, store: SnapshotStore, settings: QuerySettings
-) -> MicroBatchQuery:
-    from ...execution.clock import ProcessingTime
-    from ...execution.plan.execution_graph import cut
-    from .query import MicroBatchQuery
-
-    return MicroBatchQuery(
-        cut(attrs.evolve(fuse(graph), compares_keys=settings.compares_keys), parallelism, by_level=True),
-        session,
-        store,
-        ProcessingTime(),
-        settings,
-    )
 
 
 class MicroBatchResult(PipelineResult):

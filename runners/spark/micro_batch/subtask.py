@@ -93,18 +93,17 @@ class MicroBatchSubtask:
         self._newest: dict[str, int] = {}
         self._counts = Counts()
         self._clock = Clock(0)
-        plan = program.execution_graph.plan
         unit = f"{id.task}-{id.index}-{uuid4().hex[:8]}"
         self.execution = TaskExecution(
-            plan, self._task, self._clock, self._metrics, self._counts, batch.transaction, unit
+            program.execution_graph.plan,
+            self._task,
+            self._clock,
+            self._metrics,
+            self._counts,
+            batch.transaction,
+            unit,
         )
-        nodes = plan.graph.pcollections
-        labels = {
-            edge.id: edge.step.transform.label  # type: ignore[union-attr]
-            if edge.step is not None and edge.kind is EdgeKind.SHUFFLE
-            else nodes[edge.pcollection].producer
-            for edge in self._task.outputs
-        }
+        labels = {edge.id: self.execution.output_label(edge) for edge in self._task.outputs}
         self._spiller = self._open_spiller()
         self._writer = MessageWriter(id, self._task.outputs, program.parallelism, labels)
         for edge in self._task.outputs:
