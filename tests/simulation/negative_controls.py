@@ -11,7 +11,7 @@ from typing import Any
 from penstock.runners.local.channels.channel import ChannelId, message_of
 from penstock.runners.local.channels.messages import Elements
 from penstock.runners.local.productions.production import Sent
-from penstock.runners.local.productions.receiver import Inbox
+from penstock.runners.local.productions.receiver import Receiver
 from penstock.runners.local.productions.slot import ProductionSlot
 from penstock.runners.local.simulation.workers import SimulatedWorkers
 from penstock.runners.local.subtask.barriers import Alignment, FeedbackLog
@@ -80,7 +80,7 @@ class SubtaskWithoutReplayDedup(Subtask):
             self.repetitions = KeptRepetitions()
 
 
-class InboxWithDuplicates(Inbox):
+class ReceiverWithDuplicates(Receiver):
     """Takes duplicates for new messages."""
 
     def _deliver(self, sent: Sent) -> None:
@@ -109,7 +109,7 @@ class SlotWithoutReplayDedup(Slot):
 
 
 class SlotWithDuplicates(ProductionSlot):
-    inbox_type = InboxWithDuplicates
+    receiver_type = ReceiverWithDuplicates
 
 
 class WorkersWithoutAlignment(SimulatedWorkers):

@@ -110,9 +110,9 @@ def test_without_dropping_duplicates_results_are_wrong() -> None:
 
 
 def _sends(producer: Producer, pending: Any) -> None:
-    for outbox in producer._outboxes.values():
-        if outbox.holds:
-            outbox.release()
+    for sender in producer._senders.values():
+        if sender.holds:
+            sender.release()
 
 
 def _reports(producer: Producer, pending: Any) -> None:

@@ -1,6 +1,6 @@
-"""The checkpoint coordinator: when a checkpoint begins, who has acknowledged it, and when it has failed.
+"""The checkpoint coordinator: when a checkpoint begins, which subtasks have acknowledged it, and when it has failed.
 
-It only decides.  Whoever runs the pipeline injects the barriers and writes the manifest.
+It only decides; the attempt injects the barriers and writes the manifest.
 Source: ABS, section 4.2; timeouts, pauses and tolerance as in Flink.
 
 >>> coordinator = CheckpointCoordinator(["a", "b"], CheckpointSettings(interval=1_000_000), now=0)
@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-# Of pauses that nobody has asked for, in microseconds.
+# The longest default pause, in microseconds.
 _LONGEST_PAUSE = 1_000_000
 
 
@@ -27,10 +27,10 @@ class CheckpointSettings:
     """When checkpoints are taken; times in microseconds.
 
     Attributes:
-      interval: from the beginning of one to that of the next; None for never.
-      timeout: one that takes longer has failed.
-      min_pause: from the end of one to the beginning of the next, at least; None for as long as the last one took,
-        up to a second: so that checkpoints don't take all the time, however short the interval is.
+      interval: between the beginnings of two checkpoints; None for no checkpoints.
+      timeout: after which a checkpoint fails.
+      min_pause: between the end of a checkpoint and the beginning of the next, at least; None for the duration of the
+        last one, up to a second, so that a short interval leaves time for processing.
     """
 
     interval: int | None = None
@@ -39,14 +39,14 @@ class CheckpointSettings:
 
 
 class CheckpointCoordinator:
-    """Keeps the book of checkpoints under way; there is at most one.
+    """The checkpoint in progress; there is at most one.
 
     Args:
-      subtasks: who has to acknowledge.
+      subtasks: the subtasks that acknowledge each checkpoint.
 
     Attributes:
-      epoch: that of the checkpoint under way; None if there is none.
-      began: when the last one began.
+      epoch: the epoch of the checkpoint in progress, or None.
+      began: when the last checkpoint began.
     """
 
     def __init__(self, subtasks: Collection[Hashable], settings: CheckpointSettings, now: int) -> None:
@@ -58,16 +58,16 @@ class CheckpointCoordinator:
         self.epoch: int | None = None
 
     def is_due(self, now: int) -> bool:
-        """Whether a checkpoint is to begin."""
+        """Return whether a checkpoint is due."""
         return self.epoch is None and self._next is not None and now >= self._next
 
     def begin(self, epoch: int, now: int) -> None:
-        """A checkpoint begins."""
+        """Begin a checkpoint."""
         assert self.epoch is None
         self.epoch, self.began, self._acknowledged = epoch, now, {}
 
     def acknowledge(self, subtask: Hashable, epoch: int, part: Any) -> dict[Any, Any] | None:
-        """A subtask has done its part; all parts, if it was the last one.  Of an epoch that is over, nothing."""
+        """Record the part of a subtask.  Returns all parts if it was the last one, else None."""
         if epoch != self.epoch:
             return None
         assert subtask in self._subtasks
@@ -75,16 +75,16 @@ class CheckpointCoordinator:
         return self._acknowledged if len(self._acknowledged) == len(self._subtasks) else None
 
     def is_late(self, now: int) -> bool:
-        """Whether the checkpoint under way has taken too long."""
+        """Return whether the checkpoint in progress has timed out."""
         return self.epoch is not None and now - self.began > self._settings.timeout
 
     @property
     def missing(self) -> list[Any]:
-        """Who has not acknowledged yet."""
+        """The subtasks that have not acknowledged the checkpoint in progress."""
         return sorted(self._subtasks - self._acknowledged.keys())
 
     def over(self, now: int) -> None:
-        """The checkpoint under way is complete, or has failed."""
+        """End the checkpoint in progress: it is complete, or has failed."""
         self.epoch = None
         settings = self._settings
         if settings.interval is None:

@@ -1,4 +1,4 @@
-"""The progress of a job on the terminal: what comes through, what is late, and who waits for whom."""
+"""The progress of a job on the terminal: throughput, watermark lags and backpressure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .status import JobStatus
 if TYPE_CHECKING:
     from rich.table import Table
 
-# Rates are those of the last five seconds, at four looks a second.
-_LOOKS = 20
-# Columns of the terminal that everything but the label takes.
-_FOR_THE_NUMBERS = 52
+# The number of updates, four a second, that rates are averaged over.
+_UPDATES = 20
+# The width of all columns but the label.
+_NUMBERS_WIDTH = 52
 
 
 class JobProgress(Progress):
-    """A row for each step: elements a second, and its watermark's lag; above it, how the job is.
+    """A table with a row for each step, and the status of the job below it.
 
     Args:
-      status: called before each look.
+      status: returns the current status.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class JobProgress(Progress):
         self._tasks: Sequence[tuple[str, list[str]]] = [
             (task.label, [label_of(step) for step in task.steps]) for task in execution_graph.tasks
         ]
-        self._last: deque[JobStatus] = deque(maxlen=_LOOKS)
+        self._last: deque[JobStatus] = deque(maxlen=_UPDATES)
 
     def table(self, width: int) -> Table:
         from rich import box
@@ -55,14 +55,14 @@ class JobProgress(Progress):
         for name in ("read", "per s", "written", "lag", "waits"):
             shown.add_column(name, justify="right", no_wrap=True)
         for task, labels in self._tasks:
-            # A task waits as a whole: it is said once.
+            # Backpressure is shown once for each task.
             waits = status.backpressure.get(task)
             for label in labels:
                 count = status.attempted.counts.steps.get(label)
                 if count is None:
                     continue
                 shown_label = Text(label)
-                shown_label.truncate(max(width - _FOR_THE_NUMBERS, 20), overflow="ellipsis")
+                shown_label.truncate(max(width - _NUMBERS_WIDTH, 20), overflow="ellipsis")
                 shown.add_row(
                     shown_label,
                     f"{count.read:,}",
@@ -75,18 +75,18 @@ class JobProgress(Progress):
         return shown
 
     def _rate(self, label: str) -> float:
-        """Elements a second, lately."""
+        """Return the elements a second of a step, lately."""
         first, last = self._last[0], self._last[-1]
         if last.now == first.now:
             return 0.0
         before = first.attempted.counts.steps.get(label)
         read = last.attempted.counts.of(label).read - (before.read if before else 0)
-        # After a restart some are counted again.
+        # A restart resets the counts to those of the checkpoint.
         return max(0, read) / ((last.now - first.now) / 1e6)
 
 
 def lag_of(status: JobStatus, label: str) -> str:
-    """How far a step's watermark is behind the clock, as text."""
+    """Return how far a step's watermark is behind the clock, as text."""
     micros = status.watermarks.get(label, MIN_MICROS)
     if micros <= MIN_MICROS:
         return ""
@@ -94,7 +94,7 @@ def lag_of(status: JobStatus, label: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration, for people.
+    """Return a duration as text.
 
     >>> duration(0.034), duration(75), duration(7300), duration(-2)
     ('0.0 s', '75 s', '2.0 h', '-2.0 s')
@@ -106,7 +106,7 @@ def duration(seconds: float) -> str:
 
 
 def headline(status: JobStatus) -> str:
-    """The job in a line."""
+    """Return the status of the job in a line."""
     parts = [duration((status.now - status.started) / 1e6)]
     if status.checkpoint_at is not None and status.epoch is not None:
         size = "" if status.checkpoint_size is None else f", {status.checkpoint_size / 1000:,.1f} kB"

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: a page of text that tells how a job is getting on, served while it runs.
+"""Metrics for Prometheus: an HTTP endpoint with the status of a running job.
 
-The page is http://127.0.0.1:PORT/metrics with `--metrics_port=PORT`; other hosts can read it only with
-`--metrics_host`.  Whoever can reach it can read the names of steps and metrics, and the values.
+The URL is http://127.0.0.1:PORT/metrics with `--metrics_port=PORT`; other hosts can read it only with
+`--metrics_host`.  The endpoint shows the names of steps and metrics, and their values, without authentication.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 _REUSE = (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
-# Seconds for which somebody may take to ask: meanwhile nobody else is answered.
-_PATIENCE = 2.0
+# The timeout of a request in seconds; requests are served one after the other.
+_REQUEST_TIMEOUT = 2.0
 
 
 class MetricsPort:
-    """Serves a job's status until it is closed.
+    """The endpoint, until it is closed.
 
     Args:
-      status: called for each request.
-      port: 0 for one that is free.
+      status: returns the current status.
+      port: 0 for a free one.
       host: the address to listen at.
 
     Attributes:
-      url: of the page.
+      url: the URL of the metrics.
 
-    Raises `MissingExtraError` without prometheus-client, and `OptionsError` if the port can't be had.
+    Raises `MissingExtraError` without prometheus-client, and `OptionsError` if the port is not available.
     """
 
     def __init__(self, status: Callable[[], JobStatus], port: int, host: str = "127.0.0.1") -> None:
@@ -60,21 +60,21 @@ class MetricsPort:
         self._thread.start()
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop the endpoint."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
 
 class _Server(WSGIServer):
-    # One after the other, so that a fork waits for no more than one.
+    # Serves one request after the other, so that a fork waits for one at most.
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         with not_while_forking():
             super().finish_request(request, client_address)
 
     def server_bind(self) -> None:
-        # HTTPServer asks for the host's full name, which may take as long as a name server does.
+        # HTTPServer would look up the host's full name, which may take long.
         self.socket.setsockopt(*_REUSE)
         self.socket.bind(self.server_address)
         host, port = self.server_address = self.socket.getsockname()[:2]
@@ -82,18 +82,18 @@ class _Server(WSGIServer):
         self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever has asked and gone away doesn't concern anybody."""
+        """Ignore clients that have disconnected."""
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = _PATIENCE
+    timeout = _REQUEST_TIMEOUT
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: requests come every few seconds."""
+        """Log nothing: Prometheus sends a request every few seconds."""
 
 
 class _Collector:
-    """What prometheus-client asks for the metrics."""
+    """The metrics, as prometheus-client collects them."""
 
     def __init__(self, status: Callable[[], JobStatus]) -> None:
         self._status = status
@@ -123,7 +123,7 @@ def _of_steps(status: JobStatus) -> Iterator[Metric]:
         "penstock_watermark_lag_seconds", "How far a step's watermark is behind the clock.", labels=["step"]
     )
     for label, micros in status.watermarks.items():
-        # Before the first element there is none, and after the last there is no lag.
+        # There is no watermark before the first element, and no lag after the last.
         if MIN_MICROS < micros < MAX_MICROS:
             watermark.add_metric([label], micros / 1e6)
             lag.add_metric([label], (status.now - micros) / 1e6)
@@ -164,7 +164,7 @@ def _of_user_code(status: JobStatus) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
 
     labels = ["step", "namespace", "name"]
-    # A counter of penstock's may go down, which one of Prometheus's may not.
+    # Penstock's counters may decrease, which Prometheus's must not.
     counters = GaugeMetricFamily("penstock_user_counter", "A counter that user code has.", labels=labels)
     gauges = GaugeMetricFamily("penstock_user_gauge", "A gauge that user code has.", labels=labels)
     sums = SummaryMetricFamily("penstock_user_distribution", "Count and sum of a distribution.", labels=labels)

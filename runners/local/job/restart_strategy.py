@@ -1,19 +1,19 @@
-"""How often a job starts again after a failure, and how soon."""
+"""The restart strategy: how often a job restarts after failures, and after which delay."""
 
 from __future__ import annotations
 
 import attrs
 
-# How many starts there are at most, in a row, when the job is to end.
-_LAST_TRIES = 3
+# The greatest number of consecutive restarts of a job that was requested to end.
+_ENDING_LIMIT = 3
 
 
 @attrs.define
 class RestartStrategy:
-    """RestartStrategy with a growing delay; when a checkpoint was completed in between, they are counted anew.
+    """Restarts with exponential backoff, which is reset when a checkpoint completes.
 
     Attributes:
-      limit: how many in a row.
+      limit: the greatest number of consecutive restarts.
       first_delay, longest_delay: in seconds; each delay is twice the one before.
 
     >>> restarts = RestartStrategy(limit=2, first_delay=1)
@@ -25,24 +25,24 @@ class RestartStrategy:
     first_delay: float = 0.1
     longest_delay: float = 30
     _failures: int = 0
-    _last_tries: int = 0
+    _failures_at_end: int = 0
 
     def fresh(self) -> RestartStrategy:
-        """The same, before any failure."""
+        """Return the strategy before any failure."""
         return RestartStrategy(self.limit, self.first_delay, self.longest_delay)
 
     def after_failure(self, progressed: bool, is_ending: bool = False) -> float | None:
-        """How many seconds to wait before the next start; None if there is to be none.
+        """Return the delay of the next restart in seconds, or None if the job fails.
 
         Args:
-          is_ending: somebody wants the job to end, and doesn't wait: then there are few more starts, however many
-            are allowed.
+          progressed: a checkpoint has completed since the last restart.
+          is_ending: the job was requested to end, so it restarts at once, but only a few times.
         """
         if progressed:
-            self._failures = self._last_tries = 0
+            self._failures = self._failures_at_end = 0
         self._failures += 1
-        self._last_tries += is_ending
-        if self._failures > self.limit or self._last_tries > _LAST_TRIES:
+        self._failures_at_end += is_ending
+        if self._failures > self.limit or self._failures_at_end > _ENDING_LIMIT:
             return None
         delay = min(self.first_delay * float(2 ** (self._failures - 1)), self.longest_delay)
         return 0.0 if is_ending else delay

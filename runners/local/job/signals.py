@@ -1,4 +1,4 @@
-"""Signals: SIGTERM, or Ctrl-C, stops a job politely; the next one is what it would have been without us."""
+"""Signals: the first SIGTERM or Ctrl-C stops a job gracefully; the next one acts as usual."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-# What Python does of its own accord.  Handlers that a program has set, and signals that it
-# ignores, are left alone.
-_OURS_TO_TAKE = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+# Python's default handlers, which are replaced.  A program's own handlers, and ignored signals, stay.
+_DEFAULTS = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
 
 
 @contextmanager
 def stopping_on_signals(
-    stop: Callable[[], None], how: str = "", waits_for: Callable[[], str] = lambda: ""
+    stop: Callable[[], None], how: str = "", stuck_steps: Callable[[], str] = lambda: ""
 ) -> Iterator[None]:
-    """Inside of the `with` block the first SIGTERM or SIGINT calls `stop`; a second one acts as usual.
+    """Call `stop` at the first SIGTERM or SIGINT inside of the `with` block; a second signal acts as usual.
 
-    Afterwards all is as before.  Only the main thread hears signals: in others this does nothing.
+    Only the main thread receives signals: in other threads this does nothing.
 
     Args:
-      how: what the user is told then, on standard error.
-      waits_for: returns the steps that keep it from stopping, as far as they are known; "" if none are.
+      how: what the signal does, for a message on standard error; "" for no message.
+      stuck_steps: returns the steps that delay the stop, or "".
 
     >>> heard = []
     >>> with stopping_on_signals(lambda: heard.append("stop")):
@@ -46,13 +45,13 @@ def stopping_on_signals(
         restore()
         stop()
         if how:
-            # Printing could be what the signal has interrupted.
+            # The signal may have interrupted a print.
             with suppress(Exception):
                 os.write(2, f"penstock: {how}; a second signal ends it at once\n".encode())
-                if steps := waits_for():
+                if steps := stuck_steps():
                     os.write(2, f"penstock: it waits for {steps}, and the log has the stack\n".encode())
 
-    for each, usual in _OURS_TO_TAKE.items():
+    for each, usual in _DEFAULTS.items():
         if signal.getsignal(each) == usual:
             taken[each] = usual
             signal.signal(each, hear)

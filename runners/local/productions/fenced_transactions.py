@@ -6,7 +6,7 @@ The name of a transaction is in the log before a worker writes in it, so every l
 
 Commits need no fence: the tokens in a subtask's log are certain to be committed, and a second commit changes nothing.
 
-The log also contains the layout of the subtasks' logs: see `layout.py`.
+The log also contains the layout of the subtasks' logs: see `log_layout`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ...execution.sinks.committer import OpenTransactions
 from .log import ProductionLog
 from .log_layout import Layout
 
-# Where the log is, beside those of the subtasks.
+# The directory of the log, beside those of the subtasks.
 JOB = "job"
 
-# The log begins anew when it has so many bytes.
+# The size in bytes from which the log is compacted.
 _LONG = 1 << 16
 
 
@@ -35,7 +35,7 @@ class FencedTransactions(OpenTransactions):
     """The log with the names of open transactions; only its newest owner appends to it.
 
     Attributes:
-      layout: whose logs there are; None before there are any.
+      layout: the layout of the current logs; None before there are any.
 
     >>> from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
     >>> from random import Random
@@ -86,7 +86,7 @@ class FencedTransactions(OpenTransactions):
 
 @attrs.frozen
 class _Noted:
-    """What one record says."""
+    """The contents of a record."""
 
     open: list[str]
     layout: Layout | None
@@ -117,10 +117,10 @@ def _noted(disk: Disk, directory: str) -> _Noted:
 
 
 def open_transactions(disk: Disk, directory: str) -> list[str]:
-    """What a job has left open, for whoever looks without taking over."""
+    """Return the open transactions without taking the log over."""
     return _noted(disk, directory).open
 
 
 def noted_layout(disk: Disk, directory: str) -> Layout | None:
-    """Whose logs there are, for whoever looks without taking over; None if there are none."""
+    """Return the layout of the current logs, or None, without taking the log over."""
     return _noted(disk, directory).layout

@@ -1,25 +1,23 @@
-"""The log of one writer's productions: what it appends is durable, and nobody else's (MillWheel, section 5).
+"""The log of a subtask's productions: appends are durable, and fenced (MillWheel, section 5).
 
-A production is one record: all of it is there after a crash, or nothing.  A record that a crash
-has torn can only be the last one, and is cut off; anything else that isn't as it was written is an error.
+A production is one record, which a crash leaves whole or not at all.  A torn record can only be the last one, and is
+cut off; any other damage is an error.
 
-**A list of the logs** says how long each is, and its checksum (`log_listing`).  It stands elsewhere: a log that has
-lost its last records, or its file, or its directory, is an error as well.
+**A list of the logs** has the length and the checksum of each (`log_listing`).  It is stored elsewhere, so a log that
+has lost its last records, its file or its directory is an error as well.
 
-**The file is longer than the log**: behind the last record are zeros, which the next ones are written over.  Where a
-file keeps its length, a sync has only its bytes to write, and nothing of the file system's own: half the time.
+**The file is longer than the log**: zeros behind the last record are overwritten by the next ones.  While the length of
+a file doesn't change, a sync doesn't write the file system's metadata, which takes half the time.
 
 **One writer.**  Each owner has a sequencer token, its *generation*, and a file of its own.  A new owner claims
-a greater generation, and only then reads what the one before it has written; it goes on in its own file.
-An owner appends, and then looks for a newer claim: if there is one, the append is refused.  Whichever
-was first, one of the two sees the other: an append that was not refused had been synced before
-the new claim was there, so the new owner has read it; and one that is refused was in a file that
-nobody reads any more, or was read and is the new owner's to deliver.  So a zombie's late write is never applied
-behind its successor's back, and the zombie delivers nothing of it.
+a greater generation, then reads the file of the owner before it, and continues in its own file.  An owner appends, and
+then looks for a newer claim, which refuses the append.  One of the two always sees the other: an append that was not
+refused was durable before the new claim, so the new owner has read it; one that was refused is in a file that is read
+no more, or was read and is delivered by the new owner.  So a zombie's late append changes nothing, and the zombie
+delivers nothing of it.
 
-What this doesn't do: a zombie that is not told learns of it at its next append, not before; until then it
-computes in vain.  And the disk has to be one on which a process sees what others have
-written before: a local one is.
+Limits: a zombie notices the new owner at its next append only.  The disk must show a process what others have written
+before, as a local one does.
 
 >>> from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 >>> from random import Random
@@ -51,39 +49,39 @@ from ...execution.checkpoints.manifest import Generation
 from ...execution.checkpoints.storage import UNFINISHED, Disk
 from ...execution.serialization.records import unknown_format
 
-# Behind the name the version; 4: records have tags and versions of their own.
+# The name is followed by the version.  Version 4: records have tags and versions of their own.
 _NAME = b"PENSTOCKLOG"
 VERSION = 4
 MAGIC = _NAME + bytes([VERSION])
 
-# Behind that, how often its owner has begun the file, and the checksum of both.
+# Then follow how often the owner has begun the file, and the checksum of all that.
 _BEGUN = struct.Struct(">QI")
 HEAD = len(MAGIC) + _BEGUN.size
 
-# Length, number, and the checksum of these two; then the record, and its own.
+# The length and number of a record, and their checksum; then the record, and its checksum.
 _HEADER = struct.Struct(">QQ")
 _CRC = struct.Struct(">I")
 _FRAME = _HEADER.size + 2 * _CRC.size
 
-# So much a file is longer than its log: a second or so of small productions.
+# The bytes that are allocated behind a log: about a second of small productions.
 AHEAD = 1 << 18
 
 _FILE = re.compile(r"productions-(\d{8}-[0-9a-f]+)")
 
 
 class ProductionLog:
-    """A directory with the log of one writer after the other.
+    """A directory with the log of one owner after the other.
 
     Args:
-      directory: is made if it isn't there.
-      ahead: by how many bytes a file is longer than the log when it begins, and when it grows.
-      listed: where the length of the log is noted; None for a log that no list is kept of.
+      directory: created if it doesn't exist.
+      ahead: the number of bytes that are allocated behind the log when its file begins, and when it grows.
+      listed: the entry of the log in the list of logs; None for a log that isn't listed.
 
     Attributes:
       generation: this owner's token; None until it has taken over.
-      length: how many bytes the log has.
-      records: how many records.
-      is_broken: whether an append has failed: nothing can be appended until the log begins anew.
+      length: the length of the log in bytes.
+      records: the number of records.
+      is_broken: an append has failed, and nothing can be appended until the log begins anew.
     """
 
     def __init__(self, disk: Disk, directory: str, ahead: int = AHEAD, listed: ListedLog | None = None) -> None:
@@ -101,33 +99,32 @@ class ProductionLog:
 
     @property
     def number(self) -> int:
-        """The number of this owner's generation; each one's is greater than those before."""
+        """The number of this owner's generation; it is greater than those of earlier owners."""
         assert self.generation is not None
         return int(self.generation.partition("-")[0])
 
     def take_over(self, token: str) -> list[bytes]:
-        """Become the owner, and read what the one before has written, the oldest first.
+        """Become the owner, and return the records of the owner before, the oldest first.
 
         Args:
           token: hexadecimal digits that no other owner has.
 
-        Raises `CorruptSnapshotError` if that isn't as it was written, and `SnapshotError` where the disk fails.
+        Raises `CorruptSnapshotError` for a damaged log, and `SnapshotError` if the disk fails.
         """
         try:
             self._disk.make_directory(self.directory)
             self.generation = claim(self._disk, self.directory, token)
             return self.read()
         except FileNotFoundError as error:
-            # Somebody who has taken over since has removed it.
-            raise StaleWriterError(f"{self.directory}: somebody else takes over at the same time: {error}") from error
+            # A newer owner has removed it.
+            raise StaleWriterError(f"{self.directory}: another process takes over at the same time: {error}") from error
         except OSError as error:
             raise SnapshotError(f"{self.directory}: the log can't be read: {error}") from error
 
     def read(self) -> list[bytes]:
-        """Return what the newest owner has written, the oldest first.
+        """Return the records of the newest owner, the oldest first.
 
-        Raises `OSError` where the disk fails, and `CorruptSnapshotError` if it isn't as it was written, or if some of
-        it is gone.
+        Raises `OSError` if the disk fails, and `CorruptSnapshotError` for a log that is damaged or incomplete.
         """
         # The list first: a former owner may still append, and the list must not be ahead of the records read.
         listed = None if self._listed is None else self._listed.entry()
@@ -148,9 +145,9 @@ class ProductionLog:
         return read_records(path, content)
 
     def begin(self, records: Iterable[bytes]) -> None:
-        """Begin this owner's file with these records, in place of whatever was there.
+        """Replace the log by these records, in this owner's file.
 
-        Only then may anything be done about what `take_over` has found.  Later on it makes the log shorter.
+        The owner must not act on the records that `take_over` has returned before.  Later calls compact the log.
         """
         self._begun += 1
         content = [_head(self._begun)]
@@ -166,7 +163,7 @@ class ProductionLog:
             self._note()
             names = self._disk.list(self.directory)
             older = [n for n in names if _FILE.fullmatch(n) and n < self._name]
-            # Of those that are being written by somebody else now, none is this one's.
+            # Unfinished files of other owners only: this one's are written.
             left = [n for n in names if n.endswith(UNFINISHED) and n.startswith(tuple(older))] if older else []
             self._disk.remove(*(f"{self.directory}/{name}" for name in (*older, *left)))
         except OSError as error:
@@ -178,11 +175,11 @@ class ProductionLog:
     def append(self, record: bytes) -> None:
         """Make a record durable.
 
-        Raises `StaleWriterError` if somebody has taken over, and `SnapshotError` where the disk fails: whether it
-        is in the log then only the next owner knows, and this one can't append any more.
+        Raises `StaleWriterError` if there is a newer owner, and `SnapshotError` if the disk fails: then only the next
+        owner finds out whether the record is in the log, and this one can't append any more.
         """
         if self.is_broken:
-            raise SnapshotError(f"{self._path}: an append has failed before, and what is behind it would not be read")
+            raise SnapshotError(f"{self._path}: an append has failed before, so records behind it would not be read")
         framed = self._framed(record)
         end = self.length + len(framed)
         grows = end > self._size
@@ -204,7 +201,7 @@ class ProductionLog:
         self._size = end + self._ahead if grows else self._size
 
     def _note(self) -> None:
-        """List the log as it is on the disk."""
+        """Record the state of the log in the list of logs."""
         if self._listed is not None:
             assert self.generation is not None
             self._listed.note(Listed(self.generation, self._begun, self.length, self.records, self._crc))
@@ -215,14 +212,14 @@ class ProductionLog:
         return b"".join([header, _CRC.pack(crc32(header)), record, _CRC.pack(crc32(record))])
 
     def check(self) -> None:
-        """Raises `StaleWriterError` if there is a newer owner."""
+        """Raise `StaleWriterError` if there is a newer owner."""
         newest = newest_claim(self._disk.list(self.directory))
         if newest != self.generation:
             raise StaleWriterError(f"{self.directory}: {newest} has taken over from {self.generation}")
 
     @property
     def _name(self) -> str:
-        assert self.generation is not None, "nobody has taken over"
+        assert self.generation is not None, "the log has not been taken over"
         return f"productions-{self.generation}"
 
     @property
@@ -231,13 +228,13 @@ class ProductionLog:
 
 
 def remove_logs(disk: Disk, directory: str) -> None:
-    """Remove what owners have written, but for who they were; where the disk fails some of it stays."""
+    """Remove the files of all owners, except their claims; if the disk fails, some stay."""
     with suppress(OSError):
         disk.remove(*(f"{directory}/{name}" for name in disk.list(directory) if _FILE.match(name)))
 
 
 def read_records(path: str, content: bytes) -> list[bytes]:
-    """The records of a file, without one that is torn at its end.
+    """Return the records of a file, without a torn one at its end.
 
     Raises `CorruptSnapshotError` if a record that isn't the last one is damaged.
     """
@@ -272,7 +269,7 @@ def _head_crc(magic: bytes, begun: int) -> int:
 
 
 def _begun(content: bytes) -> int | None:
-    """Return how often a file's owner has begun it; None if it has no such head, of whatever version."""
+    """Return how often a file's owner has begun it; None if it has no head of any version."""
     if not content.startswith(_NAME) or len(content) < HEAD:
         return None
     begun, crc = _BEGUN.unpack_from(content, len(MAGIC))
@@ -280,16 +277,16 @@ def _begun(content: bytes) -> int | None:
 
 
 def _check_against(path: str, content: bytes, listed: Listed) -> None:
-    """Raise `CorruptSnapshotError` if a file of the owner that is listed has less than is listed."""
+    """Raise `CorruptSnapshotError` if the file of the listed owner is incomplete."""
     begun = _begun(content)
     if begun is None or begun > listed.begun:
-        # Of a file without a head, `read_records` says what is there instead.
+        # `read_records` raises an error for a file without a head.
         return
     if begun < listed.begun or len(content) < listed.length:
         raise CorruptSnapshotError(path, f"{len(content)} bytes, as begun {begun} times", _expected(listed))
     found = crc32(content[: listed.length])
     if found != listed.crc32:
-        # If a record within the log is damaged its own checksum tells which.
+        # The checksum of a damaged record tells which one it is.
         read_records(path, content)
         raise CorruptSnapshotError(path, f"the checksum {found:08x} of these", _expected(listed))
 
@@ -303,7 +300,7 @@ def _expected(listed: Listed) -> str:
 
 
 def _record_at(content: bytes, place: int, number: int) -> bytes | None:
-    """The record that begins there; None if there is no whole one of that number."""
+    """Return the record at a place, or None if there is no whole one with this number."""
     start = place + _HEADER.size + _CRC.size
     if start > len(content):
         return None
@@ -320,7 +317,10 @@ def _record_at(content: bytes, place: int, number: int) -> bytes | None:
 
 
 def _any_later(content: bytes, place: int, number: int) -> int | None:
-    """The number of a whole record behind a place: an append begins when the one before it is durable."""
+    """Return the number of a whole record behind a place, or None.
+
+    An append begins when the one before it is durable, so such a record proves damage.
+    """
     for later in range(number + 1, number + 3):
         # The upper half of a number is zeros, so the search stops only where one may be.
         wanted = struct.pack(">Q", later)

@@ -1,9 +1,9 @@
-"""A layout: the logs of so many subtasks, until the job goes on with another number of them.
+"""A layout: the logs of all subtasks with one parallelism.
 
-A job that is started with another `--parallelism` begins with as many subtasks as there were, until each has begun
-its log; then it takes all logs over, folds them, and begins the logs of the next layout with what the new ones inherit.
-The layout that counts is the one which the job's own log names, so this is done, or not, at one moment; and a zombie,
-which writes into a log of its own that nobody reads, can't take it back.
+A job that is started with another `--parallelism` resumes with the old one, until each subtask has begun its log.  Then
+it takes all logs over, merges them, and begins the logs of the next layout with the state that their subtasks inherit.
+The job's own log names the current layout, so the change is atomic; and a zombie, whose log is read no more, can't
+undo it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .log import ProductionLog, remove_logs
 from .merged_logs import MergedLogs
 from .slot import listed_log, log_directory
 
-# Among the logs, the directory of savepoints: one of checkpoints, as `--delivery=barriers` has them.
+# The directory of savepoints, which have the format of checkpoints of `--delivery=barriers`.
 SAVEPOINTS = "savepoints"
 
 
 @attrs.frozen
 class Layout:
-    """Whose logs there are.
+    """The subtasks that have logs.
 
     Attributes:
-      number: goes up from one layout to the next.
-      parallelism: how many subtasks each task has.
-      tasks: the tasks' labels.
-      sources: what the sources are, by label.
-      state: what the steps keep, by label.
+      number: greater than those of earlier layouts.
+      parallelism: the parallelism of the tasks.
+      tasks: the labels of the tasks.
+      sources: the identities of the sources, by label.
+      state: the kinds of state that the steps keep, by label.
     """
 
     number: int
@@ -55,7 +55,7 @@ class Layout:
 
     @staticmethod
     def of(execution_graph: ExecutionGraph, number: int) -> Layout:
-        """The one of this graph's subtasks."""
+        """Return the layout of an execution graph."""
         tasks = tuple(task.label for task in execution_graph.tasks)
         plan = execution_graph.plan
         return Layout(number, execution_graph.parallelism, tasks, identities_of(plan), shapes_of(plan))
@@ -72,22 +72,22 @@ class Layout:
         sources: dict[str, dict[str, Any]],
         state: dict[str, dict[str, str]],
     ) -> Layout:
-        """Return the layout that `as_data` was called of."""
+        """Return the layout from the fields of a record."""
         return Layout(number, parallelism, tuple(tasks), sources, state)
 
     def graph(self, plan: Plan, directory: str) -> ExecutionGraph:
-        """The tasks and subtasks whose logs these are; `CheckpointMismatchError` if the pipeline has others."""
+        """Return the execution graph of the logs; raise `CheckpointMismatchError` if the plan has other tasks."""
         execution_graph = whole(plan) if self.parallelism == 1 else cut(plan, self.parallelism)
         ours = Layout.of(execution_graph, self.number)
         if self != ours:
             raise CheckpointMismatchError(
-                f"{directory}: the productions there are of tasks {list(self.tasks)!r}, and the pipeline has "
-                f"{list(ours.tasks)!r}. With --delivery=strong or weak it can only go on with the same steps"
+                f"{directory}: the logs are of tasks {list(self.tasks)!r}, and the pipeline has "
+                f"{list(ours.tasks)!r}. With --delivery=strong or weak a pipeline resumes with the same steps only"
             )
         return execution_graph
 
     def directory(self, directory: str) -> str:
-        """Where its logs are.
+        """Return the directory of its logs.
 
         >>> Layout(1, 2, ()).directory("kept"), Layout(2, 3, ()).directory("kept")
         ('kept', 'kept/layout-2')
@@ -95,7 +95,7 @@ class Layout:
         return directory if self.number == 1 else f"{directory}/layout-{self.number}"
 
     def listing(self, directory: str) -> str:
-        """Return the path of the list of its logs, which stands beside them.
+        """Return the path of the list of its logs.
 
         >>> Layout(2, 3, ()).listing("kept")
         'kept/listed-2'
@@ -103,17 +103,17 @@ class Layout:
         return f"{directory}/listed-{self.number}"
 
     def make_listing(self, disk: Disk, directory: str) -> None:
-        """Make the list, before any of its logs is there; raises `SnapshotError`."""
+        """Create the list, before any of its logs.  Raises `SnapshotError`."""
         LogListing(disk, self.listing(directory)).create(len(self.tasks) * self.parallelism)
 
 
 def begin_layout(
     merged: MergedLogs, layout: Layout, execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str
 ) -> None:
-    """Begin the logs of other subtasks with what they inherit.  Nothing counts before the layout does.
+    """Begin the logs of a layout with the state that its subtasks inherit.
 
     Args:
-      directory: that of all layouts.
+      directory: the directory of all layouts.
     """
     layout.make_listing(disk, directory)
     logs, listing = layout.directory(directory), layout.listing(directory)
@@ -125,7 +125,7 @@ def begin_layout(
 
 
 def remove_layout(layout: Layout, execution_graph: ExecutionGraph, disk: Disk, directory: str) -> None:
-    """Remove logs that nobody will read any more; where the disk fails they stay."""
+    """Remove the logs of a former layout; if the disk fails, they stay."""
     for id in ids_of(execution_graph):
         remove_logs(disk, log_directory(layout.directory(directory), id))
     with suppress(OSError):
@@ -143,12 +143,12 @@ def write_savepoint(
     sources: Identities,
     state: Shapes,
 ) -> int:
-    """Write what the logs come to as a savepoint, from which a copy of the pipeline can start; its epoch.
+    """Write the merged logs as a savepoint, and return its epoch.
 
     Args:
-      directory: that of the logs.
-      transaction: what sinks go on writing in; None if all that they have staged is committed.
-      sources, state: what the sources are, and what the steps keep, by label.
+      directory: the directory of the job.
+      transaction: the transaction in which sinks continue; None if all staged tokens are committed.
+      sources, state: the identities of the sources, and the kinds of state that the steps keep, by label.
 
     Raises `SnapshotError`.
     """
@@ -176,7 +176,7 @@ def write_savepoint(
 
 
 def staged_of(merged: MergedLogs) -> Staged:
-    """By sink label, what was staged and isn't known to be committed."""
+    """Return, by the label of a sink, the staged tokens that are not known to be committed."""
     staged: dict[str, list[tuple[str, Any]]] = {}
     for label, transaction, token in merged.staged:
         staged.setdefault(label, []).append((transaction, token))

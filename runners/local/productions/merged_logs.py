@@ -1,10 +1,9 @@
-"""The logs of all subtasks as one snapshot: what each has, and what is in flight between them.
+"""The logs of all subtasks as one snapshot: the state of each subtask, and the in-flight records.
 
-At any moment the logs together are a consistent cut: what a sender has put out and its receiver has not taken is in the
-sender's log, and what was taken is in the receiver's, with all that came of it.  So there is no need for
-barriers to take a savepoint, nor to go on with another number of subtasks: whoever has taken all logs
-over reads them, and finds the same chunks as in an unaligned checkpoint.  (Of weak productions
-they are none: what those have sent and not written down comes again, behind watermarks that nobody knows any more.)
+At any moment the logs together are a consistent cut: a message that was sent and not taken is in the sender's log, and
+one that was taken is in the receiver's log, with its effects.  So neither a savepoint nor a change of the parallelism
+needs barriers: an owner of all logs reads the same chunks as in an unaligned checkpoint.  (The logs of weak tasks are
+no consistent cut: records that were sent and not logged are produced again, behind watermarks that are not known.)
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ class MergedLogs:
     """A consistent cut.
 
     Attributes:
-      parallelism: how many subtasks each task had.
-      parts: of each subtask its chunks, with what is in flight to it.
-      staged: what sinks have staged and isn't known to be committed.
-      metrics: what was counted.
+      parallelism: the parallelism of the logs.
+      parts: by subtask, its chunks, with those in flight to it.
+      staged: the staged tokens that are not known to be committed.
+      metrics: the sum of the subtasks' metrics.
     """
 
     parallelism: int
@@ -48,7 +47,7 @@ class MergedLogs:
     metrics: TaskMetrics
 
     def inherited(self, id: SubtaskId, parallelism: int) -> Inherited:
-        """What one of so many subtasks goes on from; what isn't of a key is everybody's to look at."""
+        """Return the state that a subtask inherits; each inherits the chunks without a key group."""
         parts = []
         for old, chunks in self.parts.items():
             mine = [chunk for chunk in chunks if chunk.group is None or owner(chunk.group, parallelism) == id.index]
@@ -61,7 +60,7 @@ class MergedLogs:
 def merge_logs(
     execution_graph: ExecutionGraph, disk: Disk, directory: str, token: str, listing: str = ""
 ) -> MergedLogs:
-    """Take all logs over, and read them.  Nobody may be writing any more: whoever does is refused.
+    """Take all logs over, and merge them.  Appends of earlier owners are refused.
 
     Args:
       listing: the path of the list of the logs; "" for none.
@@ -83,7 +82,7 @@ def merge_logs(
 def _in_flight(
     execution_graph: ExecutionGraph, replays: dict[SubtaskId, Replay]
 ) -> Iterator[tuple[SubtaskId, list[Chunk]]]:
-    """By receiver, the elements, and the news, that it has not taken."""
+    """Yield, by receiver, the elements and signals that it has not taken."""
     ends = {edge.id: (task.id, edge) for task in execution_graph.tasks for edge in task.inputs}
     bundles: defaultdict[tuple[SubtaskId, int], list[Bundle]] = defaultdict(list)
     news: dict[SubtaskId, list[Message]] = {}
@@ -96,7 +95,7 @@ def _in_flight(
                     bundles[target, channel.edge].append(message.bundle)
                 elif isinstance(message, (ClockMoved, SignalCame)):
                     told.append(message)
-            # On every channel comes the same; one may be behind another.
+            # All channels carry the same signals; the longest list is the most recent.
             if len(told) > len(news.get(target, ())):
                 news[target] = told
     for (target, edge), own in bundles.items():

@@ -1,20 +1,20 @@
-"""A producer: a subtask whose every step is durable before anybody hears of it (MillWheel, section 5).
+"""A producer: a subtask whose steps are durable before their effects are visible (MillWheel, section 5).
 
-Several steps are one production: until there is nothing more to take, or for a few milliseconds.  They are committed
-by one append to the log; then their outputs are sent, their inputs acknowledged, and what they have
-staged is reported.
+Several steps are one production: until the inputs are empty, or for a few milliseconds.  One append to the log commits
+them; then their outputs are sent, their inputs acknowledged, and their staged tokens reported.
 
-**Strong**: outputs are in the production, and wait for it.  **Weak**: outputs are sent at once, and
-the production waits until they are acknowledged; so it needn't hold them.  Whoever dies before makes them
-again, with other ids: receivers may get them twice, which is for what comes behind to bear.  A slow
-receiver would have everybody before it wait, too; so outputs that aren't acknowledged after about a second, the
-stragglers, are written down after all, and the inputs are acknowledged.
+**Strong**: outputs are part of the production, and are sent after the append.  **Weak**: outputs are sent at once, and
+the append waits until they are acknowledged, so they needn't be part of it.  A subtask that dies before the append
+produces them again with other ids, and receivers may process them twice.  A slow receiver would delay the
+acknowledgements of all tasks before it, so outputs that are not acknowledged after about a second, the *stragglers*,
+are appended after all.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import attrs
@@ -22,29 +22,29 @@ import attrs
 from ...execution.sinks.committer import by_transaction
 from ...execution.sinks.errors import PRODUCTION
 from ...execution.sinks.writer import OutputRun
+from ...execution.streaming.snapshot_chunks import CHAINED, Chunk, records_of
 from ..channels.channel import ChannelId
 from ..subtask.reports import TaskMetrics, sum_of
 from ..subtask.subtask import Subtask
-from .chunk_diff import Differences
 from .dedup import KeptIds
 from .log import AHEAD, ProductionLog
-from .production import Production, StagedToken
-from .receiver import Inbox
+from .production import ChunkKey, Production, StagedToken
+from .receiver import Receiver
 from .replay import Replay
-from .sender import Outbox
+from .sender import Sender
 
 
 @attrs.frozen
 class GroupCommit:
-    """How many steps become one production; times in microseconds.
+    """How many steps one production has; times in microseconds.
 
     Attributes:
-      steps: at most, while there is something to take.
-      patience: for so long at most, where somebody waits for an output.
-      laziness: for so long, where nobody does: watermarks, positions and acknowledgements, and what sinks publish.
-      stragglers: after so long the outputs of a weak production are written down.
-      shortest: a log is not made shorter before it has so many bytes.
-      ahead: by how many bytes a log's file is longer than the log.
+      steps: the greatest number of steps.
+      patience: the greatest delay of an output or a report.
+      laziness: the greatest delay of watermarks, positions, acknowledgements and the output of sinks.
+      stragglers: the time after which the outputs of a weak production are appended.
+      shortest: the size in bytes from which a log is compacted.
+      ahead: the number of bytes that are allocated behind a log.
     """
 
     steps: int = 64
@@ -56,11 +56,12 @@ class GroupCommit:
 
 
 class Recovered(NamedTuple):
-    """A subtask goes on; this was staged and isn't known to be committed.
+    """The report that a subtask has resumed.
 
     Attributes:
-      productions: how many were in its log.
-      offsets: by source label, its partitions and where they stand, as text.
+      staged: the tokens that are not known to be committed.
+      productions: the number of productions in its log.
+      offsets: by source label, its partitions and their offsets, as text.
     """
 
     staged: tuple[StagedToken, ...]
@@ -69,20 +70,20 @@ class Recovered(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """This was staged, and is in the log."""
+    """The report that staged tokens are in the log."""
 
     staged: tuple[StagedToken, ...]
 
 
 class _Pending(NamedTuple):
-    """A production of which nobody has heard yet.
+    """A production that is not durable yet.
 
     Attributes:
-      taken: by input, the ids that are acknowledged when it is durable.
-      sent: by output, the number of the last message that was put out before it was made.
-      positions: of sources, by label.
-      reports: what may be said when it is durable.
-      since: when it was made.
+      taken: by input, the ids to acknowledge when it is durable.
+      sent: by output, the number of the last message before it was cut.
+      positions: the positions of sources, by label.
+      reports: the reports to release when it is durable.
+      since: when it was cut.
     """
 
     production: Production
@@ -93,29 +94,68 @@ class _Pending(NamedTuple):
     since: int
 
 
+class ChunkDiff:
+    """The chunks of a snapshot that have changed since the last production.
+
+    The steps know what has changed in chained chunks.  All others replace their predecessors, and are compared with
+    them by digests.
+
+    >>> from penstock.runners.execution.streaming.snapshot_chunks import KEPT, chunks_of
+    >>> diff = ChunkDiff()
+    >>> same, more = Chunk("Step", KEPT, 1, ["a row"]), Chunk("Step", KEPT, 2, ["another"])
+    >>> [len(list(chunks_of([data]))) for data, _ in [diff.of([same]), diff.of([same, more])]]
+    [1, 1]
+    >>> diff.of([more])
+    (b'', (('Step', 'kept', 1),))
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[ChunkKey, bytes] = {}
+
+    def forget(self) -> None:
+        """Treat all chunks as changed the next time."""
+        self._digests = {}
+
+    def of(self, chunks: Iterable[Chunk]) -> tuple[bytes, tuple[ChunkKey, ...]]:
+        """Return the chunks that have changed, serialized, and the keys of those that were removed."""
+        changed: list[bytes] = []
+        now: dict[ChunkKey, bytes] = {}
+        for chunk in chunks:
+            data = b"".join(records_of([chunk]))
+            if chunk.kind not in CHAINED:
+                key = chunk.label, chunk.kind, chunk.group
+                digest = now[key] = blake2b(data, digest_size=16).digest()
+                if self._digests.get(key) == digest:
+                    continue
+            changed.append(data)
+        gone = tuple(key for key in self._digests if key not in now)
+        self._digests = now
+        return b"".join(changed), gone
+
+
 class Producer:
     """One subtask, its ends of channels and its log.
 
     Args:
-      parallelism: how many subtasks its task has.
-      log: its own, which it has taken over, and nobody has begun.
-      metrics: what the subtask counts in.
-      clock: microseconds since 1970.
-      release: called with each report of the subtask, when all that it says is durable.
-      allotted: transactions that its sinks may write in, of which they have begun with the first.
-      keeps_transaction: whether its sinks stay in that one.
-      is_weak: see above.
+      parallelism: the parallelism of the task.
+      log: the subtask's log, which this process owns.
+      metrics: the subtask's metrics.
+      clock: returns microseconds since 1970.
+      release: called with each report of the subtask when it is durable.
+      allotted: the transactions that its sinks may write in; the sinks are open for the first.
+      keeps_transaction: its sinks write in that transaction until the end.
+      is_weak: its productions are weak.
 
     Attributes:
-      stragglers: how many productions were written down with outputs that weren't acknowledged.
+      stragglers: the number of weak productions that were appended with outputs that were not acknowledged.
     """
 
     def __init__(
         self,
         subtask: Subtask,
         parallelism: int,
-        inboxes: Mapping[ChannelId, Inbox],
-        outboxes: Mapping[ChannelId, Outbox],
+        receivers: Mapping[ChannelId, Receiver],
+        senders: Mapping[ChannelId, Sender],
         log: ProductionLog,
         metrics: TaskMetrics,
         clock: Callable[[], int],
@@ -128,8 +168,8 @@ class Producer:
         self.subtask = subtask
         self.stragglers = 0
         self._parallelism = parallelism
-        self._inboxes = inboxes
-        self._outboxes = outboxes
+        self._receivers = receivers
+        self._senders = senders
         self._log = log
         self._metrics = metrics
         self._clock = clock
@@ -139,50 +179,50 @@ class Producer:
         self._keeps_transaction = keeps_transaction
         self._is_weak = is_weak
         self._settings = settings
-        self._differences = Differences()
+        self._diff = ChunkDiff()
         self._pending: deque[_Pending] = deque()
-        # Since the last production was made.
+        # Since the last production.
         self._reports: list[Any] = []
         self._fresh: list[StagedToken] = []
         self._committed: list[str] = []
         self._steps = 0
         self._since: int | None = None
-        # What was staged and isn't known to be committed.
+        # The tokens that are not known to be committed.
         self._staged: list[StagedToken] = []
-        # Of a weak one's outputs, by channel, up to which number they are in the log.
+        # By output of a weak task, the number up to which messages are in the log.
         self._written: dict[ChannelId, int] = {}
         self._whole_length = 0
 
     def report(self, news: Any) -> None:
-        """The subtask reports something, of which nobody hears before it is durable."""
+        """Keep a report of the subtask until it is durable."""
         self._reports.append(news)
 
     def start(self, replay: Replay) -> None:
-        """Go on where a log ends; then begin the next log, and send again what isn't acknowledged."""
+        """Resume at the end of a log; then begin the next log, and send again messages that are not acknowledged."""
         self._metrics.add(replay.metrics)
-        for id, inbox in self._inboxes.items():
-            inbox.restore(replay.seen(id))
-        for id, outbox in self._outboxes.items():
-            outbox.restore(replay.kept(id), replay.acknowledged.get(id, 0))
+        for id, receiver in self._receivers.items():
+            receiver.restore(replay.seen(id))
+        for id, sender in self._senders.items():
+            sender.restore(replay.kept(id), replay.acknowledged.get(id, 0))
         staged = tuple(replay.staged)
         self._staged = replay.staged
         self.subtask.start(replay.restored(self.subtask.id.index, self._parallelism), replay.heard)
         self._stage()
         pending = self._begin_log()
-        # What was staged meanwhile is reported as what else is produced.
+        # Tokens that were staged by the start are reported with the pending production.
         self._release(
             Recovered(staged, replay.productions, self.subtask.snapshots.offsets() if replay.productions else {})
         )
-        for outbox in self._outboxes.values():
-            outbox.send_again()
+        for sender in self._senders.values():
+            sender.send_again()
         self._is_durable(pending)
-        for outbox in self._outboxes.values():
-            outbox.holds = not self._is_weak
+        for sender in self._senders.values():
+            sender.holds = not self._is_weak
 
     # Steps
 
     def step(self) -> bool:
-        """Do the next thing: one of the subtask's, or commit what it has done; whether anything was done."""
+        """Do one step of the subtask, or commit its steps.  Returns whether anything was done."""
         if self.subtask.step():
             self._steps += 1
             self.look(is_idle=False)
@@ -190,7 +230,7 @@ class Producer:
         return self.look(is_idle=True)
 
     def look(self, is_idle: bool) -> bool:
-        """Commit what has been done, if it is time; whether anything was."""
+        """Commit the steps if that is due.  Returns whether anything was done."""
         now = self._clock()
         done = False
         if self._is_due(is_idle, now) and self._stage():
@@ -199,20 +239,20 @@ class Producer:
         return self._append_pending(now) or done
 
     def _is_due(self, is_idle: bool, now: int) -> bool:
-        outboxes = self._outboxes.values()
-        taken = sum(inbox.has_taken for inbox in self._inboxes.values())
-        if not (self._steps or taken or self._reports or any(outbox.has_news for outbox in outboxes)):
+        senders = self._senders.values()
+        taken = sum(receiver.has_taken for receiver in self._receivers.values())
+        if not (self._steps or taken or self._reports or any(sender.has_news for sender in senders)):
             return False
         if self._since is None:
             self._since = now
         settings = self._settings
         waited = now - self._since
-        if self._reports or any(outbox.has_more for outbox in outboxes):
+        if self._reports or any(sender.has_more for sender in senders):
             return is_idle or self._steps >= settings.steps or waited >= settings.patience
         return taken >= settings.steps or waited >= settings.laziness
 
     def next_time(self) -> int | None:
-        """By when something has to be committed, in microseconds since 1970; None if nothing waits for it."""
+        """Return when a commit is due, in microseconds since 1970; None if there is nothing to commit."""
         times = [] if self._since is None else [self._since + self._settings.laziness]
         if self._pending:
             times.append(self._pending[0].since + self._settings.stragglers)
@@ -221,17 +261,17 @@ class Producer:
     # Sinks
 
     def allot(self, transaction: str) -> None:
-        """Its sinks may write in one more transaction."""
+        """Allot a transaction to the sinks."""
         self._spare.append(transaction)
 
     def committed(self, transactions: Collection[str]) -> None:
-        """What was staged in these is committed."""
+        """Record that transactions are committed."""
         own = {transaction for _, transaction, _ in self._staged if transaction in transactions}
         self._committed += sorted(own)
         self._staged = [token for token in self._staged if token[1] not in own]
 
     def _stage(self) -> bool:
-        """Have the sinks stage what they were given; False if there is no transaction to go on in."""
+        """Let the sinks stage their elements.  Returns False if there is no transaction to continue in."""
         outputs = self.subtask.execution.outputs
         if not any(output.has_written for output in outputs):
             return True
@@ -243,14 +283,13 @@ class Producer:
             output.staged = []
         if not self._keeps_transaction:
             self._precommit(outputs)
-        if not self._keeps_transaction:
             self._transaction = self._spare.popleft()
             for output in outputs:
                 output.next(self._transaction)
         return True
 
     def _precommit(self, outputs: Iterable[OutputRun]) -> None:
-        """Find out whether what was staged can be published: what is in the log has to be."""
+        """Precommit the staged tokens: those in the log must be committed."""
         staged = [*self._staged, *self._fresh]
         with PRODUCTION.precommitting():
             for output in outputs:
@@ -260,12 +299,11 @@ class Producer:
     # Productions
 
     def _cut(self, is_whole: bool, now: int) -> _Pending:
-        """A production of all that was done since the last one; or of all that there is."""
+        """Return a production of the steps since the last one, or a whole one of all the state."""
         if is_whole:
-            self._differences.forget()
+            self._diff.forget()
         chunks, positions = self.subtask.snapshots.chunks(is_whole)
-        data, gone = self._differences.of(chunks)
-        # A whole one has no need to say what is gone.
+        data, gone = self._diff.of(chunks)
         gone = () if is_whole else gone
         fresh, self._fresh = self._fresh, []
         self._staged += fresh
@@ -273,28 +311,28 @@ class Producer:
         reports, self._reports = self._reports, []
         if fresh:
             reports = [Produced(tuple(fresh)), *reports]
-        taken = {id: inbox.taken() for id, inbox in self._inboxes.items()}
-        outboxes = self._outboxes.items()
+        taken = {id: receiver.taken() for id, receiver in self._receivers.items()}
+        senders = self._senders.items()
         production = Production(
             is_whole,
             data,
             gone,
             self.subtask.input_state(),
-            {id: inbox.kept() for id, inbox in self._inboxes.items()} if is_whole else taken,
-            {id: (*outbox.kept(), *outbox.held()) if is_whole else outbox.held() for id, outbox in outboxes},
-            {id: outbox.acknowledged for id, outbox in outboxes},
+            {id: receiver.kept() for id, receiver in self._receivers.items()} if is_whole else taken,
+            {id: (*sender.kept(), *sender.held()) if is_whole else sender.held() for id, sender in senders},
+            {id: sender.acknowledged for id, sender in senders},
             tuple(self._staged if is_whole else fresh),
             tuple(committed),
             sum_of([self._metrics]),
         )
         self._steps, self._since = 0, None
         if self._is_weak:
-            for outbox in self._outboxes.values():
-                outbox.cut()
-        return _Pending(production, taken, {id: outbox.last for id, outbox in outboxes}, positions, reports, now)
+            for sender in self._senders.values():
+                sender.cut()
+        return _Pending(production, taken, {id: sender.last for id, sender in senders}, positions, reports, now)
 
     def _append_pending(self, now: int) -> bool:
-        """Append what needn't wait any longer; whether there was anything."""
+        """Append the pending productions that are due.  Returns whether there were any."""
         done = False
         while self._pending:
             pending = self._pending[0]
@@ -313,22 +351,22 @@ class Producer:
         return done
 
     def _is_acknowledged(self, pending: _Pending) -> bool:
-        return all(outbox.acknowledged >= pending.sent[id] for id, outbox in self._outboxes.items())
+        return all(sender.acknowledged >= pending.sent[id] for id, sender in self._senders.items())
 
     def _with_stragglers(self, pending: _Pending) -> _Pending:
-        """The production, with those of its outputs that nobody has acknowledged."""
+        """Return the production with its outputs that are not acknowledged."""
         outputs = {
-            id: tuple(sent for sent in outbox.kept() if self._written.get(id, 0) < sent.number <= pending.sent[id])
-            for id, outbox in self._outboxes.items()
+            id: tuple(sent for sent in sender.kept() if self._written.get(id, 0) < sent.number <= pending.sent[id])
+            for id, sender in self._senders.items()
         }
         self._written = pending.sent
         self.stragglers += any(outputs.values())
-        acknowledged = {id: outbox.acknowledged for id, outbox in self._outboxes.items()}
+        acknowledged = {id: sender.acknowledged for id, sender in self._senders.items()}
         production = pending.production._replace(outputs=outputs, acknowledged=acknowledged)
         return pending._replace(production=production)
 
     def _begin_log(self) -> _Pending:
-        """Begin the log anew with all that there is."""
+        """Replace the log by one whole production."""
         pending = self._cut(True, self._clock())
         self._written = pending.sent
         self._log.begin([pending.production.record()])
@@ -336,12 +374,12 @@ class Producer:
         return pending
 
     def _is_durable(self, pending: _Pending) -> None:
-        """A production is in the log: tell everybody."""
-        for outbox in self._outboxes.values():
-            if outbox.holds:
-                outbox.release()
+        """Send, acknowledge and report what a durable production has."""
+        for sender in self._senders.values():
+            if sender.holds:
+                sender.release()
         for id, taken in pending.taken.items():
-            self._inboxes[id].commit(taken)
+            self._receivers[id].commit(taken)
         for reader in self.subtask.readers:
             reader.acknowledge(pending.positions[reader.label])
         for report in pending.reports:

@@ -1,8 +1,8 @@
-"""A production: all that one or several steps of a subtask have done, as one record of its log.
+"""A production: the effects of one or several steps of a subtask, as one record of its log.
 
-What was taken, what has changed, and what was put out are durable together or not at all.  So a
-restart finds the state with exactly the inputs that it has seen, and sends the same outputs, byte for
-byte, even if the code that made them would make others now (MillWheel, section 5.3, strong productions).
+The ids of the inputs, the changes of state and the outputs are durable together or not at all.  So after a restart the
+state reflects exactly the inputs whose ids are in the log, and the same outputs are sent, byte for byte, even if user
+code would produce other ones now (MillWheel, section 5.3, strong productions).
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from ..channels.channel import ChannelId
 from ..subtask.reports import InputState, TaskMetrics, metrics_as_data, metrics_of
 from .dedup import KeptIds
 
-# What a log is called in errors, where its path isn't known.
+# The name of a log in errors, where its path isn't known.
 A_LOG = "the log of its productions"
 
-# Of a chunk of which the newest counts: its label, its kind and its key group.
+# The label, kind and key group of a chunk that replaces its predecessor.
 ChunkKey: TypeAlias = tuple[str, str, int | None]
 
-# What a sink has staged: its label, the transaction and the token.
+# The label of a sink, the transaction and the staged token.
 StagedToken: TypeAlias = tuple[str, str, Any]
 
 
 class Wire(Protocol):
-    """A channel that anything may travel on."""
+    """A channel for deliveries or acknowledgements."""
 
     def put(self, message: Any) -> None:
-        """Send it."""
+        """Send a message."""
 
 
 class Sent(NamedTuple):
-    """A message with the id that it was given when it was produced.
+    """A message with the id that it got when it was produced.
 
     Attributes:
-      number: greater than those before it on the channel; 0 has a barrier, which is neither kept nor sent again.
-      kind, payload: the message, as it goes through a pipe.
+      number: greater than those before it on the channel; 0 for a barrier, which is neither kept nor sent again.
+      kind, payload: the serialized message.
     """
 
     number: int
@@ -47,14 +47,14 @@ class Sent(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What travels: messages, in order, and the least number that their sender may ever send again."""
+    """Messages in order, and the least number that their sender may send again."""
 
     sent: tuple[Sent, ...]
     least: int
 
 
 class Taken(NamedTuple):
-    """What travels back: all up to this number is taken, durably."""
+    """The acknowledgement of all messages up to this number."""
 
     number: int
 
@@ -63,16 +63,16 @@ class Production(NamedTuple):
     """One record of a log.
 
     Attributes:
-      is_whole: whether it says everything, and what is before it doesn't matter; else, what has changed.
-      chunks: of the state, as in a snapshot.
-      gone: chunks that there are no longer.
-      heard: what inputs have said.
+      is_whole: it has the whole state, and replaces the records before it; otherwise it has changes.
+      chunks: chunks of the state, as in a snapshot.
+      gone: chunks that were removed.
+      heard: the state of the inputs.
       seen: by input, the ids that were taken.
-      outputs: by output, what was produced, or in a whole one what isn't acknowledged.
-      acknowledged: by output, the number up to which receivers have it.
-      staged: what sinks have staged, or in a whole one what isn't known to be committed.
-      committed: transactions that were committed meanwhile.
-      metrics: what was counted, from the beginning.
+      outputs: by output, the messages that were produced; in a whole one, those that are not acknowledged.
+      acknowledged: by output, the number up to which the receiver has acknowledged all messages.
+      staged: the tokens that sinks have staged; in a whole one, those that are not known to be committed.
+      committed: the transactions that were committed since the production before.
+      metrics: the metrics since the beginning.
     """
 
     is_whole: bool
@@ -87,7 +87,7 @@ class Production(NamedTuple):
     metrics: TaskMetrics
 
     def record(self) -> bytes:
-        """As bytes."""
+        """Return the record as bytes."""
         return _PRODUCTION.encode(
             self.is_whole,
             self.chunks,
@@ -103,10 +103,10 @@ class Production(NamedTuple):
 
 
 class Inherited(NamedTuple):
-    """What a log begins with whose subtask goes on from others: there were more of them, or fewer.
+    """The first record of a log whose subtask inherits state from a layout with another parallelism.
 
     Attributes:
-      parts: of each of them its chunks, its number, and how many there were.
+      parts: by subtask of that layout, its chunks, its index and the parallelism.
       staged, metrics: as in a production.
     """
 
@@ -115,12 +115,12 @@ class Inherited(NamedTuple):
     metrics: TaskMetrics
 
     def record(self) -> bytes:
-        """As bytes."""
+        """Return the record as bytes."""
         return _INHERITED.encode(self.parts, _staged_as_data(self.staged), metrics_as_data(self.metrics))
 
 
 def production_of(record: bytes, where: str = A_LOG) -> Production | Inherited:
-    """Return what a record says.
+    """Return the production, or the inherited state, of a record.
 
     Args:
       where: the log, for errors.
@@ -191,23 +191,23 @@ def _inherited_of_fields(parts: list[Any], staged: list[Any], metrics: list[Any]
 _PRODUCTION: RecordType[Production | Inherited] = RecordType("production", 1, {1: _production_of_fields})
 _INHERITED: RecordType[Production | Inherited] = RecordType("inherited", 1, {1: _inherited_of_fields})
 
-# The file of a job that has done everything: its state, and what is to be published.
+# The file of a job that has ended: its final state, and the tokens to publish.
 _ENDED: RecordType[tuple[str, list[Any]]] = RecordType("ended", 1, {1: lambda state, staged: (state, staged)})
 
 
 def encode_ended(state: str, staged: Staged) -> bytes:
-    """Return the state that a job has ended in, and what is to be published, as a record."""
+    """Return the final state of a job, and the tokens to publish, as a record."""
     return _ENDED.encode(state, staged_as_data(staged))
 
 
 def decode_ended(data: bytes, where: str) -> tuple[str, Staged]:
-    """Return what `encode_ended` was given; `where` is the file, for errors."""
+    """Return the arguments of `encode_ended`; `where` is the file, for errors."""
     state, staged = _ENDED.decode(data, where)
     return state, staged_of(staged, where)
 
 
 def back(id: ChannelId) -> ChannelId:
-    """The channel that acknowledgements of another one take.
+    """Return the channel for the acknowledgements of a channel.
 
     >>> back(ChannelId(2, source=0, target=1))
     ChannelId(edge=-3, source=1, target=0)

@@ -1,4 +1,4 @@
-"""A log, read again: what a subtask has to know, to go on where its last production ended."""
+"""The replay of a log: the state of a subtask after its last production."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _A_LOG = Origin("the log of its productions")
 
 
 class Replay:
-    """The sum of productions, the oldest first.
+    """The state after the productions of a log, which are given the oldest first.
 
     Attributes:
-      productions: how many there were.
-      heard: what inputs had said.
-      acknowledged: by output, the number up to which the receiver has everything.
-      staged: what sinks have staged and isn't known to be committed.
-      metrics: what was counted.
+      productions: the number of productions.
+      heard: the state of the inputs.
+      acknowledged: by output, the number up to which the receiver has acknowledged all messages.
+      staged: the staged tokens that are not known to be committed.
+      metrics: the metrics.
     """
 
     def __init__(self, records: Iterable[bytes]) -> None:
@@ -35,7 +35,7 @@ class Replay:
         self._newest: dict[ChunkKey, Chunk] = {}
         self._seen: dict[ChannelId, SeenIds] = {}
         self._outputs: dict[ChannelId, list[Sent]] = {}
-        # Until a production says everything.
+        # Until a whole production replaces it.
         self._inherited: tuple[tuple[bytes, int, int], ...] = ()
         for record in records:
             entry = production_of(record)
@@ -73,7 +73,7 @@ class Replay:
         self.metrics = production.metrics
 
     def restored(self, index: int, parallelism: int) -> Restored | None:
-        """The state; None if there were no productions."""
+        """Return the state to restore, or None if there were no productions."""
         if not self.productions:
             return None
         restored = Restored(index, parallelism)
@@ -83,20 +83,20 @@ class Replay:
         return restored
 
     def chunks(self) -> list[Chunk]:
-        """What it has, as a part of a snapshot; of what is inherited and not begun with, as it was."""
+        """Return the state as a part of a snapshot, with inherited chunks that no subtask has restored yet."""
         inherited = [chunk for chunks, _, _ in self._inherited for chunk in chunks_of([chunks], _A_LOG)]
         return [*inherited, *self._chained, *self._newest.values()]
 
     @property
     def outputs(self) -> list[ChannelId]:
-        """The channels that something was put out on."""
+        """The output channels."""
         return list(self._outputs)
 
     def seen(self, id: ChannelId) -> KeptIds:
-        """What was taken on an input."""
+        """Return the ids that were taken on an input."""
         return self._seen[id].kept() if id in self._seen else KeptIds(0, ())
 
     def kept(self, id: ChannelId) -> list[Sent]:
-        """What is to be sent again on an output."""
+        """Return the messages to send again on an output."""
         acknowledged = self.acknowledged.get(id, 0)
         return [sent for sent in self._outputs.get(id, ()) if sent.number > acknowledged]

@@ -1,15 +1,15 @@
-"""A sender's end of a channel: what was produced is held until it is durable, and kept until it is acknowledged.
+"""The sending end of a channel: it holds messages until they are durable, and keeps them until they are acknowledged.
 
 >>> from ..channels.messages import ClockMoved
 >>> wire = Channel(ChannelId(0, 0, 1))
->>> outbox = Outbox(wire.id, wire, first=1)
->>> outbox.put(ClockMoved(5))
->>> len(wire.queue), [sent.number for sent in outbox.held()]
+>>> sender = Sender(wire.id, wire, first=1)
+>>> sender.put(ClockMoved(5))
+>>> len(wire.queue), [sent.number for sent in sender.held()]
 (0, [1])
->>> outbox.release(); outbox.send_again()
+>>> sender.release(); sender.send_again()
 >>> [sent.number for delivery in wire.queue for sent in delivery.sent]
 [1, 1]
->>> outbox.acknowledge(1), outbox.kept()
+>>> sender.acknowledge(1), sender.kept()
 (True, ())
 """
 
@@ -22,27 +22,27 @@ from ..channels.channel import Channel, ChannelId, payloads_of
 from ..channels.messages import Barrier, Message, WatermarkMoved
 from .production import Delivery, Sent, Wire
 
-# So many messages, or bytes, may wait to be acknowledged before whoever makes them has to wait.
+# The number of messages, and of bytes, that are not acknowledged when the channel is full.
 WINDOW = 128
 BYTES = 16 << 20
 
-# So many bytes travel together, of messages that are smaller.
+# The bytes of messages that are sent together.
 _FRAME = 1 << 15
 
 
-class Outbox(Channel):
-    """Takes the place of the channel in the subtask that sends.
+class Sender(Channel):
+    """The channel of the sending subtask.
 
     Args:
-      wire: what leads to the receiver.
+      wire: the channel to the receiver.
       first: the number of the first message.
-      is_bounded: False on a back-edge, whose senders must never wait for its receivers.
+      is_bounded: False on a back-edge, whose senders must not wait for its receivers.
 
     Attributes:
-      holds: whether messages are sent only when they are released; else at once.
-      acknowledged: the number up to which the receiver has everything, durably.
-      has_news: whether something is held, or was sent, since the last production.
-      has_more: the same of messages that aren't watermarks.
+      holds: hold messages until they are released, instead of sending them at once.
+      acknowledged: the number up to which the receiver has durably processed all messages.
+      has_news: messages were put since the last production.
+      has_more: messages other than watermarks were put since the last production.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class Outbox(Channel):
         is_watermark = isinstance(message, WatermarkMoved)
         self.has_more |= not is_watermark
         if is_watermark and self._watermark_is_last and self._held:
-            # The one before it was never sent.
+            # The watermark before this one was not sent.
             self._bytes -= len(self._held.pop().payload)
         self._watermark_is_last = is_watermark
         for kind, payload in payloads_of(message):
@@ -102,20 +102,20 @@ class Outbox(Channel):
         return self._next - 1
 
     def held(self) -> tuple[Sent, ...]:
-        """What a production has to have in it."""
+        """Return the messages that belong to the next production."""
         return tuple(sent for sent in self._held if sent.number)
 
     def kept(self) -> tuple[Sent, ...]:
-        """What was sent and isn't acknowledged."""
+        """Return the messages that were sent and are not acknowledged."""
         return tuple(self._kept)
 
     def cut(self) -> None:
-        """A production has been made of all that there is."""
+        """Begin the next production."""
         self.has_news = self.has_more = False
         self._watermark_is_last = False
 
     def release(self) -> None:
-        """What is held is durable: send it."""
+        """Send the messages that are held: they are durable."""
         self._send_held()
         self.cut()
 
@@ -128,12 +128,12 @@ class Outbox(Channel):
                 self._bytes -= len(sent.payload)
         self._send(held)
 
-    def _send(self, all_sent: Iterable[Sent]) -> None:
-        """Send messages, small ones together."""
+    def _send(self, messages: Iterable[Sent]) -> None:
+        """Send messages; small ones are sent together."""
         together: list[Sent] = []
         size = 0
-        for sent in all_sent:
-            # A barrier isn't sent again, so it is alone.
+        for sent in messages:
+            # A barrier is never sent again, so it is sent alone.
             if together and (not sent.number or not together[-1].number or size + len(sent.payload) > _FRAME):
                 self._wire.put(Delivery(tuple(together), self.acknowledged + 1))
                 together, size = [], 0
@@ -143,7 +143,7 @@ class Outbox(Channel):
             self._wire.put(Delivery(tuple(together), self.acknowledged + 1))
 
     def acknowledge(self, number: int) -> bool:
-        """The receiver has everything up to this number, durably; whether that is news."""
+        """Drop messages that the receiver has durably processed, up to this number.  Returns whether there are any."""
         if number <= self.acknowledged:
             return False
         self.acknowledged = number
@@ -152,16 +152,16 @@ class Outbox(Channel):
         return True
 
     def send_again(self) -> None:
-        """Send all that isn't acknowledged; the receiver drops what it has."""
+        """Send again the messages that are not acknowledged; the receiver drops duplicates."""
         self._send(self._kept)
 
     def send_on(self, wire: Wire) -> None:
-        """Somebody else is the receiver, who drops what the one before has durably taken."""
+        """Send on another channel: the receiver was replaced, and drops the messages that its log has."""
         self._wire = wire
         self.send_again()
 
     def restore(self, kept: Iterable[Sent], acknowledged: int) -> None:
-        """Keep what a log says; it is yet to be sent again."""
+        """Keep the messages that a log has; they are not sent yet."""
         self.acknowledged = acknowledged
         for sent in kept:
             self._kept.append(sent)

@@ -1,4 +1,4 @@
-"""A slot of producers: subtasks in one process that take turns, each with a log of its own."""
+"""A slot of producers: subtasks that share a process, each with a log of its own."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..workers.slot import Slot, Start
 from .log import ProductionLog
 from .producer import GroupCommit, Producer
 from .production import Taken, back
-from .receiver import Inbox
+from .receiver import Receiver
 from .replay import Replay
-from .sender import Outbox
+from .sender import Sender
 
-# Before the numbers that a generation gives to messages, that of the generation.
+# Message numbers begin with the number of the log's generation, times this.
 _GENERATION = 1 << 40
 
 
 class Allot(NamedTuple):
-    """These transactions are committed; and this subtask's sinks may write in so many more."""
+    """A command: some transactions are committed; and these, by subtask, are allotted."""
 
     committed: tuple[str, ...]
     transactions: Mapping[SubtaskId, tuple[str, ...]]
@@ -33,13 +33,13 @@ class Allot(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class ProductionStart(Start):
-    """What producers start with; the rest is in their logs.
+    """What producers start from, beside their logs.
 
     Attributes:
-      disk, directory: where the logs are.
+      disk, directory: the disk and directory of the logs.
       listing: the path of the list of the logs; "" for none.
-      allotted: by subtask, transactions that its sinks may write in.
-      keeps_transaction: whether that is one, for all, to the end.
+      allotted: by subtask, the transactions that its sinks may write in.
+      keeps_transaction: all sinks write in one transaction until the end.
       weak: the tasks whose productions are weak.
     """
 
@@ -69,7 +69,7 @@ class ProductionStart(Start):
 
 
 def log_directory(directory: str, id: SubtaskId) -> str:
-    """Where a subtask's log is.
+    """Return the directory of a subtask's log.
 
     >>> log_directory("dir", SubtaskId(2, 0))
     'dir/productions/2-0'
@@ -87,45 +87,47 @@ class _Ends:
     """One subtask's ends of its channels.
 
     Attributes:
-      inboxes, outboxes: by channel; and the wires that deliveries, and acknowledgements, come by.
+      receivers, senders: the ends, by channel.
+      wires, wires_back: the channels of deliveries and of acknowledgements, with the ends that they lead to.
     """
 
     def __init__(self) -> None:
-        self.inboxes: dict[ChannelId, Inbox] = {}
-        self.outboxes: dict[ChannelId, Outbox] = {}
-        self.wires: list[tuple[Channel, Inbox]] = []
-        self.wires_back: list[tuple[Channel, Outbox]] = []
+        self.receivers: dict[ChannelId, Receiver] = {}
+        self.senders: dict[ChannelId, Sender] = {}
+        self.wires: list[tuple[Channel, Receiver]] = []
+        self.wires_back: list[tuple[Channel, Sender]] = []
 
     def reconnect(self, changed: Collection[ChannelId], channels: Callable[[ChannelId], Channel]) -> None:
-        """Others are at the ends of some channels, who know what is in their logs: send again what isn't there."""
+        """Connect channels to subtasks that were replaced, and send again what is not acknowledged."""
         self.wires = [
-            (channels(inbox.id), inbox) if inbox.id in changed else (wire, inbox) for wire, inbox in self.wires
+            (channels(receiver.id), receiver) if receiver.id in changed else (wire, receiver)
+            for wire, receiver in self.wires
         ]
         self.wires_back = [
-            (channels(back(outbox.id)), outbox) if outbox.id in changed else (wire, outbox)
-            for wire, outbox in self.wires_back
+            (channels(back(sender.id)), sender) if sender.id in changed else (wire, sender)
+            for wire, sender in self.wires_back
         ]
         for id in changed:
-            if id in self.inboxes:
-                self.inboxes[id].answer_on(channels(back(id)))
-            if id in self.outboxes:
-                self.outboxes[id].send_on(channels(id))
+            if id in self.receivers:
+                self.receivers[id].answer_on(channels(back(id)))
+            if id in self.senders:
+                self.senders[id].send_on(channels(id))
 
     def pump(self) -> bool:
-        """Take what has come; whether there was anything that matters."""
+        """Receive deliveries and acknowledgements.  Returns whether there were any."""
         done = False
-        for wire, outbox in self.wires_back:
+        for wire, sender in self.wires_back:
             queue: Any = wire.queue
             while queue:
                 taken = queue.popleft()
                 assert isinstance(taken, Taken)
-                done |= outbox.acknowledge(taken.number)
-        for wire, inbox in self.wires:
+                done |= sender.acknowledge(taken.number)
+        for wire, receiver in self.wires:
             queue = wire.queue
             while queue:
-                inbox.deliver(queue.popleft())
+                receiver.deliver(queue.popleft())
                 done = True
-            inbox.answer()
+            receiver.answer()
         return done
 
 
@@ -133,10 +135,10 @@ class ProductionSlot(Slot):
     """Some of a run's subtasks, as producers.
 
     Attributes:
-      inbox_type: makes the receivers' ends of channels; a negative control has one that is wrong.
+      receiver_type: the type of the receivers; a negative control has another one.
     """
 
-    inbox_type: ClassVar[type[Inbox]] = Inbox
+    receiver_type: ClassVar[type[Receiver]] = Receiver
 
     def __init__(
         self,
@@ -152,7 +154,7 @@ class ProductionSlot(Slot):
         self._logs: dict[SubtaskId, ProductionLog] = {}
         self._replays: dict[SubtaskId, Replay] = {}
         for id in ids:
-            # Nothing is done, not even by user code that is set up, before it is certain that nobody else writes.
+            # The log is fenced before user code is set up.
             ahead = start.group_commit.ahead
             listed = listed_log(start.disk, start.listing, execution_graph, id)
             log = self._logs[id] = ProductionLog(start.disk, log_directory(start.directory, id), ahead, listed)
@@ -169,8 +171,8 @@ class ProductionSlot(Slot):
         return Producer(
             self.subtasks[id],
             self._graph.parallelism,
-            ends.inboxes,
-            ends.outboxes,
+            ends.receivers,
+            ends.senders,
             self._logs[id],
             self._metrics[id],
             self._clock,
@@ -191,13 +193,13 @@ class ProductionSlot(Slot):
         def end(channel: ChannelId) -> Channel:
             wire, wire_back = channels(channel), channels(back(channel))
             if channel.edge in incoming:
-                inbox = ends.inboxes[channel] = self.inbox_type(channel, wire_back)
-                ends.wires.append((wire, inbox))
-                return inbox
+                receiver = ends.receivers[channel] = self.receiver_type(channel, wire_back)
+                ends.wires.append((wire, receiver))
+                return receiver
             is_bounded = kinds[channel.edge] is not EdgeKind.BACK
-            outbox = ends.outboxes[channel] = Outbox(channel, wire, first, is_bounded)
-            ends.wires_back.append((wire_back, outbox))
-            return outbox
+            sender = ends.senders[channel] = Sender(channel, wire, first, is_bounded)
+            ends.wires_back.append((wire_back, sender))
+            return sender
 
         return end
 
@@ -212,10 +214,10 @@ class ProductionSlot(Slot):
             with self._counting(id):
                 producer.start(self._replays.pop(id))
 
-    # Others start again
+    # Restarts
 
     def rewind(self, rewind: Rewind, channels: Callable[[ChannelId], Channel]) -> None:
-        """Go on with those who have taken the places of others; of the slot's own subtasks nobody has to."""
+        """Connect the subtasks to those that were replaced; none of the slot's own restarts."""
         for ends in self._ends.values():
             ends.reconnect(rewind.channels, channels)
 
@@ -238,7 +240,7 @@ class ProductionSlot(Slot):
         return done
 
     def _produce(self, id: SubtaskId) -> bool:
-        """Have a producer do one thing, within a slice of time; whether it did."""
+        """Let a producer do one step within a time slice.  Returns whether it did anything."""
         self._begin_slice(self.subtasks[id])
         done = self.producers[id].step()
         self.time_slice.rest()

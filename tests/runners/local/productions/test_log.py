@@ -245,7 +245,7 @@ def test_a_log_on_an_object_store_is_refused() -> None:
     """There nothing can be appended."""
     disk = disk_of("memory://logs")
 
-    with pytest.raises(UnsupportedError, match="can't be appended to"):
+    with pytest.raises(UnsupportedError, match="can't append to files"):
         disk.write_at("memory://logs/a", 0, b"")
 
 

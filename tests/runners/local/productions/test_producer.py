@@ -197,8 +197,8 @@ def test_a_receiver_acknowledges_what_is_durable_and_drops_what_comes_again() ->
     world.wire(ChannelId(0, 0, 0)).put(Delivery(tuple(all_sent), 0))  # type: ignore[arg-type]
     work(slot)
 
-    (inbox,) = slot._ends[SECOND].inboxes.values()
-    assert (len(all_sent), 0) == (inbox.duplicates, inbox.has_taken)
+    (receiver,) = slot._ends[SECOND].receivers.values()
+    assert (len(all_sent), 0) == (receiver.duplicates, receiver.has_taken)
     assert [Taken(last)] == list(world.wire(back(ChannelId(0, 0, 0))).queue)
 
 
@@ -213,8 +213,8 @@ def test_nothing_is_acknowledged_before_it_is_durable_nor_when_it_comes_again() 
     slot.step(SECOND)
     wire.put(delivery)
     slot.step(SECOND)
-    (inbox,) = slot._ends[SECOND].inboxes.values()
-    assert (True, len(delivery.sent)) == (inbox.has_taken > 0, inbox.duplicates)
+    (receiver,) = slot._ends[SECOND].receivers.values()
+    assert (True, len(delivery.sent)) == (receiver.has_taken > 0, receiver.duplicates)
 
     world.now += 20_000
     world.disk.crashes = 1.0
