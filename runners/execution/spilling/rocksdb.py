@@ -28,7 +28,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice, takewhile
+from itertools import groupby, islice, takewhile
 from typing import Any, TypeVar
 
 from ....sdk.errors import UntrustedSnapshotError, missing_extra
@@ -46,6 +46,9 @@ _ID = struct.Struct(">Q")
 # No time; no timestamp is that early.
 _NEVER = -(1 << 63)
 _BIAS = 1 << 63
+
+# The number of entries that are read or written together.
+PORTION = 1_000
 
 # The memory of RocksDB's write buffers, and of its block cache.
 _BUFFER = 8 << 20
@@ -202,6 +205,19 @@ class SpilledEntries:
     def get(self, ids: Sequence[bytes]) -> list[bytes]:
         """Return the data of existing entries, without removing them."""
         return [value[_TIMES.size :] for value in self._database.rocksdb.get([self._entry + id for id in ids])]
+
+    def take_all(self, ids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Remove entries in portions; yield the ids and data of those that exist."""
+        for portion in portions_of(ids, PORTION):
+            yield from ((id, data) for id, data in zip(portion, self.take(portion)) if data is not None)
+
+    def by_group(self, ids: Iterable[bytes] | None = None) -> Iterator[tuple[int, list[tuple[bytes, bytes]]]]:
+        """Yield all entries, or those with these ids, in portions by key group, which is the first byte of an id."""
+        portions = () if ids is None else portions_of(sorted(ids), PORTION)
+        found = self.all() if ids is None else (entry for own in portions for entry in zip(own, self.get(own)))
+        for group, of_group in groupby(found, key=lambda entry: entry[0][0]):
+            for entries in portions_of(of_group, PORTION):
+                yield group, entries
 
     def least(self, order: int) -> int | None:
         """Return the least time of an order; None if no entry has any."""

@@ -60,9 +60,6 @@ class Shape:
     one_window: bool
 
 
-ANY_SHAPE = Shape(True, True, True, True, False)
-
-
 @attrs.frozen
 class Generated:
     """The source, with the operation of each line.

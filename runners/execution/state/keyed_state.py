@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
-from ....sdk.coders.key_encoding import KEY_GROUPS, key_group
 from ....sdk.errors import SerializationError
 from ....sdk.userstate.bag import Chunks
 from ....sdk.userstate.combining_value import Accumulator
@@ -118,11 +117,6 @@ class KeyedState:
             del self._values[namespace]
         if self._tracking:
             self._touch(namespace, cell)
-
-    def free(self, namespace: Any, key: Any, names: Iterable[str]) -> None:
-        """Remove these cells of a key."""
-        for name in names:
-            self.remove(namespace, (key, name))
 
     def free_namespace(self, namespace: Any) -> None:
         """Remove all cells of a namespace."""
@@ -250,14 +244,6 @@ class KeyedState:
                         f"{error.__cause__ or error}. "
                         "Keep the data that it is made of, and create it in DoFn.setup"
                     ) from error
-
-
-def by_key_group(changes: Iterable[Change], groups: int = KEY_GROUPS) -> dict[int, list[Change]]:
-    """Return the changes by the key group of their keys."""
-    found: dict[int, list[Change]] = {}
-    for change in changes:
-        found.setdefault(key_group(change.key, groups), []).append(change)
-    return found
 
 
 # Types whose values can always be pickled.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from math import ceil
 from typing import Any
 
@@ -18,12 +18,9 @@ from ....sdk.coders.key_encoding import KEY_GROUPS
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import SpilledEntries, Times, portions_of
+from ..spilling.rocksdb import PORTION, SpilledEntries, Times, portions_of
 from ..windows.spilled_windows import NumberedWindows
 from .keyed_state import ChangeKind, KeyedState
-
-# The number of entries that are spilled or loaded together.
-PORTION = 1_000
 
 # The memory of a key's places in dictionaries, and of those of each of its cells, in bytes.
 _PLACES = 160
@@ -107,14 +104,12 @@ class SpilledState:
             self._take(numbers.ids([key for _, key in missing], [window for window, _ in missing]))
 
     def _take(self, ids: Sequence[bytes]) -> None:
-        for portion in portions_of(ids, PORTION):
-            for id, data in zip(portion, self._entries.take(portion)):
-                if data is not None:
-                    (window,) = self._numbers.windows(id)
-                    self._numbers.left(id)
-                    key, values = pickle.loads(data)
-                    self._state.put_back(window, key, values, self._changed.pop(id, ()))
-                    self._used[window, key] = None
+        for id, data in self._entries.take_all(ids):
+            (window,) = self._numbers.windows(id)
+            self._numbers.left(id)
+            key, values = pickle.loads(data)
+            self._state.put_back(window, key, values, self._changed.pop(id, ()))
+            self._used[window, key] = None
 
     # Spilling
 
@@ -163,15 +158,8 @@ class SpilledState:
 
     def records(self, is_whole: bool) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
         """Yield the changes of spilled entries by key group, which follow those of `KeyedState`."""
-        found: Iterator[tuple[bytes, bytes]]
-        if is_whole:
-            found = self._entries.all()
-        else:
-            portions = portions_of(sorted(self._changed), PORTION)
-            found = ((id, data) for ids in portions for id, data in zip(ids, self._entries.get(ids)))
-        for group, own in groupby(found, key=lambda entry: entry[0][0]):
-            for entries in portions_of(own, PORTION):
-                yield group, [change for id, data in entries for change in self._changes(id, data, is_whole)]
+        for group, entries in self._entries.by_group(None if is_whole else self._changed):
+            yield group, [change for id, data in entries for change in self._changes(id, data, is_whole)]
         self._changed.clear()
 
     def _changes(self, id: bytes, data: bytes, is_whole: bool) -> Iterator[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ left elements don't become late; only processing time passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from ....sdk.bundle import Bundle
@@ -355,7 +355,8 @@ class TaskExecution:
                     move(output, watermark)
 
         if isinstance(step, Union):
-            return partial(self._advance_union, step, outputs[0])
+            known = [(pcollection, *self._known_at(step, pcollection)) for pcollection in inputs_of(step)]
+            return partial(self._advance_union, step, known, outputs[0])
         if isinstance(step, Stage) and not step.side_inputs:
             return through
         if isinstance(step, Head):
@@ -371,10 +372,11 @@ class TaskExecution:
 
         return moved
 
-    def _advance_union(self, union: Union, output: int) -> None:
+    def _advance_union(self, union: Union, known: Sequence[tuple[int, dict[int, int], int]], output: int) -> None:
         if output not in self._idle:
-            inputs = [i for i in inputs_of(union) if not self._idle_inputs or not self._is_idle_input(union, i)]
-            self.move(output, min((self._input_watermark(union, i) for i in inputs), default=MAX_MICROS))
+            none_idle = not self._idle_inputs
+            active = (own[at] for i, own, at in known if none_idle or not self._is_idle_input(union, i))
+            self.move(output, min(active, default=MAX_MICROS))
 
     def _known_at(self, step: Step, pcollection: int) -> tuple[dict[int, int], int]:
         """Return the dictionary and key of the watermark of a step's input."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from math import ceil
 from typing import Any
 
@@ -20,7 +20,7 @@ from ....sdk.coders.key_encoding import encode_key, key_groups
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import SpilledEntries, Times, portions_of
+from ..spilling.rocksdb import PORTION, SpilledEntries, Times, portions_of
 from .snapshots import PANE_WINDOWS_AT, WINDOWS_AT, Records, WindowColumns, WindowRecord, restore, row_of, state_of
 from .window_state import WindowState
 from .window_table import WindowTable
@@ -97,8 +97,6 @@ class NumberedWindows:
         return self._windows[id[1 : 1 + _SIZE]]
 
 
-# The number of entries that are written and read together.
-PORTION = 1_000
 # The number of due entries that are loaded together.
 DUE = 10_000
 
@@ -180,9 +178,7 @@ class SpilledWindows:
             self._load([id for id, _ in portion])
 
     def _load(self, ids: Sequence[bytes]) -> None:
-        for portion in portions_of(ids, PORTION):
-            found = zip(portion, self._entries.take(portion))
-            self._restore_entries([(id, data) for id, data in found if data is not None])
+        self._restore_entries(self._entries.take_all(ids))
 
     def _restore_entries(self, found: Iterable[tuple[bytes, bytes]]) -> None:
         windows = self._windows
@@ -289,21 +285,15 @@ class SpilledWindows:
 
     def records(self, is_whole: bool) -> Iterator[tuple[int, Records]]:
         """Yield the records of spilled windows, to follow those of `snapshots.by_group`."""
-        found: Iterator[tuple[bytes, bytes]]
-        if is_whole:
-            found = self._entries.all()
-        else:
+        if not is_whole:
             # Their keys may have windows again.
             gone = [entry for entry in self._gone if not self._windows.has_any(*entry)]
             by_group: dict[int, list[WindowRecord]] = {}
             for group, (key, window) in zip(key_groups([key for key, _ in gone]), gone):
                 by_group.setdefault(group, []).append(WindowRecord(key, window, ()))
             yield from by_group.items()
-            portions = portions_of(sorted(self._changed), PORTION)
-            found = ((id, data) for ids in portions for id, data in zip(ids, self._entries.get(ids)))
-        for group, own in groupby(found, key=lambda entry: entry[0][0]):
-            for entries in portions_of(own, PORTION):
-                yield group, self._recorded(entries)
+        for group, entries in self._entries.by_group(None if is_whole else self._changed):
+            yield group, self._recorded(entries)
         self._changed.clear()
         self._gone.clear()
 

@@ -11,7 +11,7 @@ from penstock.runners.execution.spilling.rocksdb import SpillDatabase
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[SpillDatabase]:
-    """For what is parked; that of other tests may be in it."""
+    """A database for spilled entries; those of other tests may be in it."""
     database = SpillDatabase()
     yield database
     database.close()

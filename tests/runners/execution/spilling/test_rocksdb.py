@@ -1,4 +1,4 @@
-"""SpilledEntries: what is parked is there until it is taken, in the order of its times, and nowhere afterwards."""
+"""Spilled entries: they are there until they are taken, in the order of their times, and nowhere afterwards."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from penstock.runners.execution.stages import (
 from penstock.runners.execution.stages import (
     window_codegen as window_source,
 )
-from penstock.runners.execution.stages.codegen import ANY_SHAPE, Shape, generate
+from penstock.runners.execution.stages.codegen import Shape, generate
 from penstock.runners.execution.stages.operations import ParDoOperation, WindowOperation
 from penstock.sdk.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.dofn import ExpressionDoFn, FilterDoFn, FlatMapDoFn, MapDoFn
@@ -119,7 +119,7 @@ def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
 def test_every_line_says_which_operation_it_belongs_to() -> None:
     """And which variable holds what that operation was given."""
     operations = (pardo(MapDoFn(abs)), WindowOperation("label", FixedWindows(60)), pardo(FilterDoFn(abs)))
-    generated = generate(operations, None, ANY_SHAPE, 100)
+    generated = generate(operations, None, Shape(True, True, True, True, False), 100)
     lines = dict(zip(map(str.strip, generated.source.splitlines()), generated.lines, strict=True))
     assert (0, "v0") == lines["v1 = f0(v0)"]
     assert (1, "v1") == lines["b = (t0 - 0) // 60000000"]

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runners.execution.state.keyed_state import Change, ChangeKind, KeyedState, by_key_group
-from penstock.sdk.coders import key_group
+from penstock.runners.execution.state.keyed_state import Change, ChangeKind, KeyedState
 from penstock.sdk.errors import SerializationError
 from penstock.sdk.userstate import (
     BagStateSpec,
@@ -201,17 +200,6 @@ def test_without_snapshots_nothing_is_remembered_of_changes() -> None:
     BAG.of(state, "w", "k").add(1)
     state.free_namespace("w")
     assert [] == state.changes()
-
-
-def test_changes_are_split_by_key_group() -> None:
-    """The same groups as those of every shuffle."""
-    state = KeyedState(tracking=True)
-    for key in ("a", "b", 3, ("c", 5)):
-        VALUE.of(state, "w", key).write(key)
-    groups = by_key_group(state.snapshot())
-    assert {key_group(key): [key] for key in ("a", "b", 3, ("c", 5))} == {
-        group: [change.key for change in changes] for group, changes in groups.items()
-    }
 
 
 # --- Values that can't be pickled
