@@ -45,10 +45,10 @@ class Shows:
         return nodeid == self.tests or nodeid.startswith((f"{self.tests}[", f"{self.tests}::"))
 
 
-MICRO_BATCHES = "tests/runners/spark/test_micro_batch"
+MICRO_BATCHES = "tests/runners/spark/micro_batch"
 FIGURES = "tests/model/test_paper_figures.py"
 REFUSALS = "tests/runners/spark/test_refusals.py"
-STREAMS = "tests/runners/spark/test_spark_streams.py"
+STREAMS = f"{MICRO_BATCHES}/test_frame_streams.py"
 ELSEWHERE = "tests/io/spark/test_dataframes.py::test_a_runner_that_has_no_dataframes_says_which_one_has"
 SHOWN_BY: dict[str, list[Shows]] = {
     "bounded sources": [
@@ -60,18 +60,18 @@ SHOWN_BY: dict[str, list[Shows]] = {
         Shows("tests/model/test_windows.py"),
         Shows(f"{FIGURES}::test_figure_10_sums_each_two_minutes_in_one_pane"),
         Shows(
-            f"{MICRO_BATCHES}es.py::test_sessions_that_merge_late_are_retracted_and_a_grouping_after_them_follows",
+            f"{MICRO_BATCHES}/test_runner.py::test_sessions_that_merge_late_are_retracted_and_a_grouping_after_them_follows",
             "spark-microbatch",
         ),
     ],
     "side inputs, tagged outputs": [
         Shows("tests/model/test_side_inputs.py"),
         Shows("tests/model/test_several_outputs_and_inputs.py"),
-        Shows(f"{MICRO_BATCHES}es.py::test_a_side_input_that_changes_is_seen_by_what_comes_after", "spark-microbatch"),
+        Shows(f"{MICRO_BATCHES}/test_runner.py::test_later_elements_see_a_changed_side_input", "spark-microbatch"),
     ],
     "triggers, panes, allowed lateness, late data": [
         Shows("tests/transcripts/test_transcripts_in_pipelines.py"),
-        Shows("tests/runners/spark/test_transcripts_in_micro_batches.py::test_streams_play", "spark-microbatch"),
+        Shows("tests/runners/spark/micro_batch/test_transcripts.py::test_streams_play", "spark-microbatch"),
     ],
     "discarding, accumulating and retracting panes": [
         Shows("tests/transcripts/test_transcripts_in_pipelines.py"),
@@ -80,23 +80,25 @@ SHOWN_BY: dict[str, list[Shows]] = {
     ],
     "state and timers": [
         Shows("tests/model/test_stateful.py"),
-        Shows(f"{MICRO_BATCHES}es.py::test_state_and_timers_are_kept_from_batch_to_batch", "spark-microbatch"),
+        Shows(
+            f"{MICRO_BATCHES}/test_runner.py::test_state_and_timers_are_kept_from_batch_to_batch", "spark-microbatch"
+        ),
     ],
     "transactional sinks: files, SQL tables, changelogs": [
         Shows("tests/model/test_failed_runs.py"),
         Shows("tests/io/sql/test_write.py::test_every_runner_writes_the_same_table"),
         Shows("tests/io/files/test_changelog.py::test_every_runner_logs_the_same_changes"),
         Shows("tests/examples/test_session_lengths.py::test_one_file_gives_one_table_under_three_flags"),
-        Shows(f"{MICRO_BATCHES}_failures.py", "spark-microbatch"),
+        Shows(f"{MICRO_BATCHES}/test_failures.py", "spark-microbatch"),
     ],
     "TestStream": [
         Shows(f"{FIGURES}::test_figure_11_has_panes_for_each_micro_batch"),
-        Shows(f"{MICRO_BATCHES}_endings.py::test_a_script_ends_the_run", "spark-microbatch"),
+        Shows(f"{MICRO_BATCHES}/test_endings.py::test_a_script_ends_the_run", "spark-microbatch"),
         Shows(f"{REFUSALS}::test_a_script_is_refused_where_no_clock_moves", "spark-batch", refused=True),
     ],
     "unbounded sources": [
         Shows("tests/runners/local/job/test_restart_strategy.py", "local"),
-        Shows(f"{MICRO_BATCHES}_streams.py", "spark-microbatch"),
+        Shows(f"{MICRO_BATCHES}/test_unbounded_pipelines.py", "spark-microbatch"),
         Shows(
             "tests/sdk/sources/test_unbounded.py::test_a_runner_that_reads_to_the_end_refuses_what_has_none",
             "spark-batch",
@@ -110,7 +112,7 @@ SHOWN_BY: dict[str, list[Shows]] = {
     ],
     "DataFrames (FromSpark, ToSpark)": [
         Shows("tests/runners/spark/test_dataframes.py", "spark-batch"),
-        Shows(f"{STREAMS}::test_a_rate_stream_is_stopped_and_goes_on", "spark-microbatch"),
+        Shows(f"{STREAMS}::test_a_rate_stream_is_stopped_and_resumed", "spark-microbatch"),
         Shows(f"{ELSEWHERE}[FromSpark-local]", "local", refused=True),
         Shows(f"{ELSEWHERE}[ToSpark-local]", "local", refused=True),
     ],

@@ -143,7 +143,7 @@ def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any) -> None:
     ]
 
 
-def test_what_does_not_fit_the_schema_is_named(spark: Any) -> None:
+def test_a_value_that_does_not_fit_the_schema_is_named(spark: Any) -> None:
     """The error names the transform, the column, and the value."""
     p = beam.Pipeline(SparkBatchRunner(spark))
     p | beam.Create([("a", "b")]) | beam.io.ToSpark("word string, n bigint")

@@ -62,7 +62,7 @@ def test_a_run_that_fails_leaves_nothing(failures: Path) -> None:
     assert ([], []) == (report["left"], report["left later"])
 
 
-def test_an_error_in_a_worker_comes_back_as_it_was(failures: Path) -> None:
+def test_an_error_in_a_worker_is_raised_unchanged(failures: Path) -> None:
     """The error has its class, the transform, the element and the user's line, and the user's frames as its cause."""
     report: dict[str, Any] = json.loads((failures / "for good.json").read_text())
     assert {"ConnectionResetError", UserCodeError.__name__} <= set(report["kinds"])

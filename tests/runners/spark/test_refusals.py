@@ -51,7 +51,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("flag", WRONG)
-def test_a_flag_that_cannot_be_so_or_that_nothing_would_come_of_is_refused(flag: str) -> None:
+def test_an_invalid_or_unsupported_option_is_refused(flag: str) -> None:
     """By its name, before anything starts; an infinite interval once was an error of Python's own."""
     p = beam.Pipeline("spark-microbatch", options=PipelineOptions([flag]))
     p | beam.Create([1])
@@ -83,7 +83,7 @@ def test_shard_memory_needs_rocksdb_from_the_start(monkeypatch: pytest.MonkeyPat
         p.run()
 
 
-def test_shuffles_of_a_batch_cannot_have_less_than_one_part() -> None:
+def test_a_shuffle_needs_at_least_one_partition() -> None:
     """A negative number once was an `IndexError` in the middle of the job."""
     p = beam.Pipeline("spark-batch", options=PipelineOptions([], spark_shuffle_partitions=-2))
     p | beam.Create([1])
@@ -105,7 +105,7 @@ def test_a_relative_checkpoint_dir_is_one_place_for_all_executors(
     assert "memory://kept" == store_of(PipelineOptions([], checkpoint_dir="memory://kept"), LOCAL).directory
 
 
-def test_logs_of_productions_are_no_place_for_micro_batches(tmp_path: Path) -> None:
+def test_a_directory_with_production_logs_is_refused(tmp_path: Path) -> None:
     """The run would start from the beginning beside them."""
     (tmp_path / OWNER).touch()
 

@@ -22,7 +22,7 @@ def find(*flags: str, given: Any = None) -> Any:
     return find_session(PipelineOptions(list(flags)), given)
 
 
-def test_a_session_that_is_there_is_used(spark: Any) -> None:
+def test_an_existing_session_is_used(spark: Any) -> None:
     """The run doesn't stop it."""
     assert (spark, False) == find()
 
@@ -37,13 +37,13 @@ def test_a_session_is_used_from_another_thread(spark: Any) -> None:
     assert (spark.sparkContext, False) == (session.sparkContext, is_ours)
 
 
-def test_the_session_that_is_given_is_used(spark: Any) -> None:
+def test_the_given_session_is_used(spark: Any) -> None:
     """The given session precedes the active one."""
     given = spark.newSession()
     assert given is find(given=given)[0]
 
 
-def test_flags_that_agree_with_the_session_are_fine(spark: Any) -> None:
+def test_flags_that_agree_with_the_session_are_accepted(spark: Any) -> None:
     """Its master, and settings of its own."""
     flags = ["--spark_master=local[2]", "--spark_conf=spark.ui.enabled=false"]
     assert (spark, False) == find(*flags)

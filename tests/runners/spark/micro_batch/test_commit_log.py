@@ -8,7 +8,7 @@ from penstock.windowing.timestamp import MIN_MICROS
 QUICK, SLOW = 0, 1
 
 
-def test_a_watermark_that_was_there_already_is_no_reason_for_a_batch() -> None:
+def test_a_watermark_that_has_not_moved_is_no_reason_for_a_batch() -> None:
     """A timer at 50 waits for the slow source; while the quick one advanced, batches once ran without end."""
     committed = Committed(1, 0, "", {}, {}, watermarks={QUICK: 70, SLOW: 10}, next_event_times={50})
 
@@ -26,7 +26,7 @@ def test_of_several_steps_each_has_its_own_time() -> None:
     assert not committed.is_due({QUICK: 74})
 
 
-def test_what_waits_for_a_side_input_looks_at_every_change() -> None:
+def test_a_step_that_waits_for_a_side_input_is_due_at_every_change() -> None:
     """Any change may complete the side input."""
     committed = Committed(1, 0, "", {}, {}, watermarks={QUICK: 70}, next_event_times={MIN_MICROS})
 

@@ -55,7 +55,7 @@ def newest(recovery: Recovery) -> int | None:
     return None if found is None else found[1].number
 
 
-def test_what_was_staged_for_a_sink_that_is_gone_is_not_forgotten(store: SnapshotStore) -> None:
+def test_staged_output_of_a_removed_sink_is_refused(store: SnapshotStore) -> None:
     """The run died between the commit and the publication; the sink has another label now."""
     assert newest(recovery(store)) is None
     commit(store, 1)
@@ -77,7 +77,9 @@ def test_a_batch_of_another_version_is_refused_by_name(store: SnapshotStore) -> 
         recovery(store).newest()
 
 
-def test_what_will_come_twice_is_said(store: SnapshotStore, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_output_that_is_published_again_is_logged(
+    store: SnapshotStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The newest manifest is damaged, so a published batch runs again."""
     commit(store, 1)
     commit(store, 2)
@@ -90,7 +92,7 @@ def test_what_will_come_twice_is_said(store: SnapshotStore, tmp_path: Path, capl
     )
 
 
-def test_a_run_that_has_ended_says_so(store: SnapshotStore, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_has_ended_is_logged(store: SnapshotStore, caplog: pytest.LogCaptureFixture) -> None:
     """The next start does nothing, and logs the reason."""
     caplog.set_level(logging.WARNING)
     commit(store, 1)

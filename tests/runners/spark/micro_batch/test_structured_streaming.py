@@ -35,7 +35,7 @@ def stream(query: Query | None) -> DriverFrameStream:
     return found
 
 
-def test_more_is_awaited_until_the_query_has_read_all() -> None:
+def test_data_is_awaited_until_the_query_has_read_all() -> None:
     """Also before it starts: bounded sources are read first, and may be empty."""
     assert stream(None).awaits_data
     assert stream(Query(isActive=True)).awaits_data

@@ -108,7 +108,7 @@ def planned(source: DriverUnboundedSource, now: int) -> list[tuple[int, int]]:
     return [(reading.start[0], reading.end[0]) for reading in readings]
 
 
-def test_a_bounded_source_that_has_nothing_keeps_no_stream_waiting(tmp_path: Path) -> None:
+def test_an_empty_bounded_source_does_not_delay_a_stream(tmp_path: Path) -> None:
     """An available-now run once ended without reading anything."""
     (tmp_path / "a.log").write_text("one\n")
     p = beam.Pipeline("spark-microbatch")
@@ -123,7 +123,7 @@ def test_a_bounded_source_that_has_nothing_keeps_no_stream_waiting(tmp_path: Pat
     sources.close()
 
 
-def test_a_removed_file_does_not_keep_a_stream_from_going_on(tmp_path: Path) -> None:
+def test_a_removed_file_does_not_stop_a_stream(tmp_path: Path) -> None:
     """It once was opened at each start, which failed because the file is gone."""
     path = tmp_path / "a.log"
     path.write_text("one\n")

@@ -14,7 +14,7 @@ from penstock.sdk.errors import UntrustedSnapshotError
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])
-def test_a_plan_that_others_could_have_written_is_read_where_that_is_allowed(tmp_path: Path, is_allowed: bool) -> None:
+def test_an_untrusted_plan_is_read_where_that_is_allowed(tmp_path: Path, is_allowed: bool) -> None:
     """As for checkpoints, `--allow_untrusted_checkpoints` allows it."""
     tmp_path.chmod(0o777)
     batch = PlannedBatch(3, 0, "batch-3")

@@ -103,7 +103,7 @@ def shown(sink: Recording) -> list[tuple[str, int]]:
 EXPECTED = sorted([("came", n) for n in range(300)] + [("fired", n) for n in range(300)])
 
 
-def test_batches_go_on_when_the_wall_clock_is_set_back_and_forward() -> None:
+def test_batches_continue_when_the_wall_clock_is_set_back_and_forward() -> None:
     """No batch has an earlier processing time than the one before, and numbers arrive at their rate."""
     machine, sink = Machine(), Recording()
     times = run(machine, sink, {2: -HOUR, 4: 2 * HOUR})
@@ -113,7 +113,7 @@ def test_batches_go_on_when_the_wall_clock_is_set_back_and_forward() -> None:
     assert 6 <= len(times) <= 12
 
 
-def test_a_stream_goes_on_from_its_checkpoints_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stream_continues_from_the_time_of_its_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
     """The wall clock is set back between two runs; the log has the time that the run continues from."""
     machine, sink = Machine(), Recording()
     try:

@@ -17,7 +17,7 @@ from spark_programs import environment
 
 pytestmark = pytest.mark.spark
 
-UNLUCKY = pathlib.Path(__file__).parents[2] / "kills" / "unlucky_micro_batches.py"
+UNLUCKY = pathlib.Path(__file__).parents[3] / "kills" / "unlucky_micro_batches.py"
 
 
 def test_a_driver_is_killed_with_its_jvm_and_workers(spark: object, tmp_path: pathlib.Path) -> None:
@@ -26,7 +26,7 @@ def test_a_driver_is_killed_with_its_jvm_and_workers(spark: object, tmp_path: pa
     assert 1 <= drivers_killed(tmp_path, seed, kills=1, points=("after-state",))
 
 
-def test_tasks_fail_are_overtaken_and_lose_their_executor(standalone_cluster: str, tmp_path: pathlib.Path) -> None:
+def test_tasks_fail_are_repeated_and_lose_their_executor(standalone_cluster: str, tmp_path: pathlib.Path) -> None:
     """Each executor dies after writing its state: another attempt's output counts, and nothing of the first."""
     run = KilledRun(tmp_path, seconds=2)
     run.start_time -= 60

@@ -53,7 +53,7 @@ def run() -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("point", ["after-plan", "after-manifest"])
-def test_a_source_that_is_built_before_the_others_begins_at_its_beginning(run: Callable[..., None], point: str) -> None:
+def test_a_new_source_that_is_built_first_starts_at_its_beginning(run: Callable[..., None], point: str) -> None:
     """Its PCollection has the id that another one had.  It once got that one's watermark, so its elements were late."""
     old, new = Recording(), Recording()
 

@@ -53,7 +53,7 @@ def numbers(sink: Recording) -> list[int]:
     return sorted(change.value for change in sink.changes)
 
 
-def test_a_stream_that_is_cancelled_goes_on_where_it_was_and_ends_when_it_is_drained(
+def test_a_cancelled_stream_resumes_and_a_drained_one_ends(
     start: Callable[..., Any],
 ) -> None:
     """Waiting doesn't stop the run, and every number is output once, however often the run was stopped."""
@@ -120,7 +120,7 @@ class DriverOnly:
         return DriverOnly, (no_failure,)
 
 
-def test_a_window_is_put_out_when_the_stream_is_drained(start: Callable[..., Any]) -> None:
+def test_draining_a_stream_closes_its_windows(start: Callable[..., Any]) -> None:
     """The source isn't at its end, but its windows have the elements that were read."""
     sink, seen = Recording(), Recording()
 
@@ -138,7 +138,7 @@ def test_a_window_is_put_out_when_the_stream_is_drained(start: Callable[..., Any
     assert [len(seen.changes)] == [change.value for change in sink.changes]
 
 
-def test_what_is_there_now_is_read_and_the_next_run_reads_what_has_come_since(start: Callable[..., Any]) -> None:
+def test_an_available_now_run_reads_what_the_one_before_has_not(start: Callable[..., Any]) -> None:
     """`--available_now` ends by itself, and the next run reads nothing twice."""
     sink, ten_seconds_ago = Recording(), int(time.time()) - 10
 
@@ -204,7 +204,7 @@ def test_a_script_ends_the_run(start: Callable[..., Any]) -> None:
     assert [("a", 3)] == [change.value for change in sink.changes]
 
 
-def test_state_of_a_step_that_is_gone_may_be_dropped(start: Callable[..., Any]) -> None:
+def test_state_of_a_removed_step_may_be_dropped(start: Callable[..., Any]) -> None:
     """With `--allow_dropped_state`."""
 
     def counted(label: str) -> Callable[[Any], Any]:

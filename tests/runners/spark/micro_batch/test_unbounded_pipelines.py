@@ -64,7 +64,7 @@ def run(spark: Any, tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
-def test_a_stream_that_ends_is_read_in_batches_of_what_may_be_admitted(run: Callable[..., Any]) -> None:
+def test_a_stream_is_read_in_batches_within_the_admission_limits(run: Callable[..., Any]) -> None:
     """Its windows are those of a batch run."""
     sink = Recording()
     result = run(sink)
@@ -97,7 +97,7 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_driver_that_dies_goes_on_where_it_was(
+def test_a_restarted_driver_continues_from_the_planned_or_committed_batch(
     run: Callable[..., Any], point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver dies before the job of its second batch, after it, or between the commit and the publication."""
@@ -123,9 +123,7 @@ def test_a_restart_may_have_another_parallelism(run: Callable[..., Any], monkeyp
     assert EXPECTED == by_value(sink)
 
 
-def test_state_that_the_pipeline_has_no_place_for_is_refused(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_state_of_a_removed_step_is_refused(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by its label."""
     die_at(monkeypatch, *POINTS["run"], 2)
     with pytest.raises(Died):

@@ -116,7 +116,7 @@ def test_state_and_timers_are_kept_from_batch_to_batch(micro_batches: SparkMicro
     assert recorded(build, "local").net() == recorded(build, micro_batches).net()
 
 
-def test_a_side_input_that_changes_is_seen_by_what_comes_after(micro_batches: SparkMicroBatchRunner) -> None:
+def test_later_elements_see_a_changed_side_input(micro_batches: SparkMicroBatchRunner) -> None:
     """Elements that arrive before the side input wait for it."""
 
     def build(p: Any) -> Any:
@@ -168,13 +168,13 @@ def test_a_pcollection_that_is_used_by_three_is_computed_once(micro_batches: Spa
     assert counter.committed == 4
 
 
-def test_a_failing_function_is_told_with_its_transform(micro_batches: SparkMicroBatchRunner) -> None:
+def test_the_error_of_a_function_names_its_transform(micro_batches: SparkMicroBatchRunner) -> None:
     """As a run in one process raises it."""
     with pytest.raises(UserCodeError, match="Halve"), TestPipeline(micro_batches) as p:
         p | TestStream().add_elements([1, 0]).advance_watermark_to_infinity() | "Halve" >> beam.Map(lambda n: 1 / n)
 
 
-def test_the_spark_runner_says_which_of_the_two_it_takes(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_spark_runner_logs_the_runner_that_it_chooses(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     """By whether the input is bounded."""
     with TestPipeline(SparkRunner(spark)) as p:
         p | beam.Create([1])

@@ -52,7 +52,7 @@ def numbers(partitions: int = 1, start: int = 0, stop: int = NUMBERS) -> Any:
 
 
 @pytest.mark.parametrize("point", ["after-plan", "before-manifest", "after-manifest"])
-def test_a_sequence_goes_on_with_other_partitions(run: Callable[..., Any], point: str) -> None:
+def test_a_sequence_resumes_with_other_partitions(run: Callable[..., Any], point: str) -> None:
     """A batch that was planned for the old files is planned again."""
     for partitions, batch in ((1, 2), (3, 3), (2, 4)):
         with pytest.raises(Died):
@@ -73,7 +73,7 @@ CHANGES: dict[str, tuple[Any, Any, str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_source_that_can_not_go_on_where_it_stood_is_refused_by_name(run: Callable[..., Any], change: str) -> None:
+def test_a_source_that_cannot_resume_is_refused_by_name(run: Callable[..., Any], change: str) -> None:
     """The refusal changes nothing."""
     first, second, expected = CHANGES[change]
     with pytest.raises(Died):
@@ -85,7 +85,7 @@ def test_a_source_that_can_not_go_on_where_it_stood_is_refused_by_name(run: Call
     assert list(whole[change]) == run(first)
 
 
-def test_a_source_that_has_changed_is_read_anew_where_state_may_be_dropped(run: Callable[..., Any]) -> None:
+def test_a_changed_source_is_read_from_the_beginning_where_state_may_be_dropped(run: Callable[..., Any]) -> None:
     """It is read from its beginning."""
     with pytest.raises(Died):
         run(numbers(), ("after-manifest", 1))
@@ -114,7 +114,7 @@ def test_a_source_may_be_at_another_address(run: Callable[..., Any], tmp_path: P
     assert list(range(30)) == run(table("there.db"), allow_changed_sources=True, available_now=True)
 
 
-def test_a_batch_whose_files_have_changed_is_planned_anew(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_batch_whose_files_have_changed_is_planned_again(run: Callable[..., Any], tmp_path: Path) -> None:
     """Its ranges are those of the old files, and none of it is committed."""
     path = tmp_path / "in.txt"
     path.write_text("".join(f"{i}\n" for i in range(1000)))

@@ -126,7 +126,7 @@ def expected(numbers: range) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("point", ["after-plan", "before-manifest", "after-manifest", "before-publication"])
-def test_a_driver_that_dies_goes_on_in_the_middle_of_sparks_stream(
+def test_a_restarted_driver_continues_in_the_middle_of_sparks_stream(
     run: Callable[..., Any], place: Path, point: str
 ) -> None:
     """Wherever the first batch that publishes fails, each file counts once, and each sum is in the table once."""
@@ -141,7 +141,7 @@ def test_a_driver_that_dies_goes_on_in_the_middle_of_sparks_stream(
     assert expected(range(60)) == table(place)
 
 
-def test_what_waits_for_the_watermark_comes_without_more_data(run: Callable[..., Any], place: Path) -> None:
+def test_windows_close_without_more_data(run: Callable[..., Any], place: Path) -> None:
     """A watermark function advances without input; draining the stream outputs the rest."""
     seen: list[Timestamp] = []
 
@@ -159,7 +159,7 @@ def test_what_waits_for_the_watermark_comes_without_more_data(run: Callable[...,
     assert {Timestamp(19), Timestamp(29)} == set(seen)
 
 
-def test_a_timer_fires_while_nothing_comes(run: Callable[..., Any], place: Path) -> None:
+def test_a_timer_fires_without_input(run: Callable[..., Any], place: Path) -> None:
     """Batches run between Spark's batches: a processing-time trigger needs no data."""
     sink = Recording()
 
@@ -182,7 +182,7 @@ def test_a_timer_fires_while_nothing_comes(run: Callable[..., Any], place: Path)
     assert [("all", 20)] == [change.value for change in sink.changes]
 
 
-def test_a_rate_stream_is_stopped_and_goes_on(spark: Any, run: Callable[..., Any], place: Path) -> None:
+def test_a_rate_stream_is_stopped_and_resumed(spark: Any, run: Callable[..., Any], place: Path) -> None:
     """No number is lost or repeated by cancellations, with other sources of all kinds in the pipeline."""
     sink = Recording()
 
@@ -224,7 +224,7 @@ def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any, run: Callabl
     assert any(name.startswith("sum") for name in names), names
 
 
-def test_a_batch_that_spark_cannot_bring_again_is_refused(run: Callable[..., Any], place: Path) -> None:
+def test_a_batch_that_spark_cannot_deliver_again_is_refused(run: Callable[..., Any], place: Path) -> None:
     """The query's checkpoint is missing while ours exists, so it is unknown what was read."""
     add(place, "0.json", range(20))
     run(into_table(place), available_now=True).wait_until_finish()
@@ -234,7 +234,7 @@ def test_a_batch_that_spark_cannot_bring_again_is_refused(run: Callable[..., Any
         run(into_table(place), available_now=True).wait_until_finish()
 
 
-def test_what_makes_sparks_query_fail_makes_the_run_fail(run: Callable[..., Any], spark: Any) -> None:
+def test_a_failure_of_sparks_query_fails_the_run(run: Callable[..., Any], spark: Any) -> None:
     """With the transform's label and Spark's message."""
     failing = spark.readStream.format("rate").load().selectExpr("timestamp", "raise_error('no good') as x")
 
@@ -288,7 +288,7 @@ def test_streams_and_scripts_do_not_mix(run: Callable[..., Any], spark: Any) -> 
         beam.io.FromSparkStream(spark.range(1), timestamp="id")
 
 
-def test_a_stream_that_the_pipeline_has_no_more_is_refused(run: Callable[..., Any], place: Path) -> None:
+def test_a_removed_stream_is_refused(run: Callable[..., Any], place: Path) -> None:
     """Under another label it would be read from the beginning, and its input processed twice."""
     add(place, "0.json", range(20))
 

@@ -20,7 +20,7 @@ ALWAYS, NEVER = (lambda number: True), (lambda number: False)
 
 
 @pytest.mark.parametrize("forgets", [ALWAYS, NEVER, lambda number: number % 3 == 0])
-def test_a_side_input_is_known_in_batches_in_which_nothing_comes_for_it(forgets: Any) -> None:
+def test_a_side_input_is_kept_in_batches_without_input_for_it(forgets: Any) -> None:
     """A subtask with side inputs only has no changes in such a batch, and was once taken for one without state."""
 
     def build(p: Any) -> Any:
@@ -54,7 +54,7 @@ class Number(beam.DoFn):
 
 
 @pytest.mark.parametrize("forgets", [ALWAYS, NEVER, lambda number: number % 3 == 0])
-def test_what_was_put_out_is_what_is_retracted(forgets: Any) -> None:
+def test_retractions_equal_earlier_outputs(forgets: Any) -> None:
     """By a subtask whose state another one has written."""
 
     def build(p: Any) -> Any:

@@ -39,7 +39,7 @@ def test_streams_play(group: Any, spark: Any) -> None:
     assert {} == {name: texts for name, texts in found.items() if texts}
 
 
-def test_all_others_are_tried() -> None:
+def test_all_other_transcripts_are_played() -> None:
     """No transcript is left out unnoticed."""
     tried = {str(transcript) for group in TRIED for transcript in group}
 
