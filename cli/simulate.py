@@ -152,7 +152,7 @@ def _simulate(simulation: Simulation, seeds: list[int], name: str, trace: bool) 
             totals.update(
                 starts=simulated.starts,
                 checkpoints=simulated.checkpoints,
-                misfortunes=simulated.harm,
+                faults=simulated.harm,
                 steps=simulated.steps,
             )
             if trace:

@@ -14,7 +14,7 @@ from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.productions.directory import Productions
 from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
-from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.sdk.runner import PipelineState
 
 Visit = Callable[[ProductionJob], object]
@@ -25,7 +25,7 @@ def job_of(
 ) -> ProductionJob:
     """One that is about to start, which somebody visits whenever it waits."""
     stream.disk = FailingDisk()
-    world = SimulatedWorld(5, Misfortunes())
+    world = SimulatedWorld(5, Faults())
     plan = fuse(committing_often(stream.pipeline(label).graph()), lambda _: False)
     job = ProductionJob(
         whole(plan) if parallelism == 1 else cut(plan, parallelism),

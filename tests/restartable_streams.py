@@ -18,7 +18,7 @@ from penstock.runners.local.job.context import JobSettings
 from penstock.runners.local.job.job import Job
 from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.simulation.workers import SimulatedWorkers
-from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.testing import ScriptedSource
 
 
@@ -111,7 +111,7 @@ class Stream:
     ) -> Job:
         """One that is about to start, as a process of its own would: with a new disk."""
         self.disk = FailingDisk()
-        world = SimulatedWorld(5, Misfortunes())
+        world = SimulatedWorld(5, Faults())
         plan = fuse((self.pipeline() if pipeline is None else pipeline).graph(), lambda _: False)
         workers = SimulatedWorkers(parallelism, world)
         start = workers.start

@@ -35,7 +35,7 @@ from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.parallel_run import ParallelRun, ParallelSettings
 from penstock.runners.local.runner import is_streamed
 from penstock.runners.local.simulation.workers import SimulatedWorkers
-from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.sdk.graph import Graph
 from penstock.sdk.metrics import MetricResults, MetricsContainer
 from penstock.sdk.options import PipelineOptions, StreamingOptions
@@ -126,7 +126,7 @@ class InSimulation(LocalStreamingRunner):
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
         """Run to the end, under a seed that belongs to the names of the transforms."""
         seed = crc32("".join(transform.label for transform in graph.transforms).encode())
-        world = SimulatedWorld(seed, Misfortunes(repeating=0.1, visited=0))
+        world = SimulatedWorld(seed, Faults(repeating=0.1, stopped=0))
         disk = SimulatedDisk(Random(seed))
         job = Job(
             cut(fuse(graph, lambda _: False), self.parallelism),

@@ -63,7 +63,7 @@ def test_a_seed_that_fails_is_printed_with_the_command_that_shows_it_again(penst
     again = penstock(*command.split(), program=WRONG)
 
     assert (1, 1) == (ran.returncode, again.returncode)
-    assert "what comes of Number" in ran.stderr
+    assert "output of Number" in ran.stderr
     assert "'Number' gave different outputs for equal inputs in two plain runs: " in ran.stderr
     assert ran.stderr == again.stderr
     assert "job: start 1: " in again.stdout
@@ -164,4 +164,4 @@ def test_it_says_where_there_is_nothing_but_none_to_compare(tmp_path: pathlib.Pa
     ran = CliRunner().invoke(simulate, [str(file), "--seeds=1"])
 
     assert (0, 1) == (ran.exit_code, ran.output.count("all of it is None"))
-    assert "what comes of Map(print): all of it is None, so it is compared how many there are and when" in ran.output
+    assert "output of Map(print): all of it is None, so it is compared how many there are and when" in ran.output

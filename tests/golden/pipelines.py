@@ -33,7 +33,7 @@ from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.productions.directory import Productions
 from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
-from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.runners.spark.micro_batch.commit_log import Reached, no_failure
 from penstock.runners.spark.micro_batch.unbounded_source import Admission
 from penstock.sdk.userstate import (
@@ -269,7 +269,7 @@ class Golden:
             self._onto(p, directory)
             p.run()
             return
-        world = SimulatedWorld(seed, Misfortunes())
+        world = SimulatedWorld(seed, Faults())
         graph = self.pipeline(directory).graph()
         # A savepoint of productions is resumed by a job with barriers.
         is_barriers = self.runner == "barriers" or any((directory / "kept").glob("manifest-*"))

@@ -62,13 +62,13 @@ def _tried(piece: tuple[Cell, range]) -> Tried:
 def _summary(found: dict[Cell, list[Tried]]) -> int:
     """Print a table of the cells; how many seeds have failed."""
     totals: Counter[str] = Counter()
-    print(f"{'pipeline':26} {'column':12} {'seeds':>6} {'failed':>6} {'starts':>7} {'misfortunes':>12}")
+    print(f"{'pipeline':26} {'column':12} {'seeds':>6} {'failed':>6} {'starts':>7} {'faults':>12}")
     for cell in (cell for cell in CELLS if cell in found):
         own = Counter[str]()
         for piece in found[cell]:
             own.update(piece.totals, seeds=piece.seeds, failed=len(piece.failures))
         totals.update(own)
-        counts = f"{own['seeds']:6} {own['failed']:6} {own['starts']:7} {own['misfortunes']:12}"
+        counts = f"{own['seeds']:6} {own['failed']:6} {own['starts']:7} {own['faults']:12}"
         print(f"{cell.pipeline:26} {cell.column:12} {counts}")
     for (pipeline, column), why in REFUSED.items():
         print(f"{pipeline:26} {column:12}      - ({why})")

@@ -95,5 +95,5 @@ def tried(cell: Cell, seeds: range) -> Tried:
             failures.append(str(error))
         else:
             totals.update(run.counts, steps=run.steps, starts=run.starts, checkpoints=run.checkpoints)
-            totals["misfortunes"] += run.harm
+            totals["faults"] += run.harm
     return Tried(cell, len(seeds), totals, tuple(failures))

@@ -79,7 +79,7 @@ def test_without_the_log_before_delivery_such_code_gives_wrong_results() -> None
 
     (error,) = errors_of(simulation, range(200))
 
-    assert "what comes of Whole" in error
+    assert "output of Whole" in error
 
 
 def test_whoever_takes_the_place_of_a_worker_goes_on_with_the_others() -> None:
@@ -88,7 +88,7 @@ def test_whoever_takes_the_place_of_a_worker_goes_on_with_the_others() -> None:
 
     runs = [simulation.run(seed) for seed in range(60)]
 
-    assert 3 < sum("others take the places of" in line for run in runs for line in run.trace)
+    assert 3 < sum("replaces workers" in line for run in runs for line in run.trace)
 
 
 def test_other_subtasks_find_what_is_theirs_in_the_logs() -> None:

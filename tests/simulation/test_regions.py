@@ -11,12 +11,12 @@ import penstock as beam
 from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
 from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
-from penstock.runners.local.simulation.world import Misfortunes
+from penstock.runners.local.simulation.world import Faults
 from penstock.sdk.bundle import Bundle
 
 # Workers die and hang rather than that anything else happens.
-MISFORTUNES = Misfortunes(deaths=10, failures=1, failing=0.005, hangs=2, repeating=0.05, visited=1)
-SETTINGS = SimulationSettings(recovery="region", parallelism=3, misfortunes=MISFORTUNES)
+FAULTS = Faults(deaths=10, failures=1, failing=0.005, hangs=2, repeating=0.05, stopped=1)
+SETTINGS = SimulationSettings(recovery="region", parallelism=3, faults=FAULTS)
 
 
 def one_shuffle(p: beam.Pipeline) -> None:

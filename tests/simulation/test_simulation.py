@@ -24,7 +24,7 @@ from simulation.six_pipelines import PIPELINES
 
 import penstock as beam
 from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
-from penstock.runners.local.simulation.world import Misfortunes
+from penstock.runners.local.simulation.world import Faults
 from penstock.sdk.errors import PenstockError, UnsupportedError
 from penstock.testing import TestStream, simulate_pipeline
 from penstock.triggers import AccumulationMode, AfterProcessingTime, AfterWatermark
@@ -80,8 +80,8 @@ def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
 @pytest.mark.parametrize("column", ["aligned", "strong"])
 def test_if_workers_that_were_given_up_are_believed_runs_fail(column: str) -> None:
     """A negative control: acknowledgements, and what was produced, of an attempt that is over."""
-    zombies = Misfortunes(deaths=4, hangs=2, zombies=8)
-    simulation = Cell("windowed_sums", column).simulation(workers=UnfencedWorkers, misfortunes=zombies)
+    zombies = Faults(deaths=4, hangs=2, zombies=8)
+    simulation = Cell("windowed_sums", column).simulation(workers=UnfencedWorkers, faults=zombies)
 
     assert [] != failing(simulation, range(200), enough=1)
 
@@ -89,18 +89,14 @@ def test_if_workers_that_were_given_up_are_believed_runs_fail(column: str) -> No
 @pytest.mark.parametrize("column", ["aligned", "strong"])
 def test_if_what_comes_twice_is_believed_twice_runs_fail(column: str) -> None:
     """A negative control: commands and reports that come again, later."""
-    simulation = Cell("windowed_sums", column).simulation(
-        workers=UnfencedWorkers, misfortunes=Misfortunes(repeating=0.2)
-    )
+    simulation = Cell("windowed_sums", column).simulation(workers=UnfencedWorkers, faults=Faults(repeating=0.2))
 
     assert [] != failing(simulation, range(200), enough=1)
 
 
 def test_if_deliveries_that_come_twice_are_taken_twice_results_are_wrong() -> None:
     """A negative control: nobody dies, but the pipe delivers again what was sent once."""
-    simulation = Cell("windowed_sums", "strong").simulation(
-        workers=WorkersWithDuplicates, misfortunes=Misfortunes(repeating=0.2)
-    )
+    simulation = Cell("windowed_sums", "strong").simulation(workers=WorkersWithDuplicates, faults=Faults(repeating=0.2))
 
     (error,) = failing(simulation, range(200), enough=1)
 
@@ -109,18 +105,16 @@ def test_if_deliveries_that_come_twice_are_taken_twice_results_are_wrong() -> No
 
 def test_if_nobody_gives_up_a_worker_that_hangs_runs_have_no_end() -> None:
     """A negative control: some hang for ever."""
-    simulation = Cell("join", "aligned").simulation(
-        workers=EndlesslyAwaitedWorkers, misfortunes=Misfortunes(hangs=3, visited=0)
-    )
+    simulation = Cell("join", "aligned").simulation(workers=EndlesslyAwaitedWorkers, faults=Faults(hangs=3, stopped=0))
 
     (error,) = failing(simulation, range(200), enough=1)
 
-    assert "there is no end" in error
+    assert "the run has not ended" in error
 
 
 def test_without_a_misfortune_everything_comes_at_the_first_start() -> None:
     """Only what the user asks for, savepoints and cancellation, makes another start."""
-    simulation = simulation_of("windowed_sums", misfortunes=Misfortunes())
+    simulation = simulation_of("windowed_sums", faults=Faults())
 
     assert {0} == {simulation.run(seed).harm for seed in range(10)}
 
@@ -190,7 +184,7 @@ def test_the_fixture_names_the_seed_that_fails(simulate: Callable[..., None]) ->
     pipeline = beam.Pipeline()
     _ = pipeline | beam.Create([1, 2, 3]) | beam.Map(_counted)
 
-    with pytest.raises(SimulationError, match=r"seed \d+ \(\w+\): what comes of Map"):
+    with pytest.raises(SimulationError, match=r"seed \d+ \(\w+\): output of Map"):
         simulate(pipeline, seeds=3)
 
 

@@ -1,6 +1,6 @@
-"""Channels of a simulation: as short as it likes; and between slots the same bytes as between processes.
+"""Channels of a simulation: of any capacity, and between slots with the same bytes as between processes.
 
-What is delivered by id may be delivered again, later than what came behind it.
+Messages with an id may be delivered again, after later ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..productions.production import Delivery, Taken
 
 
 class ShortChannel(Channel):
-    """A channel within a slot, which is full as soon as the simulation likes."""
+    """Channel within a slot, with a capacity of the simulation's."""
 
     __slots__ = ("capacity",)
 
@@ -29,10 +29,10 @@ class ShortChannel(Channel):
 
 
 class _SendingSide(ShortChannel):
-    """A channel to another slot: what is put becomes bytes at once.
+    """Sending end of a pipe to another slot.
 
     Attributes:
-      frames: what is in the pipe.
+      frames: kinds and payloads in the pipe.
     """
 
     __slots__ = ("frames",)
@@ -50,42 +50,45 @@ class _SendingSide(ShortChannel):
 
 
 class Pipe:
-    """Between two slots.
+    """Pipe between two slots.
 
     Args:
-      comes_again: whether what is being delivered comes a second time, some time.
+      repeats: decides whether a message is delivered a second time.
 
     Attributes:
       sending, receiving: its two ends.
     """
 
-    def __init__(self, id: ChannelId, capacity: int, comes_again: Callable[[str], bool]) -> None:
+    def __init__(self, id: ChannelId, capacity: int, repeats: Callable[[str], bool]) -> None:
         self.sending = _SendingSide(id, capacity)
         self.receiving = ShortChannel(id, capacity)
         self._seen = -1
-        self._comes_again = comes_again
-        self._echoes: deque[Any] = deque()
+        self._repeats = repeats
+        self._repeated: deque[Any] = deque()
 
     def deliver(self, expected: int) -> bool:
-        """Move one message on, if there is room for it, or an unaligned barrier is yet to come."""
+        """Deliver a message, if there is room for it, or an unaligned barrier is yet to arrive.
+
+        Returns whether there was one.
+        """
         if not self.sending.frames or (self.receiving.is_full and self._seen >= expected):
             return False
         message: Any = arrived(*self.sending.frames.popleft())
         if isinstance(message, Barrier):
             self._seen = message.number
         self.receiving.arrive(message)
-        if _has_id(message) and self._comes_again(f"{type(message).__name__} on {self.sending.id}"):
-            self._echoes.append(message)
+        if _has_id(message) and self._repeats(f"{type(message).__name__} on {self.sending.id}"):
+            self._repeated.append(message)
         return True
 
     def deliver_again(self) -> bool:
-        """Deliver what has been delivered before."""
-        if not self._echoes:
+        """Deliver a message for the second time.  Return True if there was one."""
+        if not self._repeated:
             return False
-        self.receiving.arrive(self._echoes.popleft())
+        self.receiving.arrive(self._repeated.popleft())
         return True
 
 
 def _has_id(message: Any) -> bool:
-    """Whether it is known again when it comes twice; barriers are between processes that never send twice."""
+    """Return True if a receiver recognizes the message; without productions no message is sent twice."""
     return isinstance(message, Taken) or (isinstance(message, Delivery) and message.sent[0].number > 0)

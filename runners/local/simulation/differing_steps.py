@@ -1,7 +1,7 @@
-"""Steps that aren't deterministic: two plain runs of a pipeline, compared step by step.
+"""Steps that aren't deterministic, found by comparing two plain runs of a pipeline.
 
-A simulation compares results with those of a plain run, so a step that draws random numbers, or reads the clock, fails
-it as an error of the runner would.
+A simulation compares results with those of a plain run, so a step that draws random numbers, or reads the clock, makes
+it fail as an error of the runner would.
 
 >>> import uuid
 >>> import penstock as beam
@@ -46,7 +46,7 @@ def differing_step(graph: Graph) -> str | None:
 
 
 def _outputs(graph: Graph) -> dict[int, Counter[Row]]:
-    """The rows of every PCollection of a plain run, by the PCollection's number."""
+    """Return the rows of every PCollection of a plain run, by the PCollection's number."""
     sinks = {id: CollectingSink() for id in graph.pcollections}
     transforms = [_without_sink(transform) for transform in graph.transforms]
     transforms += [Transform(f"rows of {id}", ParDo(None, sink=sink), (id,), {}) for id, sink in sinks.items()]
@@ -65,7 +65,7 @@ def _without_sink(transform: Transform) -> Transform:
 
 
 def _shown(rows: Counter[Row]) -> str:
-    """The value of one of the rows."""
+    """Return the value of one of the rows, as text."""
     if not rows:
         return "nothing"
     row: Any = next(iter(rows))

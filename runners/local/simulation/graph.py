@@ -1,4 +1,4 @@
-"""The graph of a pipeline, as a simulation runs it: with sinks of its own, and once in batch."""
+"""Graph of a pipeline as a simulation runs it: with simulated sinks, and with bounded sources for the plain run."""
 
 from __future__ import annotations
 
@@ -17,50 +17,49 @@ from ....triggers import DefaultTrigger
 from ....windowing.timestamp import Timestamp
 from ...execution.sinks.committer import with_replaced_sinks
 
-# A source that isn't finished after so many polls, each a second after the one before, is taken to have no end;
-# nor has one that gives more elements than a simulation could be tried on.
+# Polls, a second apart, and elements after which a source is taken to have no end.
 PATIENCE = 20_000
 LONGEST = 100_000
 
 
 def sinks_of(graph: Graph) -> list[str]:
-    """The labels of the sinks, and of what is watched because nobody takes it."""
+    """Return the labels of the sinks, and of the simulated sinks of unconsumed PCollections."""
     own = [t.label for t in graph.transforms if isinstance(t.primitive, ParDo) and t.primitive.sink is not None]
-    return own + [_watched(node) for node in _untaken(graph)]
+    return own + [_label_of(node) for node in _unconsumed(graph)]
 
 
 def with_sinks(graph: Graph, sinks: Mapping[str, Sink[Any]]) -> Graph:
-    """The same with other sinks, by label, and with some for what nobody takes."""
+    """Return the graph with other sinks, by label, also for unconsumed PCollections."""
     replaced = with_replaced_sinks(graph, lambda label, _: sinks[label])
-    labels = [(_watched(node), node.id) for node in _untaken(graph)]
-    watching = (Transform(label, ParDo(None, sink=sinks[label]), (id,), {}) for label, id in labels)
-    return attrs.evolve(replaced, transforms=(*replaced.transforms, *watching))
+    labels = [(_label_of(node), node.id) for node in _unconsumed(graph)]
+    added = (Transform(label, ParDo(None, sink=sinks[label]), (id,), {}) for label, id in labels)
+    return attrs.evolve(replaced, transforms=(*replaced.transforms, *added))
 
 
-def _untaken(graph: Graph) -> list[PCollectionNode]:
-    """The PCollections that nobody takes, and that don't come of a sink."""
-    taken = {i for t in graph.transforms for i in (*t.inputs, *(s.pcollection for s in t.side_inputs))}
+def _unconsumed(graph: Graph) -> list[PCollectionNode]:
+    """Return the PCollections without consumers that aren't the output of a sink."""
+    consumed = {i for t in graph.transforms for i in (*t.inputs, *(s.pcollection for s in t.side_inputs))}
     made = [
         i
         for t in graph.transforms
         if not (isinstance(t.primitive, ParDo) and t.primitive.sink is not None)
         for i in t.outputs.values()
     ]
-    return [graph.pcollections[i] for i in made if i not in taken]
+    return [graph.pcollections[i] for i in made if i not in consumed]
 
 
-def _watched(node: PCollectionNode) -> str:
-    return f"what comes of {node.producer}" + ("" if node.tag is None else f"[{node.tag}]")
+def _label_of(node: PCollectionNode) -> str:
+    return f"output of {node.producer}" + ("" if node.tag is None else f"[{node.tag}]")
 
 
 def is_monotone(graph: Graph) -> bool:
-    """Whether results are never replaced: each is final when it comes."""
+    """Return True if results are never replaced by later panes."""
     groupings = [t.primitive for t in graph.transforms if isinstance(t.primitive, GroupByKeyAndWindow)]
     return not graph.has_script and all(isinstance(g.windowing.trigger, DefaultTrigger) for g in groupings)
 
 
 def in_batch(graph: Graph) -> Graph:
-    """The same with all of its input at hand."""
+    """Return the graph with bounded sources in the place of unbounded ones."""
     transforms = []
     for transform in graph.transforms:
         primitive = transform.primitive
@@ -75,7 +74,7 @@ def in_batch(graph: Graph) -> Graph:
 
 
 class WholeSource(BoundedSource[Any]):
-    """All that an unbounded source gives until its partitions are finished; its clock runs as fast as it likes."""
+    """Bounded source of all elements of an unbounded source that ends; each poll is a second after the last."""
 
     def __init__(self, label: str, source: UnboundedSource[Any]) -> None:
         self._label = label

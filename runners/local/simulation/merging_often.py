@@ -1,7 +1,7 @@
-"""Combiners that merge where the local runner only adds: so that a simulation finds a wrong `merge_accumulators`.
+"""Combiners that merge accumulators often, so that a simulation finds a wrong `merge_accumulators`.
 
-A stream in this process folds most inputs into one accumulator.  Spark, a shuffle of many elements, sessions and a
-fanout merge.  A simulation adds some inputs to a new accumulator each, and merges that into the one that is there.
+A stream in one process adds most inputs to one accumulator; Spark, a shuffle of many elements, sessions and a fanout
+merge accumulators.  A simulation adds some inputs to a new accumulator each, and merges that into the existing one.
 
 >>> class Last(CombineFn):
 ...     def create_accumulator(self): return None
@@ -29,7 +29,7 @@ Combiner = CombineFn[Any, Any, Any]
 
 
 class MergingOften(CombineFn[Any, Any, Any]):
-    """A combiner that does two of three inputs by `merge_accumulators`, one of these with an empty accumulator."""
+    """Combiner that adds two of three inputs by `merge_accumulators`, one of them with an empty accumulator."""
 
     def __init__(self, fn: Combiner) -> None:
         self.fn = fn
@@ -53,7 +53,7 @@ class MergingOften(CombineFn[Any, Any, Any]):
 
 
 def merging_often(graph: Graph, labels: Collection[str] | None = None) -> Graph:
-    """Return the graph with combiners of the user's own merging often: of the steps of these labels, or of all."""
+    """Return the graph with user-defined combiners merging often, in the steps of these labels or in all."""
     transforms = [
         _merging(transform) if labels is None or transform.label in labels else transform
         for transform in graph.transforms
@@ -73,7 +73,7 @@ def _merging(transform: Transform) -> Transform:
 
 
 def _is_users(fn: Any) -> bool:
-    """Whether a combiner is the user's, or is made of one; those of this package may be approximate."""
+    """Return True for a user-defined combiner, or one composed of some; this package's may be approximate."""
     if isinstance(fn, CallableCombineFn) or type(fn).__module__.partition(".")[0] != _PACKAGE:
         return True
     parts = [getattr(fn, "fn", None), *getattr(fn, "_combiners", ())]
@@ -81,7 +81,7 @@ def _is_users(fn: Any) -> bool:
 
 
 def wrong_merge(graph: Graph, rows_of: Callable[[Graph], Mapping[str, Any]]) -> str | None:
-    """Return a sentence about the first step whose combiner merges wrongly; None if there is none.
+    """Return a sentence about the first step whose combiner merges wrongly, or None.
 
     Args:
       rows_of: returns the results of a plain run of a graph.

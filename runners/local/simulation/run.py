@@ -1,11 +1,10 @@
-"""Simulation: a whole run in one thread under a seed, with all that can go wrong, compared with what should come of it.
+"""Simulation: a job in one thread, with faults drawn by a seed, whose results are compared with those of a plain run.
 
-Time, channels, the disk, chance and the death of processes are the seed's.  The job, the
-coordinator, slots, subtasks, the snapshot store and transactions are the real ones.  A seed that
-fails, fails again in the same way.
+Time, channels, the disk and the deaths of processes are simulated.  The job, the coordinator, slots, subtasks, the
+snapshot store and transactions are the real ones.  A seed that fails, fails again in the same way.
 
-What has to come of a run is what the same pipeline gives when its whole input is there at once: rows with
-timestamps and windows, less what was retracted.
+The expected results are those of a bounded run of the same pipeline: rows with timestamps and windows, less those that
+were retracted.
 
 >>> import penstock as beam
 >>> p = beam.Pipeline()
@@ -50,9 +49,9 @@ from ..productions.producer import GroupCommit
 from .differing_steps import differing_step
 from .graph import in_batch, is_monotone, sinks_of, with_sinks
 from .merging_often import merging_often, wrong_merge
-from .sink import BrokenPromise, CollectingSink, Row, SimulatedSink, SimulatedTable
+from .sink import CollectingSink, Row, RuleViolated, SimulatedSink, SimulatedTable
 from .workers import SimulatedWorkers, Zombies
-from .world import DiskOfWorld, EndlessSimulation, Misfortunes, SimulatedWorld
+from .world import DiskOfWorld, EndlessSimulation, Faults, SimulatedWorld
 
 DIRECTORY = "checkpoints"
 
@@ -61,20 +60,20 @@ MODES = ("aligned", "unaligned", "synchronous")
 
 @attrs.frozen
 class SimulationSettings:
-    """What a seed does not decide.
+    """Settings that don't depend on the seed.
 
     Attributes:
-      mode: of checkpoints; None for any, drawn by the seed.
-      parallelism: how many subtasks each task has; None for any, which may change when everything starts again.
-      delivery: what its guarantees rest on: "barriers", or productions that are "strong" or "weak".
-      misfortunes: None for those that the seed draws.
-      recovery: what starts again when a worker dies: the whole "graph", or the "region" that has to.
-      workers: makes the workers; negative controls have some that are wrong.
+      mode: of checkpoints; None for one that the seed draws.
+      parallelism: the number of subtasks of each task; None for one that the seed draws, which a restart may change.
+      delivery: "barriers", or productions that are "strong" or "weak".
+      faults: limits of faults; None for those that the seed draws.
+      recovery: what restarts when a worker dies: the whole "graph", or the failover "region".
+      workers: the class of the workers; negative controls replace it.
     """
 
     mode: str | None = None
     parallelism: int | None = None
-    misfortunes: Misfortunes | None = None
+    faults: Faults | None = None
     delivery: str = "barriers"
     recovery: str = "graph"
     workers: type[SimulatedWorkers] = SimulatedWorkers
@@ -82,13 +81,13 @@ class SimulationSettings:
 
 @attrs.frozen
 class Simulated:
-    """What a seed has led to.
+    """Result of a seed.
 
     Attributes:
-      starts: how often the whole was started.
-      harm: how many deaths, failures and hangs there were.
-      counts: these by kind, and what else has happened.
-      trace: what happened, line by line.
+      starts: how often the job was started.
+      harm: the number of deaths, failures and hangs.
+      counts: the number of faults and other events by kind.
+      trace: the events of the run, line by line.
     """
 
     seed: int
@@ -102,11 +101,10 @@ class Simulated:
 
 
 class SimulationError(PenstockError):
-    """A seed for which the results were wrong, or the run did not end, or failed without a reason.
+    """A run had wrong results, did not end, or failed without a fault.
 
     Attributes:
-      seed: it.
-      trace: what happened.
+      trace: the events of the run, line by line.
     """
 
     def __init__(self, message: str, seed: int = 0, trace: tuple[str, ...] = ()) -> None:
@@ -116,10 +114,10 @@ class SimulationError(PenstockError):
 
 
 class Simulation:
-    """A pipeline, and what should come of it.
+    """A pipeline, and its expected results.
 
-    Whatever the pipeline's sinks are, nothing is written into them: tables of the simulation take their places, and
-    watch every PCollection that nobody takes.  Raises `UnsupportedError` for a source that has no end.
+    Nothing is written into the pipeline's sinks: simulated tables replace them, and also collect every PCollection
+    without consumers.  Raises `UnsupportedError` for a source that has no end.
     """
 
     def __init__(self, graph: Graph, settings: SimulationSettings | None = None) -> None:
@@ -129,7 +127,7 @@ class Simulation:
         self.expected = _expected(graph)
 
     def run(self, seed: int) -> Simulated:
-        """Run under a seed.  Raises `SimulationError`, which names a step that isn't deterministic if there is one."""
+        """Run with a seed.  Raises `SimulationError`, which names a non-deterministic step if there is one."""
         try:
             return _Run(seed, self._graph, self._settings, self.expected, self._is_monotone).run()
         except SimulationError as error:
@@ -152,7 +150,7 @@ class Simulation:
 
 
 def _expected(graph: Graph) -> dict[str, Mapping[Row, int]]:
-    """By the label of a sink, the rows of a run in batch."""
+    """Return the rows of a bounded run, by the label of the sink."""
     sinks = {label: CollectingSink() for label in sinks_of(graph)}
     container = MetricsContainer()
     with scoped(container):
@@ -161,7 +159,7 @@ def _expected(graph: Graph) -> dict[str, Mapping[Row, int]]:
 
 
 class _Run:
-    """One seed's."""
+    """The starts of a job under one seed."""
 
     def __init__(
         self,
@@ -174,8 +172,8 @@ class _Run:
         self.seed = seed
         self.expected = expected
         self.settings = settings
-        misfortunes = settings.misfortunes
-        self.world = SimulatedWorld(seed, None if misfortunes is None else attrs.evolve(misfortunes))
+        faults = settings.faults
+        self.world = SimulatedWorld(seed, None if faults is None else attrs.evolve(faults))
         self.disk = DiskOfWorld(self.world)
         self.tables = {label: SimulatedTable(label, rows if is_monotone else None) for label, rows in expected.items()}
         if settings.delivery == "barriers":
@@ -185,9 +183,9 @@ class _Run:
         self._graph = graph
         self.plan = fuse(with_sinks(merging_often(graph), sinks))
         random = self.world.random
-        # In a loop barriers don't overtake.
-        overtakes = not graph.loops() and settings.recovery == "graph"
-        modes = [mode for mode in MODES if mode != "unaligned" or overtakes]
+        # Barriers in a loop are aligned.
+        may_be_unaligned = not graph.loops() and settings.recovery == "graph"
+        modes = [mode for mode in MODES if mode != "unaligned" or may_be_unaligned]
         self.mode = settings.mode or random.choice(modes)
         if settings.delivery != "barriers":
             self.mode = settings.delivery
@@ -207,10 +205,10 @@ class _Run:
                 left_open = self._left_open()
                 for label, table in self.tables.items():
                     table.check_end(self.expected[label], left_open)
-        except (BrokenPromise, EndlessSimulation) as error:
+        except (RuleViolated, EndlessSimulation) as error:
             raise self._failed(str(error)) from error
         except Exception as error:
-            raise self._failed(f"it failed without a misfortune: {type(error).__name__}: {error}") from error
+            raise self._failed(f"the run failed without a fault: {type(error).__name__}: {error}") from error
         return Simulated(
             self.seed,
             self.mode,
@@ -223,7 +221,7 @@ class _Run:
         )
 
     def _left_open(self) -> Collection[str]:
-        """The transactions that the next start would abort."""
+        """Return the transactions that the next start would abort."""
         if self.settings.delivery != "barriers":
             return open_transactions(self.disk, DIRECTORY)
         return OpenTransactionsFile(self.disk, DIRECTORY).read() or ()
@@ -233,11 +231,11 @@ class _Run:
             if merges := wrong_merge(self._graph, _expected):
                 why = f"{why}\n{merges}"
         except Exception as error:  # whatever a user's combiner raises
-            why = f"{why}\nwhere accumulators are merged, a plain run fails, too: {type(error).__name__}: {error}"
+            why = f"{why}\nA plain run whose combiners merge fails, too: {type(error).__name__}: {error}"
         return SimulationError(f"seed {self.seed} ({self.mode}): {why}", self.seed, tuple(self.world.trace))
 
     def _attempt(self) -> bool:
-        """Start the whole once, as a user would; whether it has come to its end."""
+        """Start the job once, as a user would.  Return True if it has run to its end."""
         world = self.world
         self.starts += 1
         harm, impatience = world.harm, self.starts <= 3 and world.random.random() < 0.3
@@ -282,20 +280,18 @@ class _Run:
             restarts=RestartStrategy(random.choice([0, 2, 5]), first_delay=0.01),
             recovers_regions=self.settings.recovery == "region" and is_by_barriers and n > 1,
         )
-        visitor = _Visitor(random if self.starts <= world.misfortunes.visited else None, not is_by_barriers)
-        workers = self.settings.workers(random.randint(1, n), world, visitor, self.zombies)
+        user = _User(random if self.starts <= world.faults.stopped else None, not is_by_barriers)
+        workers = self.settings.workers(random.randint(1, n), world, user, self.zombies)
         execution_graph = whole(self.plan) if n == 1 else cut(self.plan, n)
         time = ProcessingTime(world.wall, world.clock)
         if is_by_barriers:
-            visitor.job = Job(
-                execution_graph, workers, settings, store, world.clock, world.sleep, world.token, time=time
-            )
+            user.job = Job(execution_graph, workers, settings, store, world.clock, world.sleep, world.token, time=time)
         else:
             productions = self._productions()
-            visitor.job = ProductionJob(
+            user.job = ProductionJob(
                 execution_graph, workers, settings, productions, world.clock, world.sleep, world.token, time=time
             )
-        return visitor.job
+        return user.job
 
     def _productions(self) -> Productions:
         random = self.world.random
@@ -312,8 +308,8 @@ class _Run:
         )
 
 
-class _Visitor:
-    """Somebody who now and then stops the job, with a savepoint or without."""
+class _User:
+    """User who now and then stops the job, with or without a savepoint."""
 
     def __init__(self, random: Random | None, takes_savepoints: bool) -> None:
         self._random = random
@@ -332,12 +328,12 @@ class _Visitor:
 
 
 def _taken(answer: Answer) -> None:
-    """Whoever asked for a savepoint has it, or not."""
+    """Ignore whether the savepoint was taken."""
 
 
 @contextmanager
 def _logged(world: SimulatedWorld) -> Iterator[None]:
-    """What is logged belongs into the trace, and not on the screen."""
+    """Add log lines to the trace, in the place of printing them, in the `with` block."""
 
     class Trace(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -1,16 +1,15 @@
-"""A table outside of a simulated run, which outlives its processes, and a sink that holds all to the rules.
+"""Table of a simulation, which outlives the simulated processes, and its sink, which checks the rules of commits.
 
-What has to hold (two-phase commit):
+The rules of the two-phase commit:
 
-- nothing is visible that wasn't staged for a transaction and committed;
-- nothing is committed that wasn't precommitted;
-- a transaction that was aborted is not committed later, nor one committed with other tokens than before;
-- nothing is written into a transaction before it has been prepared, or after it is over, but by zombies,
-  of whom nothing ever becomes visible then;
-- whenever a transaction begins, every table has had the same ones committed: what is visible in all of them
-  together is a part of the run up to one barrier;
-- at every moment, what is visible has nothing that the whole result hasn't, and takes nothing back
-  that it never had.
+- only rows that were staged for a transaction, and committed, are visible;
+- only tokens that were precommitted are committed;
+- an aborted transaction is not committed later, nor a committed one with other tokens than before;
+- a transaction is written to only after it was prepared, and before it has ended; rows that a zombie writes later are
+  never visible;
+- whenever a transaction begins, the same transactions have been committed to every table: the visible rows of all
+  tables are the result up to one barrier;
+- at every moment the visible rows are part of the whole result, and no row is retracted that wasn't there.
 """
 
 from __future__ import annotations
@@ -30,21 +29,20 @@ from .world import SimulatedWorld
 Row = Hashable
 
 
-class BrokenPromise(BaseException):
-    """A rule was broken.  Not an `Exception`, so that no recovery hides it."""
+class RuleViolated(BaseException):
+    """A rule of commits was violated.  Not an `Exception`, so that no recovery hides it."""
 
 
 class SimulatedTable:
-    """What was written, staged and visible.
+    """Table with staged and visible rows.
 
     Args:
-      expected: how often each row is there in the end, if no moment may have more; None where results
-        may be replaced in between.
+      expected: the count of each row at the end, if it may never be exceeded; None if results may be replaced.
 
     Attributes:
-      visible: by row, how often it is there: what was added less what was taken back.
-      committed: by transaction, the tokens that it was committed with.
-      together: the tables that are committed to together.
+      visible: the count of each row: additions less retractions.
+      committed: the tokens of committed transactions.
+      together: the tables that take part in the same transactions.
     """
 
     def __init__(self, name: str, expected: Mapping[Row, int] | None = None) -> None:
@@ -59,7 +57,7 @@ class SimulatedTable:
         self._staged: dict[str, dict[str, list[tuple[Row, int]]]] = {}
 
     def prepare(self, transaction: str) -> None:
-        """A transaction begins."""
+        """Begin a transaction."""
         self._require(transaction not in self.committed, f"{transaction} was committed, and is prepared again")
         for other in self.together:
             apart = sorted(self.committed.keys() ^ other.committed.keys())
@@ -67,13 +65,13 @@ class SimulatedTable:
         self._prepared.add(transaction)
 
     def opened(self, transaction: str) -> None:
-        """Somebody will write in a transaction."""
+        """Check that a transaction may be written to."""
         self._require(transaction in self._prepared, f"{transaction} is written in, and not prepared")
         self._require(transaction not in self.committed, f"{transaction} is written in after it was committed")
         self._require(transaction not in self._aborted, f"{transaction} is written in after it was aborted")
 
     def stage(self, transaction: str, token: str, rows: list[tuple[Row, int]], is_zombie: bool = False) -> None:
-        """What somebody wrote is durable; of a zombie, it isn't if the transaction is over."""
+        """Stage rows; those of a zombie are ignored if the transaction has ended."""
         if is_zombie and (transaction in self.committed or transaction in self._aborted):
             return
         self.opened(transaction)
@@ -84,12 +82,12 @@ class SimulatedTable:
         self._precommitted.update(tokens)
 
     def decided(self, transaction: str, tokens: Sequence[str]) -> None:
-        """A commit is decided."""
+        """Check the tokens of a commit."""
         unknown = sorted(set(tokens) - self._precommitted)
         self._require(not unknown, f"{transaction} is committed with {unknown}, which was not precommitted")
 
     def commit(self, transaction: str, tokens: Sequence[str]) -> None:
-        """Make it visible; if that has been done, nothing happens."""
+        """Make the rows of a transaction visible, unless it was committed before."""
         own = tuple(sorted(tokens))
         before = self.committed.get(transaction)
         if before is not None:
@@ -113,16 +111,16 @@ class SimulatedTable:
                 self._require(count <= least, f"{row} is there {count} times, and {least} times in the end")
 
     def abort(self, transaction: str) -> None:
-        """Remove what anybody staged for a transaction, unless it was committed."""
+        """Remove the staged rows of a transaction, unless it was committed."""
         if transaction not in self.committed:
             self._aborted.add(transaction)
             self._staged.pop(transaction, None)
 
     def check_end(self, expected: Mapping[Row, int], remembered: Collection[str]) -> None:
-        """The run is over: everything is there, once, and nothing besides.
+        """Check the rows at the end of a run: all that are expected, once, and no others.
 
         Args:
-          remembered: transactions that the next start would abort, since something failed.
+          remembered: transactions that the next start would abort.
         """
         self._check_rows()
         found = +self.visible
@@ -133,7 +131,7 @@ class SimulatedTable:
 
     def _require(self, holds: bool, otherwise: str) -> None:
         if not holds:
-            raise BrokenPromise(f"{self.name}: {otherwise}")
+            raise RuleViolated(f"{self.name}: {otherwise}")
 
 
 def _shown(rows: Counter[Row]) -> str:
@@ -143,7 +141,7 @@ def _shown(rows: Counter[Row]) -> str:
 
 
 class SimulatedSink(Sink[Any]):
-    """Writes into a table of the world's; may die or fail before and after anything that it does."""
+    """Sink of a table; its process may die, or the operation fail, before and after each operation."""
 
     accepts_retractions: ClassVar[bool] = True
 
@@ -162,7 +160,7 @@ class SimulatedSink(Sink[Any]):
         return _Writer(self, transaction, unit)
 
     def stage(self, transaction: str, token: str, rows: list[tuple[Row, int]]) -> None:
-        """What a writer has is made durable."""
+        """Stage the rows of a writer."""
         self._before("stage", token)
         self._table.stage(transaction, token, rows, self._world.is_zombie)
         self._after("stage", token)
@@ -176,7 +174,7 @@ class SimulatedSink(Sink[Any]):
         self._table.decided(transaction, staged)
         self._table.commit(transaction, staged)
         if self._world.random.random() < 0.1:
-            # A request that is sent twice.
+            # The request is sent twice.
             self._table.commit(transaction, staged)
         self._after("commit", transaction)
 
@@ -190,7 +188,7 @@ class SimulatedSink(Sink[Any]):
         self._fail(f"{self._table.name}: {what} {of}")
 
     def _after(self, what: str, of: str) -> None:
-        # The answer may get lost.
+        # The answer may be lost.
         self._world.step(f"{self._table.name}: {what} {of} is done")
         self._fail(f"{self._table.name}: the answer to {what} {of}")
 
@@ -218,7 +216,7 @@ class _Writer(SinkWriter[Any]):
 
 
 class CollectingSink(Sink[Any]):
-    """Keeps the rows that it is given, for the result that all others are compared with."""
+    """Sink that collects rows, for the result that others are compared with."""
 
     accepts_retractions: ClassVar[bool] = True
 
@@ -254,12 +252,12 @@ class _Collector(SinkWriter[Any]):
 
 
 def rows_of(bundle: Bundle) -> list[tuple[Row, int]]:
-    """Elements as rows, each with its sign."""
+    """Return the elements of a bundle as rows, each with its sign."""
     return [((plain(value), micros, windows), sign) for value, micros, windows, _, sign in bundle.rows()]
 
 
 def plain(value: Any) -> Hashable:
-    """A value by which to compare: the elements of a list, which may have been grouped in any order, are sorted.
+    """Return a value to compare by: the elements of lists, which may be grouped in any order, are sorted.
 
     >>> plain((1, [3, 2])) == plain((1, [2, 3]))
     True

@@ -1,12 +1,11 @@
-"""Workers that a seed drives: slots in one thread, whose every next step is chosen by chance.
+"""Workers of a simulation: slots in one thread, whose next step is drawn at random.
 
-At each moment there is somebody who may go on: a subtask that takes a message, a pipe that delivers
-one, a slot that hears a command, a report on its way to the job.  One of them is drawn.  Some are slower than
-others, and now and then one stops for a while.  What goes from slot to slot goes through the same
-bytes as between processes, first in, first out.
+At each moment there are several possible steps: a subtask takes a message, a pipe delivers one, a slot obeys a command,
+a report arrives at the job.  One of them is drawn.  Some are drawn more often than others, and sometimes one pauses for
+a while.  Messages between slots are encoded as between processes, and arrive in order.
 
-A worker may hang: for a while, or until the job gives it up, which it notices after a timeout.  Those that were
-given up, or that a dead job has left behind, may go on for a while beside their successors: zombies.
+A worker may hang, for a while, or until the job gives it up after a timeout.  Workers that were given up, or that a
+dead job has left behind, may go on for a while beside their successors: zombies.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from ..workers.slot import Slot, Start
 from .channels import Pipe, ShortChannel
 from .world import SimulatedSlice, SimulatedWorld
 
-# Does something, if there is anything to do; whether it did.
+# Takes a step, if there is one.  Returns True if it did.
 Actor = Callable[[], bool]
 
-# A worker that hangs for longer, in microseconds, is given up; and for how long it would, at most, if it were not.
+# Microseconds after which a hanging worker is given up, and for which it would hang at most.
 _TIMEOUT = 500_000
 _FOR_EVER = 1 << 50
 
 
 class _SimulatedSlot:
-    """One slot, what it is yet to hear, and what the job is yet to hear of it.
+    """A slot, with the commands and reports that have not arrived.
 
     Attributes:
-      job, own: both ends of what they say to each other.
-      said_again, reported_again: what will come a second time.
-      hangs: since when it does, and until when.
-      expected: the unaligned barrier that is on its way.
+      job, own: both ends of their exchange.
+      repeated_commands, repeated_reports: messages that will arrive a second time.
+      hangs: the begin and end of the last time that it hangs.
+      expected: the number of the unaligned barrier that was injected.
     """
 
     def __init__(self, number: int, job: FencedEndpoint, own: FencedEndpoint) -> None:
@@ -56,25 +55,25 @@ class _SimulatedSlot:
         self.own = own
         self.slot: Slot | None = None
         self.commands: deque[bytes] = deque()
-        self.said_again: deque[bytes] = deque()
+        self.repeated_commands: deque[bytes] = deque()
         self.reports: deque[Envelope] = deque()
-        self.reported_again: deque[Envelope] = deque()
+        self.repeated_reports: deque[Envelope] = deque()
         self.has_ended = False
         self.has_stopped = False
         self.hangs: tuple[int, int] = (0, 0)
         self.expected = -1
 
     def is_hung(self, now: int) -> bool:
-        """Whether it does nothing at all."""
+        """Return True while it hangs."""
         return self.hangs[1] > now
 
 
 class Zombies:
-    """Workers that go on, though nobody waits for what they do.
+    """Workers that go on after they were given up, or their job has died.
 
     Args:
-      actors: what they do.
-      steps: how much of it.
+      actors: take their steps.
+      steps: the number of steps to take.
     """
 
     def __init__(self, slots: Sequence[_SimulatedSlot], actors: Sequence[Actor], steps: int) -> None:
@@ -83,7 +82,7 @@ class Zombies:
         self._steps = steps
 
     def act(self, world: SimulatedWorld) -> bool:
-        """Do something; whether there is more to come."""
+        """Take a step.  Return True if there are more."""
         self._steps -= 1
         for _ in range(8):
             if world.random.choice(self._actors)():
@@ -91,25 +90,25 @@ class Zombies:
         return self._steps > 0
 
     def end(self) -> None:
-        """Somebody has noticed them."""
+        """End the zombies."""
         for slot in self.slots:
             if slot.slot is not None:
-                # Nothing that a killed process would not do: only what a test would leave open is closed.
+                # A killed process does nothing more; files are closed for the test's sake.
                 for subtask in slot.slot.subtasks.values():
                     for reader in subtask.readers:
                         reader.close()
 
 
 class SimulatedWorkers(Workers):
-    """So many slots in this thread; a subtask runs in the slot of its number.
+    """Slots in this thread; a subtask runs in the slot of its number.
 
     Args:
-      visit: called whenever the job waits, for whoever has wishes then.
-      zombies: what is left of workers that have ended; None if nothing ever is.
+      on_poll: called whenever the job waits.
+      zombies: the list of zombies, to add to; None if there are to be none.
 
     Attributes:
-      endpoint_type: makes the ends of what slots and the job say to each other.
-      timeout: a worker that hangs for longer, in microseconds, is given up.
+      endpoint_type: the class of both ends of the exchange between slots and the job.
+      timeout: microseconds after which a hanging worker is given up.
 
     Negative controls override these, or `make_slot`.
     """
@@ -121,12 +120,12 @@ class SimulatedWorkers(Workers):
         self,
         slots: int,
         world: SimulatedWorld,
-        visit: Callable[[], None] = lambda: None,
+        on_poll: Callable[[], None] = lambda: None,
         zombies: list[Zombies] | None = None,
     ) -> None:
         self.slots = slots
         self._world = world
-        self._visit = visit
+        self._on_poll = on_poll
         self._zombies = zombies
         self._slots: list[_SimulatedSlot] = []
         self._pipes: dict[ChannelId, Pipe] = {}
@@ -134,7 +133,7 @@ class SimulatedWorkers(Workers):
         self._arrived: list[Report] = []
         self._actors: list[Actor] = []
         self._halted: dict[Actor, int] = {}
-        # How long a step takes, in microseconds, at most; and how large channels are.
+        # Microseconds that a step takes, at most, and the capacity of channels.
         random = world.random
         self._pace = random.choice([50, 200, 200, 1000])
         self._capacity = random.choice([1, 3, 32])
@@ -146,31 +145,31 @@ class SimulatedWorkers(Workers):
         self._pipes, self._local, self._arrived, self._actors, self._halted = {}, {}, [], [], {}
         self._graph = execution_graph
         for slot in self._slots:
-            self._employ_slot(slot, start)
+            self._add_slot(slot, start)
 
-    def _employ_slot(self, slot: _SimulatedSlot, start: Start) -> None:
+    def _add_slot(self, slot: _SimulatedSlot, start: Start) -> None:
         own = [id for id in ids_of(self._graph) if id.index % self.slots == slot.number]
-        self._employ(partial(self._in_slot, slot, "starts", partial(self._begin, slot, self._graph, own, start)))
-        self._employ(partial(self._in_slot, slot, "hears", partial(self._hear, slot, slot.commands)))
-        self._employ(partial(self._in_slot, slot, "looks at the clock", partial(self._tick, slot)))
-        self._employ(partial(self._report, slot, slot.reports))
-        if self._world.misfortunes.repeating:
-            self._employ(partial(self._in_slot, slot, "hears again", partial(self._hear, slot, slot.said_again)))
-            self._employ(partial(self._report, slot, slot.reported_again))
+        self._add_actor(partial(self._in_slot, slot, "starts", partial(self._begin, slot, self._graph, own, start)))
+        self._add_actor(partial(self._in_slot, slot, "obeys", partial(self._obey, slot, slot.commands)))
+        self._add_actor(partial(self._in_slot, slot, "ticks", partial(self._tick, slot)))
+        self._add_actor(partial(self._report, slot, slot.reports))
+        if self._world.faults.repeating:
+            self._add_actor(
+                partial(self._in_slot, slot, "obeys again", partial(self._obey, slot, slot.repeated_commands))
+            )
+            self._add_actor(partial(self._report, slot, slot.repeated_reports))
         for id in own:
-            self._employ(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
+            self._add_actor(partial(self._in_slot, slot, str(id), partial(self._step, slot, id)))
 
     def _slot(self, number: int, attempt: str) -> _SimulatedSlot:
         return _SimulatedSlot(number, self.endpoint_type(attempt), self.endpoint_type(attempt))
 
-    def _employ(self, actor: Actor) -> None:
-        """Let somebody act, some more often than others."""
+    def _add_actor(self, actor: Actor) -> None:
+        """Add an actor, which may be drawn more often than others."""
         self._actors += [actor] * self._world.random.choice([1, 4, 4, 4, 8])
 
-    # What a slot does
-
     def _in_slot(self, slot: _SimulatedSlot, what: str, action: Callable[[], str | None]) -> bool:
-        """Have a slot do something, which may be its death."""
+        """Have a slot take a step, in which it may die."""
         world = self._world
         if slot.has_ended or slot.is_hung(world.now):
             return False
@@ -178,7 +177,7 @@ class SimulatedWorkers(Workers):
         try:
             done = action()
             if done is not None:
-                # Between any two steps.
+                # It may die between any two steps.
                 world.step(f"{what} {done}".rstrip())
                 self._may_hang(slot)
             return done is not None
@@ -209,9 +208,9 @@ class SimulatedWorkers(Workers):
             return None
         world = self._world
 
-        def report(news: Report) -> None:
-            slot.reports.append(pickle.loads(pickle.dumps(slot.own.message(news), protocol=5)))
-            world.step(f"says {type(news[1]).__name__}")
+        def report(sent: Report) -> None:
+            slot.reports.append(pickle.loads(pickle.dumps(slot.own.message(sent), protocol=5)))
+            world.step(f"reports {type(sent[1]).__name__}")
 
         clock = ProcessingTime(world.wall, world.clock)
         start = attrs.evolve(start, time_slice=SimulatedSlice(world))
@@ -239,9 +238,9 @@ class SimulatedWorkers(Workers):
             return self._local.setdefault(id, ShortChannel(id, self._capacity))
         if id not in self._pipes:
             pipe = self._pipes[id] = Pipe(id, self._capacity, self._world.repeats)
-            self._employ(partial(self._deliver, pipe, self._slots[target]))
-            if self._world.misfortunes.repeating:
-                self._employ(partial(self._deliver_again, pipe, self._slots[target]))
+            self._add_actor(partial(self._deliver, pipe, self._slots[target]))
+            if self._world.faults.repeating:
+                self._add_actor(partial(self._deliver_again, pipe, self._slots[target]))
         return self._pipes[id].sending if source == number else self._pipes[id].receiving
 
     def _deliver(self, pipe: Pipe, target: _SimulatedSlot) -> bool:
@@ -253,16 +252,16 @@ class SimulatedWorkers(Workers):
     def _is_away(self, slot: _SimulatedSlot) -> bool:
         return slot.has_ended or slot.is_hung(self._world.now)
 
-    def _hear(self, slot: _SimulatedSlot, commands: deque[bytes]) -> str | None:
+    def _obey(self, slot: _SimulatedSlot, commands: deque[bytes]) -> str | None:
         if not commands or slot.slot is None:
             return None
         data = commands.popleft()
-        said = pickle.loads(data)
-        command = said.content
+        message = pickle.loads(data)
+        command = message.content
         if commands is slot.commands and self._world.repeats(type(command).__name__):
-            slot.said_again.append(data)
-        if not slot.own.accepts(said):
-            return f"{type(command).__name__}, which isn't news"
+            slot.repeated_commands.append(data)
+        if not slot.own.accepts(message):
+            return f"{type(command).__name__}, which is ignored"
         if isinstance(command, Rewind):
             slot.slot.rewind(command, partial(self._channel, slot.number))
             return "Rewind"
@@ -285,18 +284,18 @@ class SimulatedWorkers(Workers):
         return None
 
     def _report(self, slot: _SimulatedSlot, reports: deque[Envelope]) -> bool:
-        # What a zombie says goes another way.
+        # The reports of zombies arrive elsewhere.
         if not reports or slot not in self._slots:
             return False
-        said = reports.popleft()
-        if reports is slot.reports and self._world.repeats(type(said.content[1]).__name__):
-            slot.reported_again.append(said)
-        if slot.job.accepts(said):
-            self._arrived.append(said.content)
+        message = reports.popleft()
+        if reports is slot.reports and self._world.repeats(type(message.content[1]).__name__):
+            slot.repeated_reports.append(message)
+        if slot.job.accepts(message):
+            self._arrived.append(message.content)
         return True
 
     def _act_as_zombie(self, zombies: Zombies) -> None:
-        """What has been given up does something, and what it says comes to who has taken its place."""
+        """Have a zombie take a step, and deliver its reports as its successor's."""
         world = self._world
         world.is_zombie = True
         try:
@@ -306,45 +305,43 @@ class SimulatedWorkers(Workers):
             world.is_zombie = False
         for old in zombies.slots:
             while old.reports:
-                said = old.reports.popleft()
-                if old.number < len(self._slots) and self._slots[old.number].job.accepts(said):
-                    self._arrived.append(said.content)
+                message = old.reports.popleft()
+                if old.number < len(self._slots) and self._slots[old.number].job.accepts(message):
+                    self._arrived.append(message.content)
 
     def _bury(self, zombies: Zombies) -> None:
         assert self._zombies is not None
         zombies.end()
         self._zombies.remove(zombies)
 
-    # What the job does
-
     def send(self, command: Command) -> None:
         for slot in self._slots:
-            self._world.step(f"tells worker {slot.number}: {type(command).__name__}")
+            self._world.step(f"sends worker {slot.number}: {type(command).__name__}")
             slot.commands.append(pickle.dumps(slot.job.message(command), protocol=5))
 
     def poll(self, seconds: float) -> list[Report]:
         world = self._world
-        self._visit()
+        self._on_poll()
         world.step("waits")
         until = world.now + round(seconds * 1_000_000)
         while world.now < until:
             self._act(until)
-            # The job is slow at times, and finds several reports at once.
+            # The job is slow at times, and then receives several reports at once.
             if self._arrived and world.random.random() < 0.3:
                 break
         taken, self._arrived = self._arrived, []
         for _, report in taken:
-            world.note(f"hears {type(report).__name__}")
+            world.note(f"receives {type(report).__name__}")
             if isinstance(report, Stopped):
                 world.note("a worker has stopped")
         if not taken:
             for slot in self._slots:
                 if slot.has_ended and not slot.has_stopped and not slot.reports and world.random.random() < 0.5:
                     raise self._died(slot)
-            # Not before what others have said has been heard: whoever goes on doesn't say it again.
+            # After the reports of others have been processed, which are not repeated.
             for slot in self._slots:
                 if slot.is_hung(world.now) and world.now - slot.hangs[0] >= self.timeout:
-                    world.note(f"worker {slot.number} hangs, and is given up")
+                    world.note(f"worker {slot.number} hangs and is given up")
                     raise WorkerDied(f"worker {slot.number} hangs", slot.number)
         return taken
 
@@ -352,7 +349,7 @@ class SimulatedWorkers(Workers):
         return frozenset(slot.number for slot in self._slots if slot.has_ended and not slot.has_stopped)
 
     def rewind(self, start: Start, rewind: Rewind, lost: frozenset[int]) -> None:
-        self._world.step(f"others take the places of {sorted(lost)}")
+        self._world.step(f"replaces workers {sorted(lost)}")
         for id in rewind.channels:
             self._pipes.pop(id, None)
             self._local.pop(id, None)
@@ -362,12 +359,12 @@ class SimulatedWorkers(Workers):
             Zombies([self._slots[number]], (), 0).end()
             self._slots[number] = self._slot(number, start.attempt)
         for number in sorted(lost):
-            self._employ_slot(self._slots[number], start)
+            self._add_slot(self._slots[number], start)
         for slot in survivors:
             slot.commands.append(pickle.dumps(slot.job.message(rewind), protocol=5))
 
     def _act(self, until: int) -> None:
-        """Let somebody do something; if nobody can, time passes."""
+        """Have an actor take a step, or time pass if none can."""
         world, random = self._world, self._world.random
         if self._zombies and random.random() < 0.2:
             self._act_as_zombie(random.choice(self._zombies))
@@ -375,7 +372,7 @@ class SimulatedWorkers(Workers):
             world.now += random.randint(0, self._pace)
             if self._try(random.choice(self._actors)):
                 return
-        # A good part of them has nothing to do: look at all.
+        # Many actors have nothing to do: try all of them.
         start = random.randrange(len(self._actors))
         for actor in self._actors[start:] + self._actors[:start]:
             if self._try(actor):
@@ -403,7 +400,7 @@ class SimulatedWorkers(Workers):
         if alive and self._zombies is not None and world.leaves_zombies():
             for slot in self._slots:
                 slot.hangs = (0, 0)
-                # Who hasn't begun won't.
+                # A slot that hasn't started doesn't.
                 slot.has_ended |= slot not in alive
             self._zombies.append(Zombies(self._slots, self._actors, world.random.randint(1, 200)))
         else:

@@ -1,9 +1,8 @@
-"""The world of a simulation: time, chance, misfortune, and a record of all that happens.
+"""World of a simulation: clocks, random choices, faults, and a trace of the run.
 
-Everything that a run would ask of its surroundings it asks of this, which has one
-`random.Random`: the same seed gives the same run, step by step.
+Everything non-deterministic in a run is drawn from one `random.Random`: the same seed gives the same run, step by step.
 
->>> world = SimulatedWorld(7, Misfortunes())
+>>> world = SimulatedWorld(7, Faults())
 >>> world.step("something happens"); world.trace
 ['0.000000 job: something happens']
 """
@@ -18,27 +17,27 @@ import attrs
 from ...execution.checkpoints.simulated_storage import SimulatedCrash, SimulatedDisk
 from ...execution.time_slice import TimeSlice
 
-# A run is taken to have no end after so many microseconds: most last for less than a second.
+# Microseconds after which a run is taken to have no end: most last for less than a second.
 _LONGEST = 600_000_000
 
 
 class EndlessSimulation(BaseException):
-    """The run doesn't come to its end.  Not an `Exception`, so that no recovery hides it."""
+    """A run has no end.  Not an `Exception`, so that no recovery hides it."""
 
 
 @attrs.define
-class Misfortunes:
-    """What may befall a run, so that it is finite.
+class Faults:
+    """Faults that a run may have; the numbers are limits, so that a run is finite.
 
     Attributes:
-      deaths: how many times a worker may die, or everything at once.
-      failures: how many operations of the disk and of sinks may fail.
-      failing: the probability that one does, as long as it may.
-      hangs: how many times a worker may do nothing for a while, or for ever.
-      zombies: how many times those whose job is over, or has given them up, may go on.
-      repeating: the probability that something that is said, or delivered by its id, comes again later.
-      visited: how many starts somebody may stop, with a savepoint or without.
-      settings: how many times the wall clock may be set, back or forward.
+      deaths: deaths of a worker, or of all processes at once.
+      failures: failing operations of the disk and of sinks.
+      failing: the probability that an operation fails, below that limit.
+      hangs: workers that do nothing for a while, or for ever.
+      zombies: times that workers go on after their job has ended, or has given them up.
+      repeating: the probability that a message with a number is delivered again later.
+      stopped: starts during which the job may be stopped, with or without a savepoint.
+      clock_settings: times that the wall clock is set, back or forward.
     """
 
     deaths: int = 0
@@ -47,40 +46,39 @@ class Misfortunes:
     hangs: int = 0
     zombies: int = 0
     repeating: float = 0.0
-    visited: int = 5
-    settings: int = 0
+    stopped: int = 5
+    clock_settings: int = 0
 
     @staticmethod
-    def drawn(random: Random) -> Misfortunes:
-        """Some runs have none, some one that has nothing to do with another, some many."""
+    def drawn(random: Random) -> Faults:
+        """Draw limits: none for some runs, a few independent faults for others, or many."""
         deaths = random.choice([0, 1, 2, 2, 4, 8])
         failures = random.choice([0, 0, 1, 3, 6])
         failing = random.choice([0.01, 0.05, 0.2])
         hangs, zombies = random.choice([0, 0, 1, 3]), random.choice([0, 2, 8])
-        return Misfortunes(deaths, failures, failing, hangs, zombies, random.choice([0.0, 0.02, 0.2]))
+        return Faults(deaths, failures, failing, hangs, zombies, random.choice([0.0, 0.02, 0.2]))
 
 
 class SimulatedWorld:
-    """Time, chance and misfortune.
+    """Clocks, random choices and faults of a run.
 
     Args:
-      seed: decides everything.
-      limit: after so many steps a run is taken to have no end.
+      limit: steps after which a run is taken to have no end.
 
     Attributes:
       now: microseconds, by the monotonic clock.
-      running: the number of the worker whose turn it is; None for the process that the user started.
-      is_zombie: whether it is the turn of one whom nobody waits for.
-      is_over: whether that process has died, and with it all others: nothing can be done any more.
-      harm: how many misfortunes there were that a run may fail of.
-      counts: by its kind, how often there was one.
+      running: the number of the worker whose turn it is; None for the job's process.
+      is_zombie: true while it is the turn of a zombie.
+      is_over: true after the job's process has died, and with it all others.
+      harm: the number of faults that a run may fail because of.
+      counts: the number of faults by kind.
       slices: decides where loops are left.
-      trace: what happened, line by line.
+      trace: the events of the run, line by line.
     """
 
-    def __init__(self, seed: int, misfortunes: Misfortunes | None = None, limit: int = 300_000) -> None:
+    def __init__(self, seed: int, faults: Faults | None = None, limit: int = 300_000) -> None:
         self.random = Random(seed)
-        # Apart, since what is drawn of it depends on how many elements there are.
+        # Separate, since the number of draws depends on the number of elements.
         self.slices = Random(f"slices of {seed}")
         self.now = 0
         self.running: int | None = None
@@ -90,132 +88,132 @@ class SimulatedWorld:
         self.counts: Counter[str] = Counter()
         self.steps = 0
         self.trace: list[str] = []
-        # By itself, so that the clock's misfortunes leave all others of a seed where they are.
+        # Separate, so that the other faults of a seed don't depend on the clock's.
         self._chance_of_clock = Random(f"the wall clock of {seed}")
         self._wall = 0
-        if misfortunes is None:
-            misfortunes = Misfortunes.drawn(self.random)
-            misfortunes.settings = self._chance_of_clock.choice([0, 0, 1, 3])
-        self.misfortunes = misfortunes
+        if faults is None:
+            faults = Faults.drawn(self.random)
+            faults.clock_settings = self._chance_of_clock.choice([0, 0, 1, 3])
+        self.faults = faults
         self._limit = limit
-        self._fuse = self._calm = 0
-        self._light()
+        self._until_death = self._quiet = 0
+        self._draw_death()
 
-    def _light(self) -> None:
-        """Draw after how many steps the next death is: often soon, so that recovery is hit too.
+    def _draw_death(self) -> None:
+        """Draw the number of steps until the next death: often few, so that recovery is hit too.
 
-        But at times not before some work has been done: to start takes so many steps that most misfortunes would be
-        there.
+        At times it doesn't come before some work has been done: a start takes so many steps that most faults would
+        happen there.
         """
         longest = self.random.choice([30, 300, 3000])
-        self._fuse = self.random.randint(1, longest)
-        self._rest()
+        self._until_death = self.random.randint(1, longest)
+        self._draw_quiet()
 
-    def _rest(self) -> None:
-        """Draw for how many steps of subtasks nothing happens, if anything may."""
-        if self.misfortunes.deaths or self.misfortunes.failures:
-            self._calm = self.random.choice([0, 0, 0, 10, 40])
+    def _draw_quiet(self) -> None:
+        """Draw for how many steps of subtasks there is no fault."""
+        if self.faults.deaths or self.faults.failures:
+            self._quiet = self.random.choice([0, 0, 0, 10, 40])
 
     def worked(self) -> None:
-        """A subtask has made a step."""
-        self._calm = max(0, self._calm - 1)
+        """Count a step of a subtask."""
+        self._quiet = max(0, self._quiet - 1)
 
     def clock(self) -> int:
-        """Microseconds, by the monotonic clock."""
+        """Return microseconds, by the monotonic clock."""
         return self.now
 
     def wall(self) -> int:
-        """Microseconds, by the wall clock."""
+        """Return microseconds, by the wall clock."""
         return self.now + self._wall
 
     def sleep(self, seconds: float) -> None:
-        """Time passes."""
+        """Advance time."""
         self.now += round(seconds * 1_000_000)
 
     def token(self) -> str:
-        """Hexadecimal digits that nobody else has."""
+        """Return a unique string of hexadecimal digits."""
         return f"{self.random.getrandbits(64):016x}"
 
     def note(self, what: str) -> None:
-        """Write down what happens."""
-        who = "job" if self.running is None else f"{'zombie' if self.is_zombie else 'worker'} {self.running}"
-        self.trace.append(f"{self.now / 1_000_000:.6f} {who}: {what}")
+        """Add a line to the trace."""
+        process = "job" if self.running is None else f"{'zombie' if self.is_zombie else 'worker'} {self.running}"
+        self.trace.append(f"{self.now / 1_000_000:.6f} {process}: {what}")
 
     def step(self, what: str) -> None:
-        """Something is about to happen: whoever does it may die before.  Raises `SimulatedCrash`."""
+        """Note a step that is about to be taken.  Raises `SimulatedCrash` if its process dies before."""
         if self.is_over:
             raise SimulatedCrash(what)
         self.steps += 1
         if self.steps > self._limit or self.now > _LONGEST:
-            raise EndlessSimulation(f"there is no end after {self.steps} steps and {self.now / 1_000_000:.0f} s")
+            raise EndlessSimulation(f"the run has not ended after {self.steps} steps and {self.now / 1_000_000:.0f} s")
         self._may_set_clock()
         if self.is_zombie:
-            # Its end comes in another way.
+            # A zombie ends after a number of steps.
             self.note(what)
             return
-        if not self._calm:
-            self._fuse -= 1
-            if self._fuse <= 0 and self.misfortunes.deaths:
+        if not self._quiet:
+            self._until_death -= 1
+            if self._until_death <= 0 and self.faults.deaths:
                 self._die(what)
         self.note(what)
 
     def _may_set_clock(self) -> None:
         chance = self._chance_of_clock
-        if not self.misfortunes.settings or chance.random() >= 0.003:
+        if not self.faults.clock_settings or chance.random() >= 0.003:
             return
-        self.misfortunes.settings -= 1
+        self.faults.clock_settings -= 1
         self.counts["settings of the wall clock"] += 1
         by = chance.choice([-3600, -1, 1, 3600])
         self._wall += by * 1_000_000
         self.note(f"the wall clock is set by {by} s")
 
     def _die(self, what: str) -> None:
-        self.misfortunes.deaths -= 1
+        self.faults.deaths -= 1
         self._harmed("deaths")
-        self._light()
+        self._draw_death()
         if self.running is None or self.random.random() < 0.4:
             self.is_over = True
-            self.note(f"everything dies before: {what}")
+            self.note(f"all processes die before: {what}")
         else:
-            self.note(f"it dies before: {what}")
+            self.note(f"dies before: {what}")
         raise SimulatedCrash(what)
 
     def fails(self, what: str) -> bool:
-        """Whether what is being done fails."""
-        misfortunes = self.misfortunes
-        if self._calm or not misfortunes.failures or self.random.random() >= misfortunes.failing:
+        """Return True if the current operation fails."""
+        faults = self.faults
+        if self._quiet or not faults.failures or self.random.random() >= faults.failing:
             return False
-        misfortunes.failures -= 1
+        faults.failures -= 1
         self._harmed("failures")
-        self._rest()
-        self.note(f"it fails: {what}")
+        self._draw_quiet()
+        self.note(f"fails: {what}")
         return True
 
     def hangs(self) -> bool:
-        """Whether the worker whose turn it was does nothing from now on, for a while or for ever."""
-        misfortunes = self.misfortunes
-        if self.is_zombie or not misfortunes.hangs or self.random.random() >= 0.01:
+        """Return True if the worker whose turn it was hangs from now on, for a while or for ever."""
+        faults = self.faults
+        if self.is_zombie or not faults.hangs or self.random.random() >= 0.01:
             return False
-        misfortunes.hangs -= 1
+        faults.hangs -= 1
         self._harmed("hangs")
-        self.note("it hangs")
+        self.note("hangs")
         return True
 
     def leaves_zombies(self) -> bool:
-        """Whether workers that are ended go on."""
-        if not self.misfortunes.zombies or self.random.random() < 0.3:
+        """Return True if workers that are ended go on as zombies."""
+        if not self.faults.zombies or self.random.random() < 0.3:
             return False
-        self.misfortunes.zombies -= 1
+        self.faults.zombies -= 1
         self.counts["zombies"] += 1
         self.note("its workers go on")
         return True
 
     def repeats(self, what: str) -> bool:
-        """Whether something will come a second time."""
-        if not self.misfortunes.repeating or self.random.random() >= self.misfortunes.repeating:
+        """Return True if a message will be delivered a second time."""
+        if not self.faults.repeating or self.random.random() >= self.faults.repeating:
             return False
         self.counts["repetitions"] += 1
-        self.note(f"comes again, some time: {what}")
+        self.note(f"will be delivered again: {what}")
         return True
 
     def _harmed(self, kind: str) -> None:
@@ -223,13 +221,13 @@ class SimulatedWorld:
         self.counts[kind] += 1
 
     def begin_again(self) -> None:
-        """After a death of everything, or an end: a new process is started by somebody."""
+        """Start a new process, after the job's has ended or died."""
         self.is_over = self.is_zombie = False
         self.running = None
 
 
 class DiskOfWorld(SimulatedDisk):
-    """A simulated disk whose processes die, and whose operations fail, when the world says so."""
+    """Simulated disk with the faults of a world."""
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world.random)
@@ -237,7 +235,7 @@ class DiskOfWorld(SimulatedDisk):
 
     def _step(self, path: str) -> None:
         self._world.step(f"disk: {path}")
-        # One step's failure is drawn there, so that the world knows of it.
+        # The world draws the failure, and counts it.
         if self._world.fails(path):
             self.failures = 1.0
             try:
@@ -247,18 +245,18 @@ class DiskOfWorld(SimulatedDisk):
 
 
 class SimulatedSlice(TimeSlice):
-    """A slice of time that is over whenever chance has it: in some worlds never, in some before every third element."""
+    """Slice of time that is over at random: in some worlds never, in some before every third element."""
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(clock=world.clock)
-        self.over = _Whim(world.slices)
+        self.over = _RandomFlag(world.slices)
 
     def end(self) -> None:
-        """Do nothing: chance ends it."""
+        """Do nothing: the slice ends at random."""
 
 
-class _Whim:
-    """True with some probability, each time it is looked at."""
+class _RandomFlag:
+    """Flag that is true with some probability, each time it is read."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -268,4 +266,4 @@ class _Whim:
         return self._share > 0 and self._random.random() < self._share
 
     def clear(self) -> None:
-        """A step begins: nothing changes."""
+        """Do nothing: a step begins."""

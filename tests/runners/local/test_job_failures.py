@@ -22,10 +22,10 @@ from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.simulation.graph import with_sinks
 from penstock.runners.local.simulation.sink import SimulatedSink, SimulatedTable
 from penstock.runners.local.simulation.workers import SimulatedWorkers
-from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.sdk.errors import SinkError, StaleWriterError
 
-LABEL = "what comes of Read(ScriptedSource)"
+LABEL = "output of Read(ScriptedSource)"
 
 
 class ObedientDisk(SimulatedDisk):
@@ -57,10 +57,10 @@ class ObedientSink(SimulatedSink):
 
 
 class Scene:
-    """A job over a scripted source with a table for its sink, in a world without misfortunes."""
+    """A job over a scripted source with a table for its sink, in a world without faults."""
 
     def __init__(self) -> None:
-        self.world = SimulatedWorld(5, Misfortunes())
+        self.world = SimulatedWorld(5, Faults())
         self.disk = ObedientDisk(Random(1))
         self.table = SimulatedTable("table")
         self.sink = ObedientSink(self.world, self.table)

@@ -18,7 +18,7 @@ from penstock.runners.local.job.restart_strategy import RestartStrategy
 from penstock.runners.local.productions.directory import Productions
 from penstock.runners.local.productions.job import ProductionJob
 from penstock.runners.local.simulation.workers import SimulatedWorkers
-from penstock.runners.local.simulation.world import Misfortunes, SimulatedWorld
+from penstock.runners.local.simulation.world import Faults, SimulatedWorld
 from penstock.sdk.errors import CheckpointMismatchError, UntrustedSnapshotError
 from penstock.sdk.runner import PipelineState
 
@@ -170,7 +170,7 @@ def test_a_bounded_pipeline_goes_on_with_another_number_and_publishes_all_of_it(
             | beam.io.WriteToText(str(out))
         )
         plan = fuse(p.graph(), lambda _: False)
-        world = SimulatedWorld(9, Misfortunes())
+        world = SimulatedWorld(9, Faults())
         made = ProductionJob(
             whole(plan) if parallelism == 1 else cut(plan, parallelism),
             SimulatedWorkers(parallelism, world, lambda: visit(made)),

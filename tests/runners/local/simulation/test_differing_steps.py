@@ -62,7 +62,7 @@ def test_a_seed_that_fails_for_it_names_the_step() -> None:
     p = beam.Pipeline()
     _ = p | beam.Create([1, 2, 3]) | "Draw" >> beam.Map(counted)
     with pytest.raises(
-        SimulationError, match=r"(?s)what comes of Draw: .*\n'Draw' gave different outputs for equal inputs"
+        SimulationError, match=r"(?s)output of Draw: .*\n'Draw' gave different outputs for equal inputs"
     ) as error:
         Simulation(p.graph()).run(0)
     assert "not to the runner" in str(error.value)

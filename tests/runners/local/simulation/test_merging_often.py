@@ -72,7 +72,7 @@ def test_a_function_that_is_not_associative_is_found_and_named() -> None:
 
 
 def test_a_merge_that_fails_is_told_of() -> None:
-    with pytest.raises(SimulationError, match="where accumulators are merged, a plain run fails, too: .*ZeroDivision"):
+    with pytest.raises(SimulationError, match="A plain run whose combiners merge fails, too: .*ZeroDivision"):
         Simulation(totals(Fails()), SETTINGS).run(1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.runners.local.simulation.sink import BrokenPromise, SimulatedTable
+from penstock.runners.local.simulation.sink import RuleViolated, SimulatedTable
 
 
 def table_with(*rows: tuple[str, int], expected: dict[str, int] | None = None) -> SimulatedTable:
@@ -29,7 +29,7 @@ def test_nothing_is_visible_before_it_is_committed() -> None:
 def test_what_nobody_committed_must_be_removed_or_remembered() -> None:
     """By an abort, whoever staged it; or it is among those that the next start aborts."""
     table = table_with(("a", 1))
-    with pytest.raises(BrokenPromise, match=r"table: staged and left behind: \['one'\]"):
+    with pytest.raises(RuleViolated, match=r"table: staged and left behind: \['one'\]"):
         table.check_end({}, ())
     table.check_end({}, ["one"])
     table.abort("one")
@@ -73,7 +73,7 @@ def test_a_rule_that_is_broken_is_named(deeds: list[str], what: str) -> None:
 
     for deed in deeds[:-1]:
         do(*deed.split())
-    with pytest.raises(BrokenPromise, match=what):
+    with pytest.raises(RuleViolated, match=what):
         do(*deeds[-1].split())
 
 
@@ -83,15 +83,15 @@ def test_tables_that_were_not_committed_to_together_are_named() -> None:
     other.together = [one, other]
     one.commit("one", ["token"])
 
-    with pytest.raises(BrokenPromise, match=r"other: \['one'\] were committed here or in table, and not in both"):
+    with pytest.raises(RuleViolated, match=r"other: \['one'\] were committed here or in table, and not in both"):
         other.prepare("two")
 
 
 def test_rows_that_are_too_many_at_any_moment_are_named() -> None:
     """More than there are in the end, where results are final; or fewer than none."""
-    with pytest.raises(BrokenPromise, match="a is there 2 times, and 1 times in the end"):
+    with pytest.raises(RuleViolated, match="a is there 2 times, and 1 times in the end"):
         table_with(("a", 1), ("a", 1), expected={"a": 1}).commit("one", ["token"])
-    with pytest.raises(BrokenPromise, match="a is taken back more often than it was there"):
+    with pytest.raises(RuleViolated, match="a is taken back more often than it was there"):
         table_with(("a", -1)).commit("one", ["token"])
 
 
@@ -100,14 +100,14 @@ def test_rows_that_are_missing_or_too_many_in_the_end_are_named() -> None:
     table = table_with(("a", 1))
     table.commit("one", ["token"])
 
-    with pytest.raises(BrokenPromise, match="missing: 2 × b; too much: 1 × a"):
+    with pytest.raises(RuleViolated, match="missing: 2 × b; too much: 1 × a"):
         table.check_end({"b": 2}, ())
 
 
 def test_a_commit_that_nobody_has_precommitted_is_named() -> None:
     """What a target refuses has to be found before a commit is decided."""
     table = table_with(("a", 1))
-    with pytest.raises(BrokenPromise, match=r"one is committed with \['token'\], which was not precommitted"):
+    with pytest.raises(RuleViolated, match=r"one is committed with \['token'\], which was not precommitted"):
         table.decided("one", ["token"])
     table.precommit(["token"])
     table.decided("one", ["token"])
