@@ -54,7 +54,7 @@ def pauses(share: float, directory: str) -> list[tuple[float, float]]:
     start = Start(store, None, "t-1", "t")
     graph = whole(fuse(p.graph(), lambda grouping: False))
     slot = Slot(graph, [only], start, Channel, lambda report: reports.append(report[1]), lambda: 0)
-    slot.fork()
+    slot.write_in_background()
     slot.start()
     subtask = slot.subtasks[only]
     read, wanted, found = 0, all_keys, []

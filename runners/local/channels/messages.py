@@ -79,7 +79,7 @@ class BarrierKind(Enum):
     # The same without waiting for other inputs' barriers.
     UNALIGNED = "unaligned"
     # A report as soon as everything before it has been processed.
-    SETTLE = "settle"
+    QUIESCE = "quiesce"
 
 
 class Barrier(NamedTuple):

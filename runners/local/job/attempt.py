@@ -12,7 +12,7 @@ from typing import Any
 from ....sdk.runner import PipelineState
 from ...execution.error_transport import local
 from ...execution.plan.execution_graph import SubtaskId
-from ..subtask.reports import Completed, Played, Settled, TaskMetrics
+from ..subtask.reports import Completed, Played, Quiesced, TaskMetrics
 from ..workers.protocol import Drain, Failed, Report, Stopped
 from ..workers.slot import Start
 from .context import JobContext
@@ -134,7 +134,7 @@ class Attempt(ABC):
         elif isinstance(report, Played):
             self._quiescence.ask()
         else:
-            assert isinstance(report, Settled)
+            assert isinstance(report, Quiesced)
             self._quiescence.heard(subtask, report)
         return None
 

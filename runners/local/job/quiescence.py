@@ -14,9 +14,9 @@ from ....windowing.timestamp import MIN_MICROS
 from ...execution.plan.execution_graph import SubtaskId
 from ...execution.streaming.feedback import earliest_of
 from ..channels.messages import Barrier, BarrierKind
-from ..subtask.reports import Settled
+from ..subtask.reports import Quiesced
 from ..workers.pool import Workers
-from ..workers.protocol import GoneRound, Inject, Play
+from ..workers.protocol import AdvanceLoops, Inject, Play
 
 # The interval between two barriers through loops, in microseconds.
 _INTERVAL = 20_000
@@ -78,9 +78,9 @@ class Quiescence:
         self._is_requested = False
         self._unreported = set(self._subtasks)
         self._earliest, self._watermark, self._is_behind = None, None, False
-        self._workers.send(Inject(Barrier(self._next_barrier(), BarrierKind.SETTLE)))
+        self._workers.send(Inject(Barrier(self._next_barrier(), BarrierKind.QUIESCE)))
 
-    def heard(self, subtask: SubtaskId, report: Settled) -> None:
+    def heard(self, subtask: SubtaskId, report: Quiesced) -> None:
         """Process the report of a subtask that has processed everything before the barrier."""
         assert self._unreported is not None
         self._unreported.discard(subtask)
@@ -100,7 +100,7 @@ class Quiescence:
         if before is not None and self._is_behind and (earliest is None or not self._has_script):
             barrier, watermark = before
             floor = earliest_of([watermark, earliest])
-            self._workers.send(GoneRound(barrier, earliest, MIN_MICROS if floor is None else floor))
+            self._workers.send(AdvanceLoops(barrier, earliest, MIN_MICROS if floor is None else floor))
         if not self._has_script:
             return
         if earliest is not None or self._is_behind:

@@ -27,7 +27,7 @@ from .sink import CollectingSink, Row
 
 
 def differing_step(graph: Graph) -> str | None:
-    """Return a sentence about the first step that gives different outputs for equal inputs; None if there is none.
+    """Return a sentence about the first step that gives different outputs for equal inputs, or None.
 
     The functions of the pipeline are called; nothing is written into its sinks.
     """

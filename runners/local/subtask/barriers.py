@@ -19,7 +19,7 @@ from ...execution.streaming.task_execution import TaskExecution
 from ..channels.channel import Channel, ChannelId
 from ..channels.messages import Barrier, BarrierKind, ClockMoved, Elements, Encoded, Message, SignalCame
 from .replay_dedup import NUMBERS, ORIGIN, Numbering, Numbers
-from .reports import Report, Settled, Snapshot, TaskMetrics, sum_of
+from .reports import Quiesced, Report, Snapshot, TaskMetrics, sum_of
 from .script_reader import ScriptReader
 from .sources import SourceReader
 
@@ -327,7 +327,7 @@ class Barriers:
         self._passed = -1
         self.feedback_log = FeedbackLog(self.back)
         # The report to make when the barrier has returned on all back-edges.
-        self._in_loop: Snapshot | Settled | None = None
+        self._in_loop: Snapshot | Quiesced | None = None
         # The state at an unaligned barrier, until the barrier has arrived on every input.
         self._unaligned: Snapshot | None = None
 
@@ -371,9 +371,9 @@ class Barriers:
         self._passed = max(self._passed, barrier.number)
         if self.back:
             self.feedback_log.begin(barrier.number)
-        if barrier.kind is BarrierKind.SETTLE:
+        if barrier.kind is BarrierKind.QUIESCE:
             earliest, watermark = self._execution.mark_loops(barrier.number)
-            self._done(Settled(barrier.number, earliest, watermark, self._execution.are_loops_behind()))
+            self._done(Quiesced(barrier.number, earliest, watermark, self._execution.are_loops_behind()))
             return
         is_unaligned = barrier.kind is BarrierKind.UNALIGNED and bool(self._inputs)
         taken = self._snapshots.take(barrier, has_in_flight=bool(self.back) or is_unaligned)
@@ -383,7 +383,7 @@ class Barriers:
         else:
             self._done(taken)
 
-    def _done(self, report: Snapshot | Settled) -> None:
+    def _done(self, report: Snapshot | Quiesced) -> None:
         """Report to the coordinator; in a loop, when the barrier has returned (ABS, algorithm 2)."""
         if not self.back:
             self._report(report)

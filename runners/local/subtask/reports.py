@@ -112,7 +112,7 @@ class InputState(NamedTuple):
     clock: int
 
 
-class Settled(NamedTuple):
+class Quiesced(NamedTuple):
     """Everything before a barrier has been processed.
 
     Attributes:
@@ -147,4 +147,4 @@ class CaughtUp(NamedTuple):
     generation: int
 
 
-Report = Snapshot | Settled | Played | Completed | CaughtUp
+Report = Snapshot | Quiesced | Played | Completed | CaughtUp

@@ -74,7 +74,7 @@ class SourceReader:
 
     Attributes:
       output: the PCollection that it makes.
-      drained: true if it was told to stop as if the input had ended.
+      drained: true after it was stopped as if the input had ended.
       polled: the partition of the last bundle.
       bundles: how many bundles it has read.
     """

@@ -1,6 +1,6 @@
 """A subtask: its inputs, its part of the task's work, and its outputs.
 
-A subtask does one thing at a time, when it is told to: it takes a message, or polls a source.  It knows no process, no
+A subtask takes one step at a time: it processes a message, or polls a source.  It knows no process, no
 pipe and no wall clock, so a simulation can run any number of subtasks in any order.
 
 Source: ABS, section 3.2 (tasks and channels) and algorithm 1.
@@ -148,7 +148,7 @@ class Subtask:
         return exchange
 
     def input_state(self) -> InputState:
-        """Return the watermarks, signals and processing time that its inputs have told it."""
+        """Return the watermarks, signals and processing time received from its inputs."""
         watermarks, percentiles = self._watermarks.inputs()
         return InputState(watermarks, percentiles, self._signals, self._clock.now)
 
@@ -156,7 +156,7 @@ class Subtask:
         """Begin: at the beginning, or at a snapshot.
 
         Args:
-          inputs: the state of its inputs, if they will not tell it again.
+          inputs: the state of its inputs, if they will not send it again.
         """
         if inputs is not None:
             self._clock.now = max(self._clock.now, inputs.clock)
@@ -220,7 +220,7 @@ class Subtask:
         return not any(channel.queue for channel in self.inputs.values())
 
     def step(self) -> bool:
-        """Do the next thing, if there is one, and room for its output.  Return True if anything was done."""
+        """Take the next step, if there is one, and room for its output.  Return True if anything was done."""
         if self.barriers.take_unaligned():
             return True
         if self._has_paused and not self.execution.is_behind:
@@ -254,7 +254,7 @@ class Subtask:
 
     def expect(self, barrier: Barrier) -> None:
         """Take in the elements before a barrier from now on, even while the subtask is behind."""
-        if barrier.kind is not BarrierKind.SETTLE:
+        if barrier.kind is not BarrierKind.QUIESCE:
             self.barriers.expected = barrier.number
 
     def buffer(self, is_buffering: bool) -> None:
@@ -380,7 +380,7 @@ class Subtask:
         self._moved()
 
     def advance_loops(self, number: int, earliest: int | None, floor: int) -> None:
-        """Advance the watermarks of loops: what was in them at that barrier has returned, or has left them."""
+        """Advance the watermarks of loops (`AdvanceLoops`)."""
         self.execution.complete_feedback_round(number, earliest, floor)
         self._moved()
 

@@ -1,4 +1,4 @@
-"""Heartbeats of workers, by which a process that hangs is told from one that computes for long.
+"""Heartbeats of workers, which distinguish a process that hangs from one that computes for long.
 
 Each worker has a thread that counts, five times a second, in memory that it shares with the job's process.  User code
 that waits or computes doesn't keep the thread from counting; a process that is stopped, or swapped out, doesn't count.

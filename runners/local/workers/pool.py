@@ -118,7 +118,7 @@ class WorkersInThisProcess(Workers):
         self._reports = []
         report = self._reports.append
         self._slot = start.slot(execution_graph, ids_of(execution_graph), self._channel, report, self._clock)
-        self._slot.fork()
+        self._slot.write_in_background()
         self._watch = Watch(self._slot.time_slice, self._timeout, self._report_call, lambda: self._look_on())
         self._watch.start()
         self._slot.start()

@@ -121,7 +121,7 @@ class SlotProcess:
     def run(self) -> None:
         """Run until the job stops the slot, or is gone."""
         self._slot = self._make()
-        self._slot.fork()
+        self._slot.write_in_background()
         time_slice = self._slot.time_slice
         calls = CallWatch(self._timeout, self._report_call, lambda: time_slice.began is not None, has_thread=False)
         with calls:

@@ -24,7 +24,7 @@ from ...execution.plan.execution_graph import SubtaskId
 from ...execution.stuck_calls import Returned, Stuck
 from ..channels.channel import ChannelId
 from ..channels.messages import Barrier
-from ..subtask.reports import CaughtUp, Completed, Played, Settled, TaskMetrics
+from ..subtask.reports import CaughtUp, Completed, Played, Quiesced, TaskMetrics
 
 # Sockets to send at a time; the kernel takes 253.
 _AT_A_TIME = 100
@@ -40,10 +40,11 @@ class Play(NamedTuple):
     """Play the next event of the script."""
 
 
-class GoneRound(NamedTuple):
-    """The elements in loops at that barrier have returned before the barrier after it, or have left the loops.
+class AdvanceLoops(NamedTuple):
+    """Advance the watermarks of loops.
 
     Attributes:
+      number: the elements in loops at this barrier have returned before the next barrier, or have left the loops.
       earliest: the earliest timestamp of the elements that returned in between; None if there were none.
       floor: the watermark of all loops then.
     """
@@ -99,7 +100,7 @@ class Rewind(NamedTuple):
     ends: tuple[tuple[ChannelId, bool], ...] = ()
 
 
-Command: TypeAlias = Inject | Play | GoneRound | Pause | Drain | Commit | Stop
+Command: TypeAlias = Inject | Play | AdvanceLoops | Pause | Drain | Commit | Stop
 
 
 class Acknowledged(NamedTuple):
@@ -162,7 +163,7 @@ class Counted(NamedTuple):
 SlotReport: TypeAlias = Stopped | Failed | Counted | Rewound | Stuck | Returned
 
 # Reports of one of its subtasks.
-SubtaskReport: TypeAlias = Acknowledged | Declined | Settled | Played | Completed | CaughtUp | Failed
+SubtaskReport: TypeAlias = Acknowledged | Declined | Quiesced | Played | Completed | CaughtUp | Failed
 
 Report: TypeAlias = tuple[SubtaskId | None, SubtaskReport | SlotReport]
 

@@ -21,12 +21,12 @@ from ..subtask.reports import Report as SubtaskReport
 from ..subtask.reports import Snapshot, TaskMetrics, sum_of
 from ..subtask.subtask import Subtask
 from .protocol import (
+    AdvanceLoops,
     Command,
     Commit,
     Counted,
     Drain,
     Failed,
-    GoneRound,
     Inject,
     Pause,
     Play,
@@ -83,7 +83,7 @@ class Slot:
         self._clocks: dict[SubtaskId, Clock] = {}
         self.subtasks: dict[SubtaskId, Subtask] = {}
         self._writer = SnapshotWriter(start.store, execution_graph.parallelism, report, self._forget_changes)
-        self._is_forking = False
+        self._writes_in_background = False
         self.has_stopped = False
         self._ticks_at = 0
         self.time_slice = start.time_slice or TimeSlice(LONG_SLICE if start.has_script else SLICE)
@@ -111,14 +111,15 @@ class Slot:
         """Return what gives a subtask's ends of its channels."""
         return channels
 
-    def fork(self) -> None:
+    def write_in_background(self) -> None:
         """Write snapshots in the background from now on: large ones by forked children, if that is safe."""
-        self._is_forking = True
+        self._writes_in_background = True
         self._writer.waits = False
-        self._fork_large()
+        self._let_fork()
 
-    def _fork_large(self) -> None:
-        if self._is_forking and self._writer.may_fork():
+    def _let_fork(self) -> None:
+        """Leave large snapshots for forked children to copy, if that is safe."""
+        if self._writes_in_background and self._writer.may_fork():
             for subtask in self.subtasks.values():
                 subtask.snapshots.large = LARGE
 
@@ -195,7 +196,7 @@ class Slot:
                 self._make(id, start, channels)
         # The last tasks are still the last.
         self.subtasks = {id: self.subtasks[id] for id in self._ids if id in self.subtasks}
-        self._fork_large()
+        self._let_fork()
         for id in own:
             if id in self.subtasks:
                 self._begin(id, start)
@@ -315,7 +316,7 @@ class Slot:
                 subtask.inject(command.barrier)
         elif isinstance(command, Play):
             subtask.play()
-        elif isinstance(command, GoneRound):
+        elif isinstance(command, AdvanceLoops):
             subtask.advance_loops(*command)
         elif isinstance(command, Pause):
             subtask.pause(command.is_paused)

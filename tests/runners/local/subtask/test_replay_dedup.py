@@ -126,7 +126,7 @@ def test_only_what_cannot_be_a_repetition_is_folded() -> None:
     many = Bundle([("a", 1)] * pre_aggregation.SMALLEST, 0)
     numbering.origin = ORIGIN
     found = []
-    for kind in (BarrierKind.SETTLE, BarrierKind.CHECKPOINT, None):
+    for kind in (BarrierKind.QUIESCE, BarrierKind.CHECKPOINT, None):
         exchange.send(many)
         ((message,),) = [sent(channels)]
         found.append((type(message.bundle), message.first, message.elements))

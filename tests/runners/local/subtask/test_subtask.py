@@ -12,7 +12,7 @@ import penstock as beam
 from penstock.runners.execution.plan.execution_graph import EdgeKind
 from penstock.runners.local.channels.channel import CAPACITY
 from penstock.runners.local.channels.messages import Barrier, BarrierKind, ClockMoved, SignalCame, WatermarkMoved
-from penstock.runners.local.subtask.reports import Completed, Played, Settled
+from penstock.runners.local.subtask.reports import Completed, Played, Quiesced
 from penstock.testing import TestStream
 from penstock.windowing import FixedWindows, TimestampedValue
 from penstock.windowing.timestamp import MAX_MICROS
@@ -121,10 +121,10 @@ def test_settling_is_reported_behind_everything_that_was_sent_before() -> None:
     """By each subtask once; it takes no snapshot."""
     found = ByHand(graph_of(sums))
     found.run()
-    found.inject(Barrier(3, BarrierKind.SETTLE))
+    found.inject(Barrier(3, BarrierKind.QUIESCE))
     found.run()
-    assert sorted((id, Settled(3)) for id in found.subtasks) == sorted(
-        (id, news) for id, news in found.reports if isinstance(news, Settled)
+    assert sorted((id, Quiesced(3)) for id in found.subtasks) == sorted(
+        (id, news) for id, news in found.reports if isinstance(news, Quiesced)
     )
     assert {} == found.chunks
 
