@@ -23,7 +23,7 @@ from penstock.runners.execution.checkpoints.manifest import VERSION, unsealed
 from penstock.runners.execution.checkpoints.storage import LocalDisk
 from penstock.runners.execution.serialization.records import unpickled
 from penstock.runners.execution.sinks.committer import decode_staged
-from penstock.runners.local.channels.messages import decode_control_message
+from penstock.runners.local.channels.channel import decode_control_message
 from penstock.runners.local.productions.production import decode_ended, production_of
 from penstock.runners.spark.micro_batch.plan import PlannedBatch
 from penstock.sdk.errors import SinkError, UnknownFormatError

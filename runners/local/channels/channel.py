@@ -12,21 +12,25 @@ import pickle
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ...execution.serialization.records import RecordType, decode_record
 from ...execution.shuffle.blocks import decode_bundle, encode_bundle
+from ...execution.streaming.snapshot_chunks import NEWS, Body, register_body
 from .messages import (
     Barrier,
     BarrierKind,
+    ClockMoved,
     ControlMessage,
     Elements,
     Encoded,
     Message,
-    decode_control_message,
-    encode_control_message,
+    PercentileMoved,
+    SignalCame,
+    WatermarkMoved,
 )
 
 # Capacity of a channel in messages and in elements: enough to work on during the turns of other subtasks.  All of it
@@ -282,3 +286,32 @@ def message_of(kind: int, payload: bytes) -> Any:
     first, length = _NUMBER.unpack_from(payload)
     start = _NUMBER.size + length
     return Elements(decode_bundle(payload[start:]), pickle.loads(payload[_NUMBER.size : start]), first)
+
+
+_CONTROL_MESSAGES: Mapping[type[ControlMessage], RecordType[ControlMessage]] = {
+    WatermarkMoved: RecordType("watermark", 1, {1: WatermarkMoved}),
+    PercentileMoved: RecordType("percentile watermark", 1, {1: PercentileMoved}),
+    ClockMoved: RecordType("clock", 1, {1: ClockMoved}),
+    SignalCame: RecordType("signal", 1, {1: SignalCame}),
+}
+
+
+def encode_control_message(message: ControlMessage) -> bytes:
+    """Return a message as bytes."""
+    return _CONTROL_MESSAGES[type(message)].encode(*message)
+
+
+def decode_control_message(data: bytes, where: str = "a channel") -> ControlMessage:
+    """Return the message that `encode_control_message` was given."""
+    return decode_record(data, where, *_CONTROL_MESSAGES.values())
+
+
+def _encoded(messages: Iterable[ControlMessage]) -> list[bytes]:
+    return list(map(encode_control_message, messages))
+
+
+def _decoded(records: Iterable[bytes]) -> list[ControlMessage]:
+    return [decode_control_message(record, "the snapshot") for record in records]
+
+
+register_body(NEWS, Body(1, _encoded, {1: _decoded}))

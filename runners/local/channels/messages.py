@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from ....sdk.bundle import Bundle
-from ...execution.serialization.records import RecordType, decode_record
-from ...execution.streaming.snapshot_chunks import NEWS, Body, register_body
 from ...execution.windows.combining import FoldedBundle
 
 # The label of a source, and one of its partitions.
@@ -101,33 +98,5 @@ class Barrier(NamedTuple):
 
 # Messages that are stored: in snapshots, and in logs of productions.
 ControlMessage: TypeAlias = WatermarkMoved | PercentileMoved | ClockMoved | SignalCame
-
-_CONTROL_MESSAGES: Mapping[type[ControlMessage], RecordType[ControlMessage]] = {
-    WatermarkMoved: RecordType("watermark", 1, {1: WatermarkMoved}),
-    PercentileMoved: RecordType("percentile watermark", 1, {1: PercentileMoved}),
-    ClockMoved: RecordType("clock", 1, {1: ClockMoved}),
-    SignalCame: RecordType("signal", 1, {1: SignalCame}),
-}
-
-
-def encode_control_message(message: ControlMessage) -> bytes:
-    """Return a message as bytes."""
-    return _CONTROL_MESSAGES[type(message)].encode(*message)
-
-
-def decode_control_message(data: bytes, where: str = "a channel") -> ControlMessage:
-    """Return the message that `encode_control_message` was given."""
-    return decode_record(data, where, *_CONTROL_MESSAGES.values())
-
-
-def _encoded(messages: Iterable[ControlMessage]) -> list[bytes]:
-    return list(map(encode_control_message, messages))
-
-
-def _decoded(records: Iterable[bytes]) -> list[ControlMessage]:
-    return [decode_control_message(record, "the snapshot") for record in records]
-
-
-register_body(NEWS, Body(1, _encoded, {1: _decoded}))
 
 Message: TypeAlias = Elements | Encoded | Resumed | WatermarkMoved | PercentileMoved | ClockMoved | SignalCame | Barrier

@@ -255,10 +255,11 @@ class Slot:
     @property
     def is_writing(self) -> bool:
         """True while snapshots are written in the background, which `work` and `tick` report when they are done."""
-        return self._writer.is_writing
+        return self._writer.has_pending and self._writer.is_writing
 
     def _tick(self) -> None:
-        self._writer.poll()
+        if self._writer.has_pending:
+            self._writer.poll()
         if self._start.has_script:
             return
         now = self._clock()

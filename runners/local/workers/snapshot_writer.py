@@ -76,6 +76,7 @@ class SnapshotWriter:
 
     Attributes:
       waits: whether processing waits until a small snapshot is durable.
+      has_pending: true if `poll` has something to do.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class SnapshotWriter:
         self._written: dict[SubtaskId, PartReference] = {}
         self._children = ForkedWriters()
         self.waits = True
+        self.has_pending = False
         self._thread = WriterThread()
         # The epoch of each subtask's last snapshot.
         self._epochs: dict[SubtaskId, int] = {}
@@ -113,6 +115,7 @@ class SnapshotWriter:
 
     def write(self, id: SubtaskId, snapshot: Snapshot) -> None:
         """Write the snapshot of a subtask, and report."""
+        self.has_pending = True
         self._epochs[id] = snapshot.epoch
         copied = snapshot if snapshot.uncopied is None else self._fork(id, snapshot, snapshot.uncopied)
         if copied is None:
@@ -132,6 +135,7 @@ class SnapshotWriter:
             self._children.poll()
         elif self._forgotten:
             self._free()
+        self.has_pending = self.is_writing or bool(self._forgotten)
 
     def abandon(self) -> None:
         """Give up the snapshots that are being written."""

@@ -194,6 +194,7 @@ def test_what_had_changed_is_let_go_faster_than_a_bundle_changes_it(tmp_path: Pa
     store.take_over()
     slot = slot_of(store, [], [(key, 1) for key in range(2)])
     slot._writer._forgotten += [dict.fromkeys(range(4 * BUNDLE_SIZE)) for _ in range(3)]
+    slot._writer.has_pending = True
     before = sum(map(len, slot._writer._forgotten))
     slot.tick()
     let_go = before - sum(map(len, slot._writer._forgotten))
