@@ -5,7 +5,8 @@ from __future__ import annotations
 import reprlib
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
@@ -135,6 +136,13 @@ def guarded(transform: str, action: Callable[[], T]) -> T:
             return action()
     except BaseException as error:
         reraise(attributed(error, Attribution(transform, None)))
+
+
+def guarded_items(transform: str, make: Callable[[], Iterable[T]]) -> Iterator[T]:
+    """Yield the items of an iterable of user code, up to None; see `guarded`."""
+    items = iter(guarded(transform, make))
+    while (item := guarded(transform, partial(next, items, None))) is not None:
+        yield item
 
 
 def user_code_error(

@@ -31,7 +31,7 @@ from ..execution.sinks.committer import SinkCommitter
 from ..execution.sinks.writer import OutputRun
 from ..execution.stages.side_input_views import SideInputViews
 from ..execution.streaming.task_execution import TaskExecution
-from ..execution.user_errors import guarded
+from ..execution.user_errors import guarded, guarded_items
 from .subtask.script_reader import ScriptReader, script_of
 
 
@@ -165,21 +165,15 @@ class ScriptedRun:
         (output,) = step.transform.outputs.values()
         send = self._task.dataflow.send_to(output)
         source = primitive.source
-        for split in self._guarded(step, lambda: source.split(1)):
-            bundles = iter(self._guarded(step, partial(source.read_bundles, split)))
-            while True:
-                bundle = self._guarded(step, partial(next, bundles, None))
-                if bundle is None:
-                    break
-                count = self.counts.of(step.transform.label)
+        label = step.transform.label
+        count = self.counts.of(label)
+        for split in guarded(label, lambda: source.split(1)):
+            for bundle in guarded_items(label, partial(source.read_bundles, split)):
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self._read_since += len(bundle)
                 send(bundle)
         self._task.move(output, MAX_MICROS)
-
-    def _guarded(self, step: Source, read: Callable[[], Any]) -> Any:
-        return guarded(step.transform.label, read)
 
 
 def _reachable(plan: Plan, source: Source) -> list[Stage | Keyed]:

@@ -33,7 +33,7 @@ from ..shuffle.blocks import Portions, ShuffleWriter, decode_bundle, encode_bund
 from ..shuffle.element_writer import ElementWriter
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
-from ..user_errors import Attribution, attributed, guarded, reraise
+from ..user_errors import Attribution, attributed, guarded, guarded_items, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
 from ..windows.combining import Fold
 from ..windows.spilled_groups import GroupSpill
@@ -213,11 +213,7 @@ class SegmentTask:
         label = root.transform.label
         count = self._counts.of(label)
         for split in splits:
-            bundles = iter(guarded(label, partial(primitive.source.read_bundles, split)))
-            while True:
-                bundle = guarded(label, partial(next, bundles, None))
-                if bundle is None:
-                    break
+            for bundle in guarded_items(label, partial(primitive.source.read_bundles, split)):
                 count.read += len(bundle)
                 count.written += len(bundle)
                 send(bundle)
