@@ -62,7 +62,7 @@ _LATER = {
     "side-input-change": "runners.execution.stages.side_inputs",
     "signed-inputs": "runners.execution.windows.retractions",
     "signed-windows": "runners.execution.windows.retractions",
-    "split-partition": "runners.execution.streaming.bounded_source",
+    "split-partition": "runners.execution.streaming.sources",
     "staged-file": "io.files.sink",
     "state-change": "runners.execution.state.keyed_state",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from penstock.runners.execution.time_slice import TimeSlice
+from penstock.runners.execution.clock import TimeSlice
 
 # The steps in which user code was called; a function's own module may be a copy when it is called.
 STEPS: set[str | None] = set()

@@ -1,4 +1,4 @@
-"""Errors of user code, with their transform, element and line."""
+"""Errors of user code, with their transform, element and line; and those of elements and keys that can't be grouped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import attrs
 
 from ...sdk.error_text import can_be_shown, text_of, traceback_lines
-from ...sdk.errors import PenstockError, UserCodeError
+from ...sdk.errors import InvalidKeyError, NotAPairError, PenstockError, UserCodeError
 from ...sdk.metrics import at_step
 from ...sdk.own_code import is_ours
 from ...sdk.redaction import redacted
@@ -227,3 +227,29 @@ def user_frames(tb: TracebackType | None) -> TracebackType | None:
             return tb
         tb = tb.tb_next
     return None
+
+
+def pair_type(element: Any) -> type:
+    """Return the type of an element that may be a (key, value) pair.
+
+    Raises `NotAPairError` for other elements.
+    """
+    if isinstance(element, (tuple, list)):
+        return type(element)
+    raise not_a_pair(element)
+
+
+def not_a_pair(element: Any) -> NotAPairError:
+    """Return the error for an element that is not a (key, value) pair."""
+    got = f"{shortened(element)} ({type(element).__name__})"
+    if isinstance(element, (tuple, list)):
+        got += f" of {len(element)} items"
+    return NotAPairError(f"expected a (key, value) pair, got {got}; did you forget WithKeys, or a Map to a pair?")
+
+
+def unhashable(key: Any) -> InvalidKeyError:
+    """Return the error for a key without a hash."""
+    return InvalidKeyError(
+        f"the key {shortened(key)} is a {type(key).__name__}, which is unhashable and so can't be grouped by; "
+        "use a tuple or a frozenset instead"
+    )

@@ -18,8 +18,8 @@ from penstock.runners.execution.stages.recorded_outputs import MemoryChanges
 from penstock.runners.execution.stages.side_inputs import ViewChangeKind
 from penstock.runners.execution.state.keyed_state import ChangeKind
 from penstock.runners.execution.streaming import snapshot_chunks as kinds
-from penstock.runners.execution.streaming.bounded_source import SplitPartition
 from penstock.runners.execution.streaming.snapshot_chunks import Chunk
+from penstock.runners.execution.streaming.sources import SplitPartition
 from penstock.runners.execution.windows.retractions import Multiset, SignedInputs, SignedWindows
 from penstock.runners.execution.windows.snapshots import WindowRecord
 from penstock.runners.local.channels.messages import ClockMoved, SignalCame

@@ -18,12 +18,12 @@ from typing import Any, Protocol, TypeAlias
 from ....sdk import graph
 from ....sdk.bundle import Bundle
 from ....windowing import BoundedWindow
+from ..clock import TimeSlice
 from ..counters import Counts
 from ..plan.fusion import Back, Grouping, Head, Keyed, Output, Plan, Source, Stage, Step, Union
 from ..stages.executor import Emit, StageExecutor
 from ..stages.side_input_views import SideInputViews
 from ..state.stateful_pardo import StatefulExecutor
-from ..time_slice import TimeSlice
 from ..windows.bounded_operator import Cells
 from ..windows.combining import Fold
 

@@ -8,10 +8,9 @@ from ....sdk import graph
 from ....sdk.bundle import Bundle
 from ....sdk.metrics import MetricName, MetricsContainer
 from ....windowing.timestamp import MAX_MICROS
-from ..clock import Clock
+from ..clock import Clock, TimeSlice
 from ..plan.fusion import Grouping
 from ..state.key_types import KeyTypes
-from ..time_slice import TimeSlice
 from ..user_errors import guarded
 from ..windows.combining import Fold, FoldedBundle
 from ..windows.triggered_operator import TriggeredWindows

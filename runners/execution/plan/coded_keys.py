@@ -20,7 +20,7 @@ from ....sdk.coders.typecoders import registry
 from ....sdk.dofn import DoFn, ExpressionDoFn
 from ....sdk.graph import Graph, GroupByKeyAndWindow, ParDo, PCollectionNode, Transform
 from ....sdk.serialization import Serialized
-from ..windows.keys import not_a_pair, pair_type
+from ..user_errors import not_a_pair, pair_type
 
 # Suffixes of the steps' labels, behind the label of the step that groups.
 ENCODE, DECODE = "EncodeKeys", "DecodeKeys"

@@ -11,8 +11,7 @@ from typing import Any
 from ....sdk.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_group
 from ..stages.output_buffer import narrowed
-from ..user_errors import Attribution, attributed, reraise
-from ..windows.keys import not_a_pair, pair_type
+from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise
 from .blocks import BUFFERED_ENTRIES, Send, decode_bundle, encode_bundle
 
 Row = tuple[Any, int, Any, Any, int]

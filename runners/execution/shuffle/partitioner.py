@@ -12,8 +12,7 @@ from typing import Any
 
 from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
-from ..user_errors import Attribution, attributed, reraise
-from ..windows.keys import not_a_pair, pair_type, unhashable
+from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise, unhashable
 
 # The number of keys whose owner is cached.
 _REMEMBERED = 65_536

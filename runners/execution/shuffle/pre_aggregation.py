@@ -34,9 +34,9 @@ from ....sdk import graph
 from ....sdk.bundle import Bundle, Windows
 from ....sdk.combine_fn import CombineFn
 from ....windowing.timestamp_combiner import TimestampCombiner
+from ..clock import TimeSlice
 from ..plan.fusion import Grouping, Stage, Step, shrinks
 from ..stages.executor import StageExecutor
-from ..time_slice import TimeSlice
 from ..user_errors import guarded
 from ..windows.bounded_operator import Cells
 from ..windows.combining import Fold, FoldedBundle

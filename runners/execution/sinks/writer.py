@@ -9,9 +9,9 @@ from typing import Any
 from ....sdk import graph
 from ....sdk.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.sink import Sink, SinkWriter
+from ..clock import Pace, TimeSlice
 from ..counters import Counts
 from ..operators.dataflow import LeavingStep
-from ..time_slice import Pace, TimeSlice
 from ..user_errors import guarded
 from .committer import precommit
 

@@ -5,6 +5,7 @@ A chain has the operations of a stage from one of them on, compiled for each sha
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from functools import lru_cache, partial
 from types import CodeType
@@ -19,13 +20,12 @@ from ....sdk.metrics import STEPS_OF_LINES
 from ....sdk.remainder import Remainder
 from ....transforms.splittable_par_do import WorkToTheEnd
 from ....windowing import TimestampedValue
-from ..gc_tuning import rarely_collected
+from ..gc_tuning import NEW_OBJECTS, rarely_collected
 from ..plan import fusion
 from ..plan.coded_keys import ENCODE
-from ..user_errors import Attribution, attributed, guarded, reraise, shortened
+from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise, shortened, unhashable
 from ..windows.bounded_operator import Cells
 from ..windows.combining import Fold
-from ..windows.keys import not_a_pair, unhashable
 from .codegen import Generated, Shape, generate
 from .operations import NAMES, Operation, ParDoOperation, names_of, names_of_fold, operation_of
 from .output_buffer import narrowed
@@ -116,8 +116,12 @@ class StageExecutor:
         self._enter("bundle")
         for _, operation in self._starts:
             guarded(operation.label, operation.fn.start_bundle)
-        with rarely_collected():
-            (self.chain(place) if place else self._chain).run(bundle)
+        chain = self.chain(place) if place else self._chain
+        if 0 < gc.get_threshold()[0] < NEW_OBJECTS:
+            with rarely_collected():
+                chain.run(bundle)
+        else:
+            chain.run(bundle)
         for index, operation in self._finishes:
             self._finish(index, operation)
         self._leave("bundle")

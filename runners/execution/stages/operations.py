@@ -14,9 +14,8 @@ from ....sdk.element_wrappers import SPECIAL_TYPES, WindowedValue
 from ....windowing import GlobalWindows, TimestampedValue, WindowFn, checked_windows
 from ....windowing.timestamp import Timestamp, micros_of
 from ....windowing.timestamp_combiner import TimestampCombiner, for_element
-from ..user_errors import shortened
+from ..user_errors import pair_type, shortened
 from ..windows.combining import MISSING, Fold
-from ..windows.keys import pair_type
 
 
 @attrs.frozen

@@ -37,8 +37,7 @@ from ..stages.executor import Emit, StageExecutor
 from ..stages.operations import ParDoOperation, iterable_type
 from ..stages.output_buffer import OutputRows
 from ..stages.side_input_views import SideInputViews
-from ..user_errors import Attribution, attributed, guarded, reraise, shortened
-from ..windows.keys import not_a_pair, pair_type, unhashable
+from ..user_errors import Attribution, attributed, guarded, not_a_pair, pair_type, reraise, shortened, unhashable
 from .callbacks import KeyedTimers, asks_for_timers, generated_call
 from .key_types import KeyTypes
 from .keyed_state import Change, KeyedState

@@ -19,7 +19,7 @@ from ....triggers import DefaultTrigger
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.windows import end_of_window
-from ..clock import Clock
+from ..clock import Clock, TimeSlice
 from ..counters import Counts
 from ..operators.dataflow import Arrival, Dataflow, LeavingStep, Receiver
 from ..operators.grouping import GroupingRun
@@ -28,7 +28,6 @@ from ..plan.execution_graph import Edge, EdgeKind, Task, inputs_of, label_of, ou
 from ..plan.fusion import Back, Grouping, Head, Keyed, Output, Plan, Stage, Step, Union
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
-from ..time_slice import TimeSlice
 from .feedback import LoopBetweenTasks, LoopInTask, earliest_of
 
 

@@ -25,9 +25,9 @@ from ....windowing import BoundedWindow
 from ....windowing.timestamp import MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner, combined, for_element
 from ....windowing.windows import lifetime_of
+from ..user_errors import not_a_pair, pair_type, unhashable
 from .combining import Fold, merging_two
 from .firing import DueWindows
-from .keys import not_a_pair, pair_type, unhashable
 from .merging import IncrementalMerge
 from .panes import DISCARDING, LATE, RETRACTING, PaneBuffer, Panes
 from .trigger_state import Clocks, Decision, TriggerDecisions

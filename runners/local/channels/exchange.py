@@ -16,11 +16,11 @@ from typing import IO, Any
 
 from ....sdk.bundle import Bundle, expanded
 from ....windowing.timestamp import MAX_MICROS
+from ...execution.clock import TimeSlice
 from ...execution.plan.execution_graph import Edge, EdgeKind
 from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 from ...execution.shuffle.partitioner import Partitioner
 from ...execution.shuffle.pre_aggregation import PreAggregation
-from ...execution.time_slice import TimeSlice
 from .channel import Channel
 from .messages import Elements, Message, WatermarkMoved
 

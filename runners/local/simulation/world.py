@@ -15,7 +15,7 @@ from random import Random
 import attrs
 
 from ...execution.checkpoints.simulated_storage import SimulatedCrash, SimulatedDisk
-from ...execution.time_slice import TimeSlice
+from ...execution.clock import TimeSlice
 
 # Microseconds after which a run is taken to have no end: most last for less than a second.
 _LONGEST = 600_000_000

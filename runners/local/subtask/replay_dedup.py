@@ -23,9 +23,9 @@ from typing import Any, TypeAlias
 
 from ....sdk.bundle import Bundle
 from ....sdk.errors import PenstockError
+from ...execution.clock import TimeSlice
 from ...execution.plan.execution_graph import Edge, EdgeKind
 from ...execution.streaming.snapshot_chunks import PLAIN, register_body
-from ...execution.time_slice import TimeSlice
 from ...execution.windows.combining import FoldedBundle
 from ..channels.channel import Channel, ChannelId
 from ..channels.exchange import FRAME, Exchange

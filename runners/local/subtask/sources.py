@@ -15,13 +15,15 @@ from ....sdk.sources.scripted_source import ClockMoves, PercentileMoves, SignalA
 from ....sdk.sources.unbounded import UnboundedReader, UnboundedSource
 from ....windowing.duration import micros_of_span
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
+from ...execution.clock import Pace, TimeSlice
 from ...execution.plan.execution_graph import Task
 from ...execution.plan.fusion import Plan, Source
 from ...execution.plan.source_identities import PartitionPosition, rescaled
-from ...execution.streaming.bounded_source import BoundedPartitions, SplitPartition
 from ...execution.streaming.snapshot import Restored
 from ...execution.streaming.snapshot_chunks import POSITIONS, SCRIPT
-from ...execution.streaming.source_checks import (
+from ...execution.streaming.sources import (
+    BoundedPartitions,
+    SplitPartition,
     checked_backlog,
     checked_bundle,
     checked_partitions,
@@ -29,7 +31,6 @@ from ...execution.streaming.source_checks import (
     checked_watermarks,
 )
 from ...execution.streaming.task_execution import TaskExecution
-from ...execution.time_slice import Pace, TimeSlice
 from ...execution.user_errors import guarded
 from ..channels.messages import ClockMoved, Message, PercentileMoved, SignalCame
 from .replay_dedup import Numbering
@@ -320,6 +321,7 @@ class SubtaskSources:
         self.readers = [
             SourceReader(step, index, parallelism, over) for step in task.sources if script_of(step) is None
         ]
+        self._by_reader = {reader.label: metrics.counts.of(reader.label) for reader in self.readers}
         self._is_timed = is_timed and not self.scripts
         # Where no time passes, the size of bundles doesn't depend on how fast this machine is.
         is_paced = self._is_timed and time_slice is not None
@@ -370,7 +372,7 @@ class SubtaskSources:
             if bundle is not None:
                 if self._numbering is not None:
                     self._numbering.origin = reader.label, reader.polled
-                count = self._counts.of(reader.label)
+                count = self._by_reader[reader.label]
                 count.read += len(bundle)
                 count.written += len(bundle)
                 self._execution.dataflow.send_to(reader.output)(bundle)

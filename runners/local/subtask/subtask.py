@@ -13,13 +13,12 @@ from typing import Any
 
 from ....sdk.bundle import Bundle
 from ....windowing.timestamp import MAX_MICROS
-from ...execution.clock import Clock
+from ...execution.clock import Clock, TimeSlice
 from ...execution.plan.execution_graph import Edge, EdgeKind, ExecutionGraph, SubtaskId, Task
 from ...execution.streaming.in_flight import restored_on_edge, restored_within_task
 from ...execution.streaming.snapshot import Restored, forget_changes
 from ...execution.streaming.snapshot_chunks import NEWS
 from ...execution.streaming.task_execution import TaskExecution
-from ...execution.time_slice import TimeSlice
 from ..channels.channel import Channel, ChannelId
 from ..channels.exchange import Exchange
 from ..channels.messages import (

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ....sdk.redaction import logger_of
+from ...execution.gc_tuning import rarely_collected
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
 from ...execution.stuck_calls import CallWatch, Returned, Stuck
 from ..channels.channel import Channel, ChannelId
@@ -171,7 +172,8 @@ class WorkersInThisProcess(Workers):
         until = time.monotonic() + seconds
         # Subtasks have a turn even if there are reports, or checkpoints alone could keep this busy.
         while not self.slot.has_stopped:
-            worked = self.slot.work()
+            with rarely_collected():
+                worked = self.slot.work()
             if not worked:
                 self.slot.tick()
             if self._reports or time.monotonic() >= until:

@@ -11,11 +11,9 @@ import attrs
 from ....sdk.metrics import scoped
 from ...execution.checkpoints.manifest import Checkpoint
 from ...execution.checkpoints.store import SnapshotStore
-from ...execution.clock import Clock, ProcessingTime
+from ...execution.clock import LONG_SLICE, SLICE, Clock, ProcessingTime, TimeSlice
 from ...execution.error_transport import remote
-from ...execution.gc_tuning import rarely_collected
 from ...execution.plan.execution_graph import ExecutionGraph, SubtaskId
-from ...execution.time_slice import LONG_SLICE, SLICE, TimeSlice
 from ..channels.channel import Channel, ChannelId
 from ..subtask.reports import Report as SubtaskReport
 from ..subtask.reports import Snapshot, TaskMetrics, sum_of
@@ -206,11 +204,10 @@ class Slot:
         self._tick()
         done = False
         # The last tasks first: output makes room for input.
-        with rarely_collected():
-            for subtask in list(reversed(self.subtasks.values())):
-                if not subtask.is_idle:
-                    with self._acting(subtask.id):
-                        done |= self._turn(subtask)
+        for subtask in list(reversed(self.subtasks.values())):
+            if not subtask.is_idle:
+                with self._acting(subtask.id):
+                    done |= self._turn(subtask)
         if done:
             self._tick_while_busy()
         return done

@@ -10,8 +10,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from ...execution.clock import TimeSlice
 from ...execution.stuck_calls import Returned, Stuck, stack_of, step_of
-from ...execution.time_slice import TimeSlice
 
 # Seconds between two looks, while the slot is busy and while it is idle.
 _OFTEN, _SELDOM = 0.01, 0.05

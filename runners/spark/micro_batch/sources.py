@@ -14,6 +14,7 @@ from ....sdk.sources.scripted_source import Script
 from ....sdk.sources.unbounded import UnboundedSource
 from ....sdk.spark_interfaces import BoundedFrame, UnboundedFrame
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
+from ...execution.clock import Pace
 from ...execution.plan.fusion import Grouping, Plan, Source
 from ...execution.plan.source_identities import (
     Identities,
@@ -23,7 +24,6 @@ from ...execution.plan.source_identities import (
     sources_of,
 )
 from ...execution.streaming.restored import shown_positions
-from ...execution.time_slice import Pace
 from ...execution.user_errors import guarded
 from ..dataframes import opened
 from .plan import BatchInput, InputSplit, SourceSplit

@@ -18,7 +18,7 @@ from ....windowing.duration import micros_of_span
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 from ...execution.plan.fusion import Source
 from ...execution.plan.source_identities import PartitionPosition, rescaled
-from ...execution.streaming.source_checks import checked_partitions, checked_watermark, checked_watermarks
+from ...execution.streaming.sources import checked_partitions, checked_watermark, checked_watermarks
 from ...execution.user_errors import guarded
 from .plan import BatchInput, PartitionRange
 

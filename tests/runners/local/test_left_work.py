@@ -12,8 +12,8 @@ from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
 from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from penstock.runners.execution.clock import TimeSlice
 from penstock.runners.execution.streaming.snapshot_chunks import LEFT
-from penstock.runners.execution.time_slice import TimeSlice
 from penstock.runners.local.channels.messages import Barrier
 from penstock.sdk.sources.splittable import RestrictionProvider
 from penstock.sdk.userstate import BagStateSpec, TimeDomain, TimerSpec, on_timer, on_window_expiration

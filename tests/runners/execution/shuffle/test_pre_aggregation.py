@@ -15,12 +15,12 @@ from side_by_side import SideBySide, Variant
 from subtasks_by_hand import ByHand, graph_of
 
 import penstock as beam
+from penstock.runners.execution.clock import TimeSlice
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.execution.shuffle.blocks import decode_bundle, encode_bundle
 from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
 from penstock.runners.execution.stuck_calls import step_of
-from penstock.runners.execution.time_slice import TimeSlice
 from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.runners.local.channels.messages import Barrier, BarrierKind, Elements

@@ -7,7 +7,7 @@ import pickle
 import pytest
 from unbounded_reading import check_replay, polled
 
-from penstock.runners.execution.streaming.bounded_source import BoundedPartitions
+from penstock.runners.execution.streaming.sources import BoundedPartitions
 from penstock.sdk.sources.bounded import ValuesSource
 from penstock.windowing.timestamp import MAX_MICROS, MIN_MICROS, Timestamp
 
