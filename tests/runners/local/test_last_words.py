@@ -1,4 +1,4 @@
-"""What a worker has said before its end is heard, whatever it is told after that."""
+"""The last reports of a worker, which arrive even if commands to it fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.runners.local.workers.slot import Start
 
 
 class FailsInSetup(beam.DoFn):
-    """Its workers don't live long."""
+    """Fails when it is set up."""
 
     def setup(self) -> None:
         raise LookupError("no table")
@@ -29,14 +29,14 @@ class FailsInSetup(beam.DoFn):
 
 @pytest.fixture
 def workers() -> Iterator[WorkersInProcesses]:
-    """Two, which are ended in the end."""
+    """Two worker processes."""
     workers = WorkersInProcesses(2, time_of_day)
     yield workers
     workers.end()
 
 
-def test_an_error_is_heard_though_nobody_is_there_any_more_to_be_told_something(workers: WorkersInProcesses) -> None:
-    """A broken pipe used to be all that was known of it: found by simulation."""
+def test_the_error_of_a_worker_is_reported_after_a_command_to_it_has_failed(workers: WorkersInProcesses) -> None:
+    """Regression test: only the broken pipe was reported."""
     p = beam.Pipeline()
     _ = p | beam.Create([1, 2]) | beam.ParDo(FailsInSetup())
     workers.start(cut(fuse(p.graph(), lambda _: False), 2), Start(None, None, "", "aa", has_script=True))
@@ -49,10 +49,10 @@ def test_an_error_is_heard_though_nobody_is_there_any_more_to_be_told_something(
     assert "no table" in str(report.error)
 
 
-def test_who_was_interrupted_while_ending_them_may_end_them_again(
+def test_workers_can_be_ended_again_after_an_interrupt(
     workers: WorkersInProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second Ctrl-C used to end in an error of the processes that were closed by then."""
+    """Regression test: a second Ctrl-C raised an error of closed processes."""
     p = beam.Pipeline()
     _ = p | beam.Create([1, 2]) | beam.Map(lambda n: n)
     workers.start(cut(fuse(p.graph(), lambda _: False), 2), Start(None, None, "", "aa", has_script=True))

@@ -1,4 +1,4 @@
-"""Channels: how much may wait in one."""
+"""Channels: their capacity."""
 
 from penstock.runners.execution.shuffle.blocks import encode_bundle
 from penstock.runners.local.channels.channel import CAPACITY, MANY_ELEMENTS, Channel, ChannelId
@@ -9,7 +9,7 @@ NUMBERS = Bundle(list(range(MANY_ELEMENTS // 2)), 0)
 
 
 def test_a_channel_is_full_when_many_elements_wait_in_however_few_messages() -> None:
-    """What waits is before the next barrier."""
+    """All of it comes before the next barrier."""
     channel = Channel(ChannelId(0, 0, 0))
     found = []
     for _ in range(2):
@@ -19,8 +19,8 @@ def test_a_channel_is_full_when_many_elements_wait_in_however_few_messages() -> 
     assert [False, True, False] == [*found, channel.is_full]
 
 
-def test_elements_that_are_encoded_count_too() -> None:
-    """They wait as they came through a pipe; as many as are taken no longer do."""
+def test_encoded_elements_count_too() -> None:
+    """Until they are taken."""
     channel = Channel(ChannelId(0, 0, 0))
     blocks = [Encoded(block) for block in encode_bundle(Bundle([("k" * 20, n) for n in NUMBERS.values], 0))]
     while not channel.is_full:
@@ -33,7 +33,7 @@ def test_elements_that_are_encoded_count_too() -> None:
 
 
 def test_a_channel_is_full_when_many_messages_wait_without_elements() -> None:
-    """News and small bundles are bounded too."""
+    """Control messages and small bundles are bounded, too."""
     channel = Channel(ChannelId(0, 0, 0))
     for number in range(CAPACITY):
         channel.put(SignalCame(number, "flush"))

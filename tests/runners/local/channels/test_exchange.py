@@ -1,4 +1,4 @@
-"""Who gets which elements."""
+"""Exchanges: the receivers of elements and of other messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WINDOWS = (GLOBAL_WINDOW,)
 
 
 def exchange_of(kind: EdgeKind, n: int) -> tuple[Exchange, list[Channel]]:
-    """An edge to so many subtasks."""
+    """Return an exchange to `n` subtasks, and its channels."""
     channels = [Channel(ChannelId(0, 0, target)) for target in range(n)]
     return Exchange(Edge(0, 0, kind, None, 0, 1), channels, "by key"), channels
 
@@ -31,14 +31,14 @@ def bundle_of(values: Sequence[Any]) -> Bundle:
 
 
 def rows(channel: Channel) -> list[tuple[Any, int]]:
-    """Values and timestamps, of all that waits."""
+    """Return values and timestamps of the elements in a channel."""
     bundles = [message.bundle for message in channel.queue if isinstance(message, Elements)]
     return [(value, micros) for bundle in bundles for value, micros, *_ in bundle.rows()]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 128])
-def test_each_subtask_owns_a_run_of_key_groups_as_long_as_the_others(n: int) -> None:
-    """None is left out, and they differ by at most one."""
+def test_each_subtask_owns_a_range_of_key_groups_as_long_as_the_others(n: int) -> None:
+    """The ranges cover all key groups, and their lengths differ by at most one."""
     owners = [owner(group, n) for group in range(KEY_GROUPS)]
     assert sorted(owners) == owners
     sizes = [owners.count(index) for index in range(n)]
@@ -47,8 +47,8 @@ def test_each_subtask_owns_a_run_of_key_groups_as_long_as_the_others(n: int) -> 
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
-def test_a_shuffle_sends_a_key_to_the_one_that_has_it_in_order(n: int) -> None:
-    """With its timestamps; and none is lost, or comes twice."""
+def test_a_shuffle_sends_the_elements_of_a_key_to_its_owner_in_order(n: int) -> None:
+    """Each element arrives once, with its timestamp."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, n)
     pairs = [(key, i) for i in range(5) for key in "abcdefgh"]
     exchange.send(bundle_of(pairs))
@@ -60,8 +60,8 @@ def test_a_shuffle_sends_a_key_to_the_one_that_has_it_in_order(n: int) -> None:
     assert sorted((pair, i) for i, pair in enumerate(pairs)) == sorted(row for own in found for row in own)
 
 
-def test_what_differs_from_element_to_element_travels_with_it() -> None:
-    """Signs here."""
+def test_an_element_keeps_its_sign_in_a_shuffle() -> None:
+    """Also where signs differ within a bundle."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, 4)
     pairs = [(key, 0) for key in "abcdefgh"]
     signs = [1, -1] * 4
@@ -75,14 +75,14 @@ def test_what_differs_from_element_to_element_travels_with_it() -> None:
 
 
 def test_an_edge_that_isnt_a_shuffle_sends_everything_to_all_its_channels() -> None:
-    """A broadcast has one for each subtask, a forward edge one."""
+    """A broadcast edge has a channel for each subtask, a forward edge one."""
     exchange, channels = exchange_of(EdgeKind.BROADCAST, 3)
     exchange.send(bundle_of([1, 2]))
     assert [[(1, 0), (2, 1)]] * 3 == [rows(channel) for channel in channels]
 
 
-def test_a_watermark_is_told_to_all_and_only_when_it_is_news() -> None:
-    """At first even that there is none to tell."""
+def test_a_watermark_is_broadcast_when_it_has_changed() -> None:
+    """The first one always is, also if the edge is idle."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
     for micros in (None, None, 5, 5, 7, None):
         exchange.emit_watermark(micros)
@@ -90,16 +90,16 @@ def test_a_watermark_is_told_to_all_and_only_when_it_is_news() -> None:
     assert [told, told] == [list(channel.queue) for channel in channels]
 
 
-def test_news_go_to_all() -> None:
-    """A signal, say."""
+def test_a_control_message_goes_to_all_channels() -> None:
+    """For example a signal."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
-    news: Message = SignalCame(1, "flush")
-    exchange.broadcast(news)
-    assert [[news], [news]] == [list(channel.queue) for channel in channels]
+    message: Message = SignalCame(1, "flush")
+    exchange.broadcast(message)
+    assert [[message], [message]] == [list(channel.queue) for channel in channels]
 
 
 def test_an_exchange_is_full_when_any_channel_is() -> None:
-    """A sender waits for the slowest."""
+    """A sender waits for the slowest receiver."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
     for number in range(CAPACITY):
         assert not exchange.is_full
@@ -118,8 +118,8 @@ class Touchy:
     ("element", "kind"),
     [(3, NotAPairError), ((1, 2, 3), NotAPairError), (([], 1), InvalidKeyError), ((Touchy(), 1), LookupError)],
 )
-def test_an_element_without_a_key_is_told_with_the_step_that_takes_it(element: Any, kind: type[Exception]) -> None:
-    """Also where it is the key's own code that fails."""
+def test_an_error_of_a_key_names_the_step_that_groups_by_it(element: Any, kind: type[Exception]) -> None:
+    """Also an error of the key's own code."""
     exchange, _ = exchange_of(EdgeKind.SHUFFLE, 2)
     with pytest.raises(kind) as raised:
         exchange.send(bundle_of([("a", 1), element]))
@@ -127,8 +127,8 @@ def test_an_element_without_a_key_is_told_with_the_step_that_takes_it(element: A
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
-def test_small_bundles_go_together_while_an_exchange_gathers(n: int) -> None:
-    """Each channel's in order, with what differs from element to element."""
+def test_small_bundles_are_sent_together_while_an_exchange_buffers(n: int) -> None:
+    """In the order of each channel."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, n)
     subtask_pairs = [[(key, i) for key in "abcdefgh"] for i in range(5)]
     exchange.is_buffering = True
@@ -141,8 +141,8 @@ def test_small_bundles_go_together_while_an_exchange_gathers(n: int) -> None:
     assert sorted((pair, i) for i, pairs in enumerate(subtask_pairs) for pair in pairs) == sorted(found)
 
 
-def test_a_frame_that_is_large_enough_waits_for_nothing() -> None:
-    """Of a thousand records for each channel."""
+def test_a_buffer_is_sent_when_it_is_large_enough() -> None:
+    """With a thousand records for each channel."""
     exchange, channels = exchange_of(EdgeKind.SHUFFLE, 2)
     exchange.is_buffering = True
     exchange.send(bundle_of([(n, n) for n in range(2 * FRAME - 1)]))
@@ -151,12 +151,12 @@ def test_a_frame_that_is_large_enough_waits_for_nothing() -> None:
     assert [1, 1] == [len(channel.queue) for channel in channels]
 
 
-@pytest.mark.parametrize("news", [WatermarkMoved(5), SignalCame(1, "flush"), Barrier(1)])
-def test_whatever_is_told_comes_behind_what_was_waiting(news: Message) -> None:
-    """So no element is late that wasn't, and nothing waits when a snapshot is taken."""
+@pytest.mark.parametrize("message", [WatermarkMoved(5), SignalCame(1, "flush"), Barrier(1)])
+def test_a_broadcast_follows_the_elements_in_the_buffer(message: Message) -> None:
+    """So no element becomes late, and the buffer is empty when a snapshot is taken."""
     exchange, (channel,) = exchange_of(EdgeKind.SHUFFLE, 1)
     exchange.is_buffering = True
     exchange.send(bundle_of([("a", 1)]))
-    exchange.broadcast(news)
+    exchange.broadcast(message)
     first, second = channel.queue
-    assert (True, news) == (isinstance(first, Elements), second)
+    assert (True, message) == (isinstance(first, Elements), second)

@@ -1,4 +1,4 @@
-"""ABS, algorithm 1: blocking, forwarding, and what may be in a snapshot; and what happens without it."""
+"""Aligned barriers (ABS, algorithm 1): blocked inputs, forwarding and the records in a snapshot; a negative control."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BARRIER = Barrier(1, transaction="next", epoch=1)
 
 
 def test_an_input_is_blocked_from_its_barrier_until_the_last_one() -> None:
-    """Then all go on (lines 5 to 11)."""
+    """The last barrier unblocks all inputs (lines 5 to 11)."""
     alignment = Alignment("abc")
     assert not alignment.arrived("b")
     assert [False, True, False] == [alignment.is_blocked(channel) for channel in "abc"]
@@ -35,20 +35,20 @@ def test_an_input_is_blocked_from_its_barrier_until_the_last_one() -> None:
 
 
 def test_the_next_barrier_blocks_again() -> None:
-    """Nothing is left of the one before."""
+    """Alignment begins anew with each barrier."""
     alignment = Alignment("ab")
     assert [False, True, False, True] == [alignment.arrived(channel) for channel in "abba"]
 
 
 def test_one_input_needs_no_alignment() -> None:
-    """Its barrier is the last one."""
+    """Its barrier is the last one at once."""
     alignment = Alignment("a")
     assert alignment.arrived("a")
     assert not alignment.is_blocked("a")
 
 
 def test_without_alignment_the_first_barrier_counts_and_nothing_is_blocked() -> None:
-    """Each number once."""
+    """Once for each number."""
     alignment = FirstBarrier("ab")
     assert [True, False] == [alignment.arrived("a"), alignment.arrived("b")]
     assert not alignment.is_blocked("a")
@@ -63,7 +63,7 @@ def sums(p: Any) -> None:
 
 
 def at_sums(**more: Any) -> tuple[ByHand, list[ChannelId]]:
-    """The subtasks, and the channels to the first of those that sum."""
+    """Return the subtasks, and the channels to the first one that sums."""
     found = ByHand(graph_of(sums), **more)
     return found, list(found[1, 0].inputs)
 
@@ -73,12 +73,12 @@ def elements(value: int) -> Elements:
 
 
 def summed(found: ByHand) -> list[Any]:
-    """What the snapshot of the first subtask that sums has of windows."""
+    """Return the windows in the snapshot of the first subtask that sums."""
     return [record for chunk in found.chunks[SubtaskId(1, 0)] if chunk.kind == WINDOWS for record in chunk.data]
 
 
 def settle(found: ByHand) -> None:
-    """Let it take what it may."""
+    """Have it process all messages that it may take."""
     while found[1, 0].ready():
         found[1, 0].take(found[1, 0].ready()[0])
 

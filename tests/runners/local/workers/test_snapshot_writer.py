@@ -28,33 +28,33 @@ from penstock.sdk.userstate import ReadModifyWriteStateSpec
 ONLY = SubtaskId(0, 0)
 
 
-def told(work: Any) -> list[Any]:
-    """What is told of a child's work."""
-    forks, heard = ForkedWriters(), []
-    forks.begin("one", work, lambda written, why: heard.append((written, why)))
-    forks.finish()
-    return heard
+def results_of(work: Any) -> list[Any]:
+    """Return the results that are reported of a child's work."""
+    children, results = ForkedWriters(), []
+    children.begin("one", work, lambda result, why: results.append((result, why)))
+    children.finish()
+    return results
 
 
-def test_what_the_child_returns_is_told() -> None:
+def test_the_result_of_a_child_is_reported() -> None:
     """However large it is."""
-    assert [("x" * 1_000_000, None)] == told(lambda: "x" * 1_000_000)
+    assert [("x" * 1_000_000, None)] == results_of(lambda: "x" * 1_000_000)
 
 
-def test_a_child_that_fails_says_why() -> None:
-    """The exception stays there; its text comes back."""
-    assert [(None, "the disk is full")] == told(lambda: exec("raise OSError('the disk is full')"))
+def test_the_reason_why_a_child_has_failed_is_reported() -> None:
+    """As the text of the exception."""
+    assert [(None, "the disk is full")] == results_of(lambda: exec("raise OSError('the disk is full')"))
 
 
-def test_a_child_that_dies_is_noticed() -> None:
-    """By the end of its pipe, and its exit code."""
-    assert [(None, "the process that was writing it exited with status -9")] == told(
+def test_the_death_of_a_child_is_reported() -> None:
+    """With its exit status."""
+    assert [(None, "the process that was writing it exited with status -9")] == results_of(
         lambda: os.kill(os.getpid(), signal.SIGKILL)
     )
 
 
-def test_a_second_child_takes_the_place_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the one that is given up nothing is heard, and no process is left."""
+def test_a_second_child_of_an_owner_replaces_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result of the first is not reported, and no process is left."""
     children, fork = [], os.fork
 
     def recorded() -> int:
@@ -62,19 +62,19 @@ def test_a_second_child_takes_the_place_of_the_first(monkeypatch: pytest.MonkeyP
         return children[-1]
 
     monkeypatch.setattr(os, "fork", recorded)
-    forks, heard = ForkedWriters(), []
-    forks.begin("one", signal.pause, lambda written, why: heard.append((written, why)))
-    forks.begin("one", lambda: "second", lambda written, why: heard.append((written, why)))
-    forks.finish()
+    writers, reported = ForkedWriters(), []
+    writers.begin("one", signal.pause, lambda written, why: reported.append((written, why)))
+    writers.begin("one", lambda: "second", lambda written, why: reported.append((written, why)))
+    writers.finish()
     assert 2 == len(children)
     for child in children:
         with pytest.raises(ChildProcessError):
             os.waitpid(child, os.WNOHANG)
-    assert [("second", None)] == heard
+    assert [("second", None)] == reported
 
 
 def test_there_are_no_children_where_others_have_threads() -> None:
-    """Of what a user's thread holds while the process forks nobody knows."""
+    """Of what a user's thread holds while the process writers nobody knows."""
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait, name="somebody's")
     assert ForkedWriters().may_fork()
@@ -96,7 +96,7 @@ class Count(beam.DoFn):
 
 
 def slot_of(store: SnapshotStore, reports: list[Any], values: list[Any]) -> Slot:
-    """One subtask that sums and counts, and forks."""
+    """One subtask that sums and counts, and writers."""
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create(values)
     _ = pairs | "Sum" >> beam.CombinePerKey(sum)
@@ -173,7 +173,7 @@ def test_a_small_snapshot_is_the_state_at_the_barrier(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fails_while_processing_goes_on_fails_the_checkpoint_alone(tmp_path: Path) -> None:
-    """Whoever waits for it is told why."""
+    """With the reason."""
     store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
     store.take_over()
     reports: list[Any] = []
@@ -204,33 +204,33 @@ def test_what_had_changed_is_let_go_faster_than_a_bundle_changes_it(tmp_path: Pa
     assert [] == slot._writer._forgotten
 
 
-def test_work_is_done_in_order_and_told_of_in_the_thread_that_polls() -> None:
-    """Whoever polls needs no lock for what it does then."""
-    thread, told = WriterThread(), list[tuple[Any, str]]()
+def test_the_thread_works_in_order_and_results_are_reported_in_the_polling_thread() -> None:
+    """So reports need no lock."""
+    thread, reported = WriterThread(), list[tuple[Any, str]]()
     for number in range(20):
-        thread.begin(lambda number=number: number, lambda n, _: told.append((n, threading.current_thread().name)))
+        thread.begin(lambda number=number: number, lambda n, _: reported.append((n, threading.current_thread().name)))
     assert thread.is_busy
     thread.finish()
     name = threading.current_thread().name
-    assert [(number, name) for number in range(20)] == told
+    assert [(number, name) for number in range(20)] == reported
     assert not thread.is_busy
 
 
-def test_what_fails_is_told_and_what_comes_after_it_is_done() -> None:
+def test_an_error_in_the_thread_is_reported_and_the_next_work_is_done() -> None:
     """A full disk may have room again."""
-    thread, told = WriterThread(), list[Any]()
+    thread, reported = WriterThread(), list[Any]()
 
     def fail() -> None:
         raise OSError("no space left")
 
-    thread.begin(fail, lambda result, error: told.append(str(error)))
-    thread.begin(lambda: 7, lambda result, error: told.append(result))
+    thread.begin(fail, lambda result, error: reported.append(str(error)))
+    thread.begin(lambda: 7, lambda result, error: reported.append(result))
     thread.finish()
-    assert ["no space left", 7] == told
+    assert ["no space left", 7] == reported
 
 
 def test_no_thread_stays_when_there_is_nothing_to_write() -> None:
-    """A process that forks later is alone then."""
+    """So the process can fork."""
     thread = WriterThread()
     thread.begin(lambda: None, lambda result, error: None)
     thread.finish()
@@ -238,16 +238,16 @@ def test_no_thread_stays_when_there_is_nothing_to_write() -> None:
 
 
 @pytest.mark.parametrize("begun", [0, 1, 3])
-def test_what_is_given_up_is_not_told_of_and_not_begun(begun: int) -> None:
-    """What is being written comes to its end, and nobody hears of it."""
-    thread, goes_on, done, told = WriterThread(), threading.Event(), list[int](), list[Any]()
+def test_abandoned_work_is_not_begun_and_not_reported(begun: int) -> None:
+    """The work in progress ends, and is not reported either."""
+    thread, goes_on, done, reported = WriterThread(), threading.Event(), list[int](), list[Any]()
     for number in range(begun):
 
         def work(number: int = number) -> None:
             goes_on.wait(60)
             done.append(number)
 
-        thread.begin(work, lambda result, error: told.append(result))
+        thread.begin(work, lambda result, error: reported.append(result))
     giving_up = threading.Thread(target=thread.abandon)
     giving_up.start()
     while thread._todo:
@@ -255,5 +255,5 @@ def test_what_is_given_up_is_not_told_of_and_not_begun(begun: int) -> None:
     goes_on.set()
     giving_up.join()
     thread.poll()
-    assert ([], False) == (told, thread.is_busy)
+    assert ([], False) == (reported, thread.is_busy)
     assert len(done) <= 1
