@@ -11,12 +11,12 @@ A pipeline is written once, and runs in this process, or on Spark:
 ('or', 1)
 ('not', 1)
 
-The names are Apache Beam's where Beam has a name for the thing.
+Names are Apache Beam's, if Beam has one.
 
 stored.py     types that are stored, by tags and versions
-windowing/    where in event time: timestamps, windows, window functions
-triggers/     when in processing time: triggers, panes, accumulation
-sdk/          what is computed: pipelines, DoFns, combiners, coders, options
+windowing/    event time: timestamps, windows, window functions
+triggers/     emission of results: triggers, panes, accumulation
+sdk/          pipelines, DoFns, combiners, coders, options
 transforms/   the library of transforms
 io/           sources and sinks
 testing/      TestPipeline, assert_that
@@ -25,7 +25,7 @@ runners/      local and Spark
 
 from typing import TYPE_CHECKING, Any
 
-# `as` says to type checkers that a name is there for whoever imports this package.
+# `as` tells type checkers that a name is exported.
 from . import runners as runners
 from . import transforms as transforms
 from . import triggers as triggers
@@ -50,9 +50,9 @@ from .sdk.userstate import TimeDomain as TimeDomain
 from .sdk.watermark_estimators import WatermarkEstimatorProvider as WatermarkEstimatorProvider
 from .transforms import *  # noqa: F403 (everything that Beam has at its root; transforms/__init__.py lists it)
 
-# Files and testing aren't needed by every program: they are imported when they are first asked for.
+# Imported on first access, since not every program needs them.
 _LATER = {"io": "io", "testing": "testing", "Write": "io"}
-# The root's Write is that of io, which makes shards as well.
+# The root's Write is that of io, which writes shards as well.
 del globals()["Write"]
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`python -m penstock`: run a pipeline, draw it, simulate it, list the runners, look at checkpoints."""
+"""`python -m penstock`: run, draw and simulate pipelines, list the runners, inspect checkpoints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _WithPipelineFlags(click.Command):
         formatter.write("\nFlags of pipelines, by group:\n\n" + describe_options() + "\n")
 
 
-# What stands after the file is the program's, --help included.
+# Flags after the file are the program's, --help included.
 @main.command(
     cls=_WithPipelineFlags, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
@@ -42,8 +42,8 @@ class _WithPipelineFlags(click.Command):
 def run(file: str, arguments: tuple[str, ...], beam: bool) -> None:
     """Run a Python file that runs pipelines.
 
-    Flags after the file are the file's own and the pipelines', such as --runner=spark-batch.  One that neither the
-    file's parsers (argparse, click) nor a class of options knows is an error when a pipeline is made.
+    Flags after the file are the file's own and the pipelines', such as --runner=spark-batch.  A flag that is unknown to
+    the file's parsers (argparse, click) and to all classes of options is an error when a pipeline is created.
     """
     try:
         run_program(file, arguments, beam)
@@ -60,7 +60,7 @@ def run(file: str, arguments: tuple[str, ...], beam: bool) -> None:
 def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> None:
     """Draw the pipelines of a Python file, without running them.
 
-    The rest of the file runs as it always does.
+    The rest of the file runs as usual.
     """
     from .cli.drawn_graphs import graphs_of
     from .sdk.drawing.drawing import to_dot, to_mermaid
@@ -77,7 +77,7 @@ def graph(file: str, arguments: tuple[str, ...], format: str, beam: bool) -> Non
 
 @main.command()
 def runners() -> None:
-    """List the runners: what each can do, or lacks."""
+    """List the runners with their capabilities."""
     click.echo(describe_runners())
 
 

@@ -1,9 +1,9 @@
-"""Types that are stored under a tag of their own and a version, instead of the module and the name of a class.
+"""Types that are stored under a tag and a version, instead of the module and the name of a class.
 
 A checkpoint outlives the layout of this package: a class may get another module, another name or other fields between
 the run that writes a checkpoint and the run that restores it.  So the pickle of a registered type names this module
 and a tag with a version, such as `interval-window/1`, followed by the fields of that version.  The name of this module
-and the tags are part of the format of checkpoints (docs/checkpoint_format.md).  They never change.
+and the tags are part of the checkpoint format (docs/checkpoint_format.md).  They never change.
 
 >>> import pickle, pickletools
 >>> from penstock.windowing import IntervalWindow
@@ -12,7 +12,7 @@ and the tags are part of the format of checkpoints (docs/checkpoint_format.md). 
 ['penstock.stored', 'interval-window/1']
 
 A type is registered beside its class.  When its fields change, the class is registered with the next version, and a
-function for the version before it makes the new class of the old fields:
+function for the former version converts the old fields to the new class:
 
 >>> import attrs
 >>> @stored_as("doctest-range", 2)
@@ -27,7 +27,7 @@ function for the version before it makes the new class of the old fields:
 >>> pickle.loads(pickle.dumps(Range(1, 2, 3)))
 Range(start=1, stop=2, step=3)
 
-A version that is registered nowhere is refused by name:
+An unregistered version is refused by name:
 
 >>> getattr(__import__("penstock.stored").stored, "doctest-range/3")
 Traceback (most recent call last):
@@ -48,7 +48,7 @@ import attrs
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Where the types are that `import penstock` doesn't import: by tag the module, which is imported when the tag is read.
+# By tag, the modules that `import penstock` doesn't import.  They are imported when the tag is read.
 _LATER = {
     "file-metadata": "io.files.filesystem",
     "file-range": "io.files.source",
@@ -67,7 +67,7 @@ _LATER = {
     "state-change": "runners.execution.state.keyed_state",
 }
 
-# By tag, the versions that can be read.
+# By tag, the readable versions.
 _versions: dict[str, list[int]] = {}
 
 # By class, its tag.
@@ -75,11 +75,11 @@ _tags: dict[type[Any], str] = {}
 
 
 class UnknownTypeError(LookupError):
-    """A stored value has a tag, or a version of it, that this version of the package can't read.
+    """A stored value has a tag or a version that this version of the package can't read.
 
     Attributes:
-      tag, version: as found.
-      known: the versions of the tag that can be read; none of an unknown tag.
+      tag, version: the stored ones.
+      known: the readable versions of the tag; none for an unknown tag.
     """
 
     def __init__(self, tag: str, version: str) -> None:
@@ -91,12 +91,12 @@ class UnknownTypeError(LookupError):
 
 
 def restores(tag: str, version: int, kind: type[Any] | None = None) -> Callable[[F], F]:
-    """Register a function that makes a value of the fields stored under a tag and a version.
+    """Register a function from the fields stored under a tag and a version to a value.
 
-    The function itself is pickled as the tag, so that a `__reduce__` can return it.
+    The function itself is pickled as the tag, so a `__reduce__` can return it.
 
     Args:
-      kind: the class of the values, if the tag is to be its `name_of`.
+      kind: the class of the values, if the tag is its `name_of`.
     """
 
     def register(function: F) -> F:
@@ -121,12 +121,12 @@ def stored_as(
 ) -> Callable[[type[T]], type[T]]:
     """Register a class whose instances are pickled as a tag, a version and their fields.
 
-    Instances of subclasses aren't: a subclass has a tag of its own, or is pickled by its module and name.
+    Instances of subclasses aren't: a subclass has its own tag, or is pickled by its module and name.
 
     Args:
-      fields: gives the fields of an instance; by default those of an attrs class or a named tuple, or an
+      fields: returns the fields of an instance; by default those of an attrs class or a named tuple, or an
         enumeration's value.
-      restore: makes an instance of these fields; the class by default.
+      restore: returns an instance for these fields; the class by default.
     """
 
     def register(kind: type[T]) -> type[T]:
@@ -153,7 +153,7 @@ def stored_constant(tag: str, version: int, constant: Any) -> None:
 
 
 def name_of(kind: type[Any]) -> str:
-    """Return a name of a class that stays the same when a class of ours is moved: its tag, if it has one.
+    """Return a name of a class that is independent of its module: its tag, if it has one.
 
     >>> from penstock.io.files.filesystem import FileMetadata
     >>> name_of(FileMetadata), name_of(int)
@@ -164,7 +164,7 @@ def name_of(kind: type[Any]) -> str:
 
 
 def full_name(name: str) -> str:
-    """Return the name that a class has now, of what `name_of` has returned.
+    """Return the present name of a class for a result of `name_of`.
 
     >>> full_name("penstock.stored:duration"), full_name("builtins:int")
     ('penstock.windowing.duration:Duration', 'builtins:int')
@@ -175,14 +175,14 @@ def full_name(name: str) -> str:
 
 
 def tags() -> dict[str, tuple[int, ...]]:
-    """Return all tags, with the versions of each that can be read."""
+    """Return all tags with their readable versions."""
     for module in _LATER.values():
         import_module(f"{__package__}.{module}")
     return {tag: tuple(sorted(versions)) for tag, versions in _versions.items()}
 
 
 def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what gives the fields of an instance, for which the class can be called."""
+    """Return a function from an instance to its fields, from which the class can be called."""
     if issubclass(kind, Enum):
         return lambda instance: (instance.value,)
     if issubclass(kind, tuple):

@@ -1,9 +1,9 @@
 """The command line: `python -m penstock`.
 
-program.py        running a user's program with the flags of ours
-short_errors.py   an error as its user wants to see it
-drawn_graphs.py   a program's pipelines, built and not run
-simulate.py       a program's pipelines under seeds, with all that can go wrong
-runner_list.py    the installed runners: what each can do, and what it lacks
-checkpoints.py    the checkpoints in a directory, and whether they are whole
+program.py        a user's program, run with pipeline flags
+short_errors.py   short error messages
+drawn_graphs.py   the graphs of a program's pipelines
+simulate.py       simulation of a program's pipelines
+runner_list.py    the installed runners, with capabilities and missing packages
+checkpoints.py    inspection and control of checkpoints
 """

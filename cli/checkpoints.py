@@ -1,4 +1,4 @@
-"""`penstock checkpoints`: what a directory of checkpoints holds, whether it is whole, and what its job is to do."""
+"""`penstock checkpoints`: inspection of a directory of checkpoints, and requests to its job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EPOCH = click.argument("epoch", type=int, required=False)
 
 
 class _ShortErrors(click.Group):
-    """Commands whose errors of ours are printed in a line."""
+    """Commands that print penstock's errors in one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -32,16 +32,16 @@ class _ShortErrors(click.Group):
 
 @click.group(cls=_ShortErrors)
 def checkpoints() -> None:
-    """Look at the checkpoints of a stream, and ask things of it.
+    """Inspect the checkpoints of a streaming job, and control the job.
 
-    They are in a directory, or at a URL such as s3://bucket/job.  Nothing is unpickled.
+    Checkpoints are in a directory, or at a URL such as s3://bucket/job.  No content is unpickled.
     """
 
 
 @checkpoints.command(name="list")
 @DIRECTORY
 def list_command(directory: str) -> None:
-    """List the checkpoints and savepoints, the newest first."""
+    """List checkpoints and savepoints, newest first."""
     rows = [("epoch", "kind", "committed", "parts", "files", "size", "")]
     for found in store_of(directory).found():
         if found.checkpoint is None:
@@ -79,9 +79,9 @@ def show(directory: str, epoch: int | None) -> None:
 @DIRECTORY
 @EPOCH
 def verify(directory: str, epoch: int | None) -> None:
-    """Read every file of all checkpoints, or of EPOCH, and say which are as they were written.
+    """Verify the checksums of all checkpoints, or of EPOCH.
 
-    Ends with status 1 if one isn't.
+    Exits with status 1 if a file is damaged.
     """
     store = store_of(directory)
     chosen = [found for found in store.found() if epoch in (None, found.name.epoch)]
@@ -99,9 +99,9 @@ def verify(directory: str, epoch: int | None) -> None:
 @checkpoints.command()
 @DIRECTORY
 @TIMEOUT
-@click.option("--stop", is_flag=True, help="The job is to end then; the next start goes on from the savepoint.")
+@click.option("--stop", is_flag=True, help="Stop the job after the savepoint, from which the next start resumes.")
 def savepoint(directory: str, timeout: float, stop: bool) -> None:
-    """Have the running job take a savepoint, and go on."""
+    """Take a savepoint of the running job."""
     _ask(directory, "stop" if stop else "savepoint", timeout)
 
 
@@ -109,9 +109,9 @@ def savepoint(directory: str, timeout: float, stop: bool) -> None:
 @DIRECTORY
 @TIMEOUT
 def drain(directory: str, timeout: float) -> None:
-    """Have the running job read nothing more, finish what it has, and end.
+    """Drain the running job: stop its sources, process all records, and end.
 
-    All windows fire, and the results are complete: a next start has nothing to go on with.
+    All windows fire, and the results are complete.  The job can't be resumed.
     """
     _ask(directory, "drain", timeout)
 
@@ -120,9 +120,9 @@ def drain(directory: str, timeout: float) -> None:
 @DIRECTORY
 @TIMEOUT
 def cancel(directory: str, timeout: float) -> None:
-    """Have the running job end at once.
+    """Cancel the running job immediately.
 
-    What came after its last checkpoint is done again by the next start.
+    The next start processes the input since the last checkpoint again.
     """
     _ask(directory, "cancel", timeout)
 
@@ -132,12 +132,12 @@ def cancel(directory: str, timeout: float) -> None:
 @click.option(
     "--allow_repeated_results",
     is_flag=True,
-    help="Also where a sink has published results of the checkpoint, or may have: they come again.",
+    help="Roll back even if a sink may have published results of the checkpoint, which will be repeated.",
 )
 def rollback(directory: str, allow_repeated_results: bool) -> None:
-    """Remove the newest checkpoint, where a sink can't publish it; the next start goes on from the one before.
+    """Remove the newest checkpoint, which a sink can't publish.  The next start resumes from the one before.
 
-    Nothing is lost: the input since then is read again, by a fixed pipeline.
+    No data is lost: a corrected pipeline reads the input since then again.
     """
     from ..runners.execution.sinks.rollback import roll_back
 
@@ -150,7 +150,7 @@ def rollback(directory: str, allow_repeated_results: bool) -> None:
 
 
 def _ask(directory: str, wish: str, timeout: float) -> None:
-    """Ask a job, and print its answer."""
+    """Send a request to a job, and print its answer."""
     from ..runners.execution.checkpoints.storage import disk_of
     from ..runners.local.job.control_requests import RequestKind, ask
 
@@ -175,7 +175,7 @@ def _nothing_in(directory: str, epoch: int | None = None) -> str:
 
 
 def store_of(directory: str) -> SnapshotStore:
-    """The store at a path or URL, to look at."""
+    """Return the store at a path or URL, for reading."""
     from ..runners.execution.checkpoints.storage import disk_of
     from ..runners.execution.checkpoints.store import SnapshotStore
 
@@ -184,7 +184,7 @@ def store_of(directory: str) -> SnapshotStore:
 
 
 def described(checkpoint: Checkpoint) -> str:
-    """A checkpoint, its parts and the files that each stands on, as text."""
+    """Return a description of a checkpoint, its parts and their files."""
     lines = [
         f"epoch      {checkpoint.epoch}",
         f"kind       {checkpoint.kind.value}",
@@ -201,13 +201,13 @@ def described(checkpoint: Checkpoint) -> str:
 
 
 def committed_at(checkpoint: Checkpoint) -> str:
-    """When, in UTC."""
+    """Return the time of a checkpoint's commit, in UTC."""
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=checkpoint.committed_at_micros)
     return f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
 def size_of(length: int) -> str:
-    """A number of bytes, for people.
+    """Return a number of bytes with a unit.
 
     >>> size_of(999), size_of(1_500), size_of(2_340_000_000)
     ('999 B', '1.5 kB', '2.3 GB')

@@ -1,4 +1,4 @@
-"""The graphs of a program's pipelines, which are built but not run."""
+"""The graphs of a program's pipelines, which are built without being run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .program import run_program
 
 
 class _NotRun(PipelineResult):
-    """Stands for the result of a pipeline that was only drawn, so that its program goes on."""
+    """Result of a pipeline that is not run, so that its program continues."""
 
     @property
     def state(self) -> str:
@@ -32,10 +32,10 @@ class _NotRun(PipelineResult):
 
 
 def graphs_of(file: str, arguments: Sequence[str], beam: bool = False) -> tuple[list[Graph], Exception | None]:
-    """The graph of each pipeline that a program would run, and the error that the program ended with.
+    """Return the graph of each pipeline that a program would run, and the error that the program ended with.
 
-    An error may come of there being no results.  What the program prints goes to standard
-    error, since standard output is for the drawing.
+    The cause of an error may be the missing results.  The program's output goes to standard error, since standard
+    output is for the drawing.
     """
     error: Exception | None = None
     with _graphs_instead_of_runs() as graphs, redirect_stdout(sys.stderr):
@@ -51,7 +51,7 @@ def graphs_of(file: str, arguments: Sequence[str], beam: bool = False) -> tuple[
 
 @contextmanager
 def _graphs_instead_of_runs() -> Iterator[list[Graph]]:
-    """Inside of the `with` block, running a pipeline only adds its graph to the list."""
+    """Collect the graphs of pipelines instead of running them, within the block."""
     graphs: list[Graph] = []
 
     def run(self: Pipeline) -> PipelineResult:

@@ -1,4 +1,4 @@
-"""A user's program, run with the flags that stand after it on our command line."""
+"""Execution of a user's program with the flags that follow it on the command line."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ from ..sdk.options.pipeline_options import flags_in
 def run_program(file: str, arguments: Sequence[str], beam: bool = False) -> None:
     """Run a Python file as `python file arguments...` would.
 
-    Pipelines for which the program gives no options have those of the arguments: a program that
-    says `beam.Pipeline()` can be sent to another runner by a flag too.  A flag that neither an option nor a
-    parser of the program's knows is an error when a pipeline is made.
+    Pipelines without given options have those of the arguments: `beam.Pipeline()` can be run on another runner by a
+    flag. A flag that is neither an option nor known to a parser of the program is an error when a pipeline is created.
 
     Args:
-      beam: whether `import apache_beam` is to give penstock's things.
+      beam: makes `import apache_beam` import penstock.
 
-    Raises whatever the program raises.
+    Raises the program's exceptions.
     """
     if beam:
         install_import_hook()
     sys.argv = [file, *arguments]
     sys.path.insert(0, str(Path(file).resolve().parent))
-    # Without flags given to it, PipelineOptions reads sys.argv, and lets pass what is the program's own.
+    # Without flags, PipelineOptions reads sys.argv, and ignores the program's own flags.
     with options_of_program(PipelineOptions()), _watched_parsers():
         runpy.run_path(file, run_name="__main__")
 
 
 @contextmanager
 def _watched_parsers() -> Iterator[None]:
-    """Within, the flags that a parser of the program's takes, argparse's or click's, are known to be the program's."""
+    """Record the flags of the program's parsers, of argparse or click, within the block."""
     taken: set[str] = set()
     parse_known_args, parse_args = argparse.ArgumentParser.parse_known_args, click.Command.parse_args
 

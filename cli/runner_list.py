@@ -1,4 +1,4 @@
-"""The installed runners: what each of them can do, and what it lacks on this machine."""
+"""The installed runners, with their capabilities, and with packages that are missing on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..sdk.runner import Runner, installed_runners
 
 
 def describe_runners() -> str:
-    """A paragraph for each installed runner.
+    """Return a paragraph for each installed runner.
 
     >>> print(describe_runners()[:13])
     local
@@ -20,7 +20,7 @@ def describe_runners() -> str:
         try:
             lines = list(_about(point.load()))
         except Exception as error:
-            # Anyone may have written it; the others are shown all the same.
+            # A runner of another package may fail to load; the others are shown.
             lines = [f"can't be loaded: {error}"]
         paragraphs.append("\n".join([name, *(f"  {line}" for line in lines)]))
     return "\n\n".join(paragraphs)
@@ -36,7 +36,7 @@ def _about(runner: type[Runner]) -> Iterator[str]:
 
 
 def what_is_missing(runner: type[Runner]) -> str | None:
-    """What has to be installed before a runner can be used; None if nothing."""
+    """Return what must be installed for a runner; None if it is ready."""
     if not runner.name.startswith("spark"):
         return None
     from ..runners.spark.session import NO_JAVA, find_java

@@ -1,4 +1,4 @@
-"""An error as its user wants to see it: their own lines, the transform, and nothing of ours."""
+"""Short error messages: the user's lines and the transform, without penstock's frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OURS = f"{__name__.partition('.')[0]}."
 
 
 def short_message(error: BaseException) -> str:
-    """The message to print for an error that a user's program ended with.
+    """Return the message for an error that a user's program ended with.
 
     >>> from penstock.sdk.errors import OptionsError
     >>> print(short_message(OptionsError("unknown option --runer; did you mean --runner?")))
@@ -30,7 +30,7 @@ def short_message(error: BaseException) -> str:
 
 
 def _of_user_code(error: UserCodeError) -> str:
-    """What a function of the user's raised while the pipeline ran."""
+    """Return the message for an exception of a user's function."""
     cause = error.__cause__
     if cause is None:
         return str(error)
@@ -45,7 +45,7 @@ def _of_user_code(error: UserCodeError) -> str:
 
 
 def _of_program(error: BaseException) -> str:
-    """What Python would print, without our frames."""
+    """Return Python's traceback without penstock's frames."""
     shown = traceback.TracebackException.from_exception(error)
     pending = [shown]
     while pending:
@@ -54,12 +54,12 @@ def _of_program(error: BaseException) -> str:
         pending.extend(other for other in (part.__cause__, part.__context__) if other is not None)
     text = "".join(shown.format()).rstrip()
     if isinstance(error, ModuleNotFoundError) and error.name == "apache_beam":
-        text += "\n  to run it on penstock, say --beam before the file's name"
+        text += "\n  to run it on penstock, give --beam before the file's name"
     return text if shown.stack else text.removeprefix("Traceback (most recent call last):\n")
 
 
 def _frames(error: BaseException) -> str:
-    """The user's part of a traceback, or nothing."""
+    """Return the user's part of a traceback; "" if there is none."""
     stack = _of_user(traceback.extract_tb(error.__traceback__))
     return "".join(["Traceback (most recent call last):\n", *stack.format()]) if stack else ""
 

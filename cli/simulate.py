@@ -1,4 +1,4 @@
-"""`penstock simulate`: a program's pipelines, run under many seeds with all that can go wrong."""
+"""`penstock simulate`: a program's pipelines, run under many seeds with simulated failures."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ RECOVERIES = ("graph", "region")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many seeds to try.")
-@click.option("--first", type=int, default=0, show_default=True, help="The first of them.")
+@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="The number of seeds.")
+@click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
 @click.option("--seed", type=int, help="Run this seed only.")
-@click.option("--trace", is_flag=True, help="With --seed: print what happens, line by line.")
-@click.option("--pipeline", "only", type=click.IntRange(min=1), help="Of several pipelines, simulate this one only.")
-@click.option("--checkpoint_mode", "mode", type=click.Choice(MODES), help="How barriers work; else seeds decide.")
-@click.option("--delivery", type=click.Choice(DELIVERIES), default="barriers", help="What exactly once rests on.")
-@click.option("--recovery", type=click.Choice(RECOVERIES), default="graph", help="What starts again with a worker.")
-@click.option("--parallelism", type=click.IntRange(min=1), help="Subtasks of each task; else seeds decide.")
+@click.option("--trace", is_flag=True, help="With --seed: print each event.")
+@click.option("--pipeline", "only", type=click.IntRange(min=1), help="Simulate only this one of several pipelines.")
+@click.option("--checkpoint_mode", "mode", type=click.Choice(MODES), help="How barriers align. Default: by seed.")
+@click.option("--delivery", type=click.Choice(DELIVERIES), default="barriers", help="The basis of exactly once.")
+@click.option("--recovery", type=click.Choice(RECOVERIES), default="graph", help="Tasks to restart after a failure.")
+@click.option("--parallelism", type=click.IntRange(min=1), help="Subtasks of each task. Default: by seed.")
 @click.option("--beam", is_flag=True, help="The program imports apache_beam: give it penstock instead.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -48,12 +48,12 @@ def simulate(
     parallelism: int | None,
     beam: bool,
 ) -> None:
-    """Run the pipelines of a Python file under seeds.
+    """Simulate the pipelines of a Python file under seeds.
 
-    Workers die between any two steps, and so does everything at once; disks tear files and fail; some are slow.
-    What comes of it is compared with a plain run.  Sources must have an end; sinks are
-    replaced, so nothing is written into them.  Functions are called for real, for each seed.
-    Ends with status 1 at the first seed that fails.
+    Workers die between any two steps, or all processes die at once; disks tear files, fail, or are slow.  The results
+    are compared with a plain run.  Sources must be bounded.  Sinks are replaced, so no output is written.  Functions
+    are really called, for each seed.
+    Exits with status 1 at the first seed that fails.
     """
     from ..runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
     from .drawn_graphs import graphs_of
@@ -86,11 +86,11 @@ def simulate(
             again += [f"--delivery={delivery}"] if delivery != "barriers" else []
             again += [f"--recovery={recovery}"] if recovery != "graph" else []
             again += [f"--parallelism={parallelism}"] if parallelism else []
-            click.echo(f"It is seen again by: {' '.join(again)} --trace", err=True)
+            click.echo(f"Reproduce it by: {' '.join(again)} --trace", err=True)
             if labels := _not_repeatable(graphs[number - 1]):
                 click.echo(
-                    f"It may be no failure: {', '.join(labels)} may give something else when it is read again, such as "
-                    "times at which it was read, and a simulation compares results. Give it timestamps of its own, "
+                    f"It may be no failure: {', '.join(labels)} may return other elements when it is read again, such "
+                    "as times of reading, and a simulation compares results. Give it its own timestamps, "
                     "such as GenerateSequence has with start_time, or read a ScriptedSource here",
                     err=True,
                 )
@@ -101,25 +101,25 @@ def simulate(
 
 
 def _tell_what_is_not_compared(simulation: Simulation) -> None:
-    """Say where results are None, each of them: they would pass, whatever was printed."""
+    """Warn of outputs whose elements are all None, for which only number and times are compared."""
     for label, rows in simulation.expected.items():
-        # Of a row the value is first.
+        # The value is the first item of a row.
         if rows and all(isinstance(row, tuple) and row[0] is None for row in rows):
             click.echo(
-                f"{label}: all of it is None, so it is compared how many there are and when, and not what was "
+                f"{label}: all elements are None, so only their number and times are compared, and not what was "
                 "computed; simulate a pipeline that ends before, or in a sink",
                 err=True,
             )
 
 
 def _not_repeatable(graph: Graph) -> list[str]:
-    """The labels of the sources that don't promise to give the same each time."""
+    """Return the labels of the sources that aren't repeatable."""
     reads = [(read.label, read.primitive) for read in graph.unbounded_reads()]
     return [label for label, primitive in reads if not getattr(getattr(primitive, "source", None), "repeatable", True)]
 
 
 def _check_regions(mode: str | None, delivery: str, parallelism: int | None, graphs: list[Graph]) -> None:
-    """Ends with a usage error where the runner would refuse to start less than the whole graph again."""
+    """Raise a usage error for settings with which the runner refuses to restart a region."""
     loops = [loop.label for graph in graphs for loop in graph.loops()]
     reasons = [
         (mode == "unaligned", "with --checkpoint_mode=unaligned a checkpoint has in-flight records"),
@@ -133,7 +133,7 @@ def _check_regions(mode: str | None, delivery: str, parallelism: int | None, gra
 
 
 def _chosen(file: str, graphs: list[Graph], only: int | None) -> list[int]:
-    """The numbers of the pipelines to simulate, from 1 on."""
+    """Return the numbers of the pipelines to simulate, from 1 on."""
     if only is None:
         return [number for number, _ in enumerate(graphs, 1)]
     if only > len(graphs):
@@ -143,7 +143,7 @@ def _chosen(file: str, graphs: list[Graph], only: int | None) -> list[int]:
 
 
 def _simulate(simulation: Simulation, seeds: list[int], name: str, trace: bool) -> None:
-    """Run them all, with a bar where somebody looks, and a line in the end."""
+    """Run all seeds, with a progress bar on a terminal, and print a summary."""
     totals: Counter[str] = Counter()
     began = time.monotonic()
     with click.progressbar(seeds, label=name, file=sys.stderr, hidden=not sys.stderr.isatty()) as shown:

@@ -1,20 +1,20 @@
-"""What is computed, as data that runners read.
+"""Pipelines as data, which runners execute.
 
-Putting pipelines together:
+Building pipelines:
 
 pipeline.py            Pipeline: a graph of transforms under construction
-pvalue.py              PCollection, and what else stands between transforms
+pvalue.py              PCollection, and other inputs and outputs of transforms
 ptransform.py          PTransform: a step, primitive or composed
 run_on_values.py       `[1, 2, 3] | transform`
 graph.py               the six primitives, and the graph as frozen data
 drawing/               the graph as a picture
 
-What users write:
+Users' code:
 
-dofn.py                DoFn, and what its methods may ask for
-dofn_signature.py      which parameter of a user's function gets what
+dofn.py                DoFn, and the markers of its parameters
+dofn_signature.py      the arguments of a user's function
 dofn_hints.py          the types of a DoFn's elements
-stateful_dofn.py       which states and timers a DoFn uses
+stateful_dofn.py       the states and timers of a DoFn
 combine_fn.py          CombineFn: an aggregation computed in parts; those of sum, min, max, count, any, all
 side_inputs.py         AsList, AsDict and the like
 side_input_views.py    the views that they build of a window
@@ -26,22 +26,22 @@ shared.py              one object for all DoFns of a process
 
 Elements:
 
-bundle.py              many, as columns
-windowing_strategy.py  how a PCollection is windowed and triggered
+bundle.py              many elements, as columns
+windowing_strategy.py  windows, trigger and accumulation of a PCollection
 
-What runners are given:
+Interfaces of runners:
 
 sources/               bounded and unbounded sources, and splittable DoFns
-sink.py                where elements go to
-digest.py              values as a few letters that are always the same
+sink.py                sinks, with two-phase commit
+digest.py              digests of values, equal in every process
 spark_interfaces.py    DataFrames of Spark, as sources and as a sink
-watermark_estimators/  where a watermark comes from
-serialization.py       what users wrote, pickled
-options/               how it is to be run
-metrics.py             what is counted
-own_code.py            which frames of a traceback are ours
+watermark_estimators/  watermarks of sources
+serialization.py       pickling of user code
+options/               options of a run
+metrics.py             counters, distributions and gauges
+own_code.py            recognition of penstock's own frames
 runner.py              Runner, PipelineResult, and finding runners by name
-errors.py              every error of our own
+errors.py              penstock's errors
 compat.py              Beam's module paths
 """
 

@@ -1,12 +1,10 @@
-"""A bundle: the elements that travel through a stage together.
+"""Bundle: elements that are processed by a stage together.
 
-An element is `(value, timestamp, windows, pane, sign)`.  A bundle keeps a *column*
-for each of the five, and a column is either a list with one entry for each element or
-one entry that all elements share.  Most bundles come from one source split or one
-fired window, so most columns are a single entry, and the generated stage function
-neither reads nor copies them.  (Measured: objects pushed one by one through operators
-cost 8 to 14 times what a loop over these lists does; see
-docs/decisions/001-bundles-as-columns.md.)
+An element is `(value, timestamp, windows, pane, sign)`.  A bundle has a *column* for each of the five.  A column is a
+list with one entry for each element, or one entry that all elements share.  Most bundles are of one source split or one
+fired window, so most columns are a single entry, which the generated stage function neither reads nor copies. Pushing
+objects one by one through operators costs 8 to 14 times a loop over these lists
+(docs/decisions/001-bundles-as-columns.md).
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ from ..triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ..windowing.timestamp import MIN_MICROS
 from ..windowing.windows import GLOBAL_WINDOW, BoundedWindow
 
-# What an element is assigned to.  Interned by window functions: compare by equality.
+# The windows of an element.  Interned by window functions: compare by equality.
 Windows: TypeAlias = tuple[BoundedWindow, ...]
 
 GLOBAL_WINDOWS: Windows = (GLOBAL_WINDOW,)
 
-# How many elements a bundle aims at.  Larger ones gain nothing, smaller ones pay the
-# stage's set-up more often (docs/decisions/001-bundles-as-columns.md).
+# Target size of a bundle.  Larger bundles gain nothing, smaller ones pay the set-up of the stage more often
+# (docs/decisions/001-bundles-as-columns.md).
 BUNDLE_SIZE = 16_384
 
 
@@ -68,7 +66,7 @@ class Bundle:
         return f"Bundle({len(self.values)} elements)"
 
     def part(self, start: int, stop: int) -> Bundle:
-        """The elements from `start` up to `stop`.
+        """Return the elements from `start` up to `stop`.
 
         >>> Bundle(["a", "b", "c"], [1, 2, 3]).part(1, 3).timestamps
         [2, 3]
@@ -79,7 +77,7 @@ class Bundle:
         )
 
     def rows(self) -> Iterator[tuple[Any, int, Windows, PaneInfo, int]]:
-        """The elements one by one, as `(value, micros, windows, pane, sign)`."""
+        """Yield each element as `(value, micros, windows, pane, sign)`."""
         n = len(self.values)
         return zip(
             self.values,
@@ -92,5 +90,5 @@ class Bundle:
 
 
 def expanded(column: Any, n: int) -> list[Any]:
-    """A column as a list of `n` entries, whichever way it was kept."""
+    """Return a column as a list of `n` entries."""
     return column if type(column) is list else [column] * n

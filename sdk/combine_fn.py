@@ -1,4 +1,4 @@
-"""CombineFn: an aggregation that can be computed in parts; and those of Python's sum, min, max, any, all, and of count.
+"""CombineFn: an aggregation computed in parts, and the combiners of sum, min, max, any, all and count.
 
 `CombinePerKey(sum)` is `CombinePerKey(SumCombineFn())`. A plain callable buffers its inputs; the combiners of built-in
 functions fold each input into one value, by an expression that a fused stage pastes into its loop.
@@ -30,13 +30,11 @@ OutT = TypeVar("OutT")
 
 @attrs.frozen
 class InlineFold:
-    """How a combiner is folded without a call for each element.
+    """The fold of a combiner as expressions, without a call for each element.
 
-    Both are Python expressions that the fused stage pastes into its loop: `first` over
-    `x` (the accumulator for the first value of a cell), `step` over `acc` and `x`.
-    They must give exactly what `add_input` gives.  `merge`, if there is one, is an expression
-    over two accumulators, `acc` and `x`, of at least one element each, and gives what
-    `merge_accumulators` gives for them.
+    The fused stage pastes these Python expressions into its loop: `first` over `x` (the accumulator for the first value
+    of a cell), `step` over `acc` and `x`.  Their results must equal those of `add_input`.  `merge`, if given, is an
+    expression over two accumulators, `acc` and `x`, of at least one element each, and equals `merge_accumulators`.
 
     >>> InlineFold(first="0 + x", step="acc + x").step
     'acc + x'
@@ -62,9 +60,8 @@ class CombineFn(Generic[InT, AccT, OutT]):
     >>> Longest().apply(["a", "ccc", "bb"])
     'ccc'
 
-    Accumulators may be changed in place and returned.  `retract_input` (the paper's
-    *uncombine*, Dataflow Model section 2.3) is optional: a combiner that has none keeps
-    its inputs when it is asked to retract, and recombines what is left of them.
+    Accumulators may be changed in place and returned.  `retract_input` (the paper's *uncombine*, Dataflow Model section
+    2.3) is optional: for a combiner without it, runners keep the inputs that may be retracted, and recombine the rest.
     """
 
     # An expression form of the fold, for combiners that have one.
@@ -73,8 +70,7 @@ class CombineFn(Generic[InT, AccT, OutT]):
     output_is_accumulator: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        # What the class that is derived from said of its own fold no longer holds of one
-        # that is written anew.
+        # A subclass that overrides the fold doesn't inherit its expressions.
         super().__init_subclass__(**kwargs)
         own = vars(cls)
         if "add_input" in own:
@@ -88,63 +84,62 @@ class CombineFn(Generic[InT, AccT, OutT]):
             cls.output_is_accumulator = False
 
     def setup(self, *args: Any, **kwargs: Any) -> None:
-        """Called once in each worker, before anything else."""
+        """Prepare the combiner.  Called once in each worker, before the other methods."""
 
     def create_accumulator(self, *args: Any, **kwargs: Any) -> AccT:
-        """The accumulator of no elements at all."""
+        """Return the accumulator of no elements."""
         raise NotImplementedError(f"{type(self).__name__}.create_accumulator")
 
     def add_input(self, accumulator: AccT, element: InT, *args: Any, **kwargs: Any) -> AccT:
-        """The accumulator with one more element."""
+        """Return the accumulator with one more element."""
         raise NotImplementedError(f"{type(self).__name__}.add_input")
 
     def add_inputs(self, accumulator: AccT, elements: Iterable[InT], *args: Any, **kwargs: Any) -> AccT:
-        """The accumulator with more elements."""
+        """Return the accumulator with more elements."""
         for element in elements:
             accumulator = self.add_input(accumulator, element, *args, **kwargs)
         return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[AccT], *args: Any, **kwargs: Any) -> AccT:
-        """One accumulator for all that the given ones stand for."""
+        """Return one accumulator for the elements of all given accumulators."""
         raise NotImplementedError(f"{type(self).__name__}.merge_accumulators")
 
     def compact(self, accumulator: AccT, *args: Any, **kwargs: Any) -> AccT:
-        """The same accumulator in a smaller form, before it travels."""
+        """Return an equivalent smaller accumulator, before it is sent."""
         return accumulator
 
     def extract_output(self, accumulator: AccT, *args: Any, **kwargs: Any) -> OutT:
-        """The result."""
+        """Return the result."""
         raise NotImplementedError(f"{type(self).__name__}.extract_output")
 
-    # A subclass that can take an input back defines
-    # `retract_input(accumulator, element) -> accumulator`.
+    # A subclass that can retract an input defines `retract_input(accumulator, element) -> accumulator`.
     retract_input: ClassVar[Callable[..., Any] | None] = None
 
     def retracts_exactly(self, element: InT) -> bool:
-        """Return whether `retract_input` gives exactly what there was before this element.
+        """Return whether `retract_input` restores exactly the accumulator without this element.
 
-        For an element of which it isn't so, the inputs are kept.
+        For other elements, the inputs are kept.
         """
         return self.retract_input is not None
 
     def teardown(self, *args: Any, **kwargs: Any) -> None:
-        """Called once in each worker, when it is done."""
+        """Release resources.  Called once in each worker, after the other methods."""
 
     def apply(self, elements: Iterable[InT], *args: Any, **kwargs: Any) -> OutT:
-        """The result of a whole collection at once."""
+        """Return the result for a whole collection."""
         accumulator = self.add_inputs(self.create_accumulator(*args, **kwargs), elements, *args, **kwargs)
         return self.extract_output(accumulator, *args, **kwargs)
 
     @staticmethod
     def from_callable(fn: Callable[[Iterable[Any]], Any]) -> CombineFn[Any, Any, Any]:
-        """A combiner from a function of an iterable, such as `sum` or `max`."""
+        """Return a combiner from a function of an iterable, such as `sum` or `max`."""
         return CallableCombineFn(fn)
 
     @staticmethod
     def maybe_from_callable(fn: Any, has_arguments: bool = False) -> CombineFn[Any, Any, Any]:
-        """`fn` itself if it is a combiner, else a combiner from the callable.
+        """Return `fn` itself if it is a combiner, else a combiner from the callable.
 
-        `has_arguments` says that it is going to be called with further arguments.
+        `has_arguments` tells that it will be called with further arguments.
         """
         if isinstance(fn, CombineFn):
             return fn
@@ -170,7 +165,7 @@ class CallableCombineFn(CombineFn[Any, list[Any], Any]):
     6
     """
 
-    # Inputs are kept until there are this many, then replaced by their result.
+    # Number of buffered inputs that are replaced by their result.
     BUFFER = 128
 
     def __init__(self, fn: Callable[..., Any]) -> None:
@@ -204,10 +199,10 @@ class CallableCombineFn(CombineFn[Any, list[Any], Any]):
 
 
 def retracts_exactly(element: Any) -> bool:
-    """Return whether subtracting `element` from a sum gives what the sum was before it.
+    """Return whether subtracting `element` from a sum restores the sum before it.
 
-    True of whole numbers and fractions.  A sum of floats or of Decimals is rounded, so
-    subtracting one of them again leaves the rounding behind.
+    True for whole numbers and fractions.  A sum of floats or Decimals is rounded, so subtraction leaves a rounding
+    error.
 
     >>> retracts_exactly(1), retracts_exactly(0.1)
     (True, False)
@@ -216,7 +211,7 @@ def retracts_exactly(element: Any) -> bool:
 
 
 def inexact_retraction(combiner: CombineFn[Any, Any, Any], element: Any) -> PenstockError:
-    """The error of a combiner that was asked to subtract what it can't subtract exactly."""
+    """Return the error of a combiner for an element that it can't subtract exactly."""
     return PenstockError(
         f"{type(combiner).__name__} was asked to retract {element!r}: subtracting a {type(element).__name__} from a "
         f"sum is not exact; ask retracts_exactly() first, and recombine the inputs that are left"
@@ -224,7 +219,7 @@ def inexact_retraction(combiner: CombineFn[Any, Any, Any], element: Any) -> Pens
 
 
 class SumCombineFn(CombineFn[Any, Any, Any]):
-    """The sum of the elements: numbers, or whatever can be added to 0.
+    """The sum of the elements: numbers, or other values that can be added to 0.
 
     >>> SumCombineFn().apply([1, 2, 3])
     6
@@ -239,8 +234,8 @@ class SumCombineFn(CombineFn[Any, Any, Any]):
     def add_input(self, accumulator: Any, element: Any) -> Any:
         return accumulator + element
 
-    # From Python 3.12 on, the built-in sum compensates for the rounding of floats; a sum
-    # must not depend on whether its elements came one by one or in a bundle.
+    # From Python 3.12 on, the built-in sum compensates for the rounding of floats.  A sum must not depend on whether
+    # its elements are added one by one or as a bundle.
     def add_inputs(self, accumulator: Any, elements: Iterable[Any]) -> Any:
         return reduce(add, elements, accumulator)
 
@@ -251,21 +246,21 @@ class SumCombineFn(CombineFn[Any, Any, Any]):
         return accumulator
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Return whether `retract_input` takes `element`: see the function of this name.
+        """Return whether `retract_input` accepts `element`: see the function of this name.
 
         It holds for a sum only while it holds for every element in it.
         """
         return retracts_exactly(element)
 
     def retract_input(self, accumulator: Any, element: Any) -> Any:
-        """The sum without `element`; raises PenstockError if that can't be had exactly."""
+        """Return the sum without `element`.  Raises `PenstockError` if it would be inexact."""
         if not retracts_exactly(element):
             raise inexact_retraction(self, element)
         return accumulator - element
 
 
 class CountCombineFn(CombineFn[Any, int, int]):
-    """How many elements there are.
+    """The number of elements.
 
     >>> CountCombineFn().apply(["a", "b", "a"])
     3
@@ -292,12 +287,12 @@ class CountCombineFn(CombineFn[Any, int, int]):
         return accumulator
 
     def retract_input(self, accumulator: int, element: Any) -> int:
-        """One less."""
+        """Return the count less one."""
         return accumulator - 1
 
 
 class _Nothing:
-    """The least and the greatest of no elements: every element is less, and greater, than it."""
+    """Minimum and maximum of no elements: every element is less, and greater, than it."""
 
     def __lt__(self, other: object) -> bool:
         return True
@@ -305,7 +300,7 @@ class _Nothing:
     def __gt__(self, other: object) -> bool:
         return True
 
-    # There is one, also after a journey to another process.
+    # Unpickled as the same object in every process.
     def __reduce__(self) -> tuple[Any, ...]:
         return (_nothing, ())
 
@@ -322,7 +317,7 @@ def _nothing() -> _Nothing:
 
 
 class _ExtremeCombineFn(CombineFn[Any, Any, Any]):
-    """What `MinCombineFn` and `MaxCombineFn` share: the built-in that folds."""
+    """Base class of `MinCombineFn` and `MaxCombineFn`, which fold by a built-in function."""
 
     output_is_accumulator = True
     _extreme: Callable[..., Any]
@@ -343,13 +338,13 @@ class _ExtremeCombineFn(CombineFn[Any, Any, Any]):
             name = self._extreme.__name__
             raise ValueError(
                 f"{name}() of no elements at all; where a collection or a window may be empty, use "
-                f"CombineGlobally({name}).without_defaults(), which gives nothing for it"
+                f"CombineGlobally({name}).without_defaults(), which has no output for it"
             )
         return accumulator
 
 
 class MinCombineFn(_ExtremeCombineFn):
-    """The least element; the first of them where several are equal.
+    """The least element; the first one of several equal elements.
 
     As of `min(())`, the result for no elements is a ValueError.
 
@@ -365,7 +360,7 @@ class MinCombineFn(_ExtremeCombineFn):
 
 
 class MaxCombineFn(_ExtremeCombineFn):
-    """The greatest element; the first of them where several are equal.
+    """The greatest element; the first one of several equal elements.
 
     As of `max(())`, the result for no elements is a ValueError.
 
@@ -432,7 +427,7 @@ class AllCombineFn(CombineFn[Any, bool, bool]):
         return accumulator
 
 
-# What `CombineFn.maybe_from_callable` makes of a built-in that is given without further arguments.
+# The combiners of built-in functions that are given without further arguments.
 BUILTIN_COMBINE_FNS: dict[Callable[..., Any], Callable[[], CombineFn[Any, Any, Any]]] = {
     sum: SumCombineFn,
     min: MinCombineFn,

@@ -1,12 +1,10 @@
-"""Beam's module paths, and where penstock keeps what is found there.
+"""Beam's module paths, and the modules of penstock with their names.
 
-One table serves three purposes: `penstock.window`, `penstock.pvalue` and the like are
-namespaces made from it; `python -m penstock run --beam pipeline.py` runs a file that
-imports `apache_beam`, by an import hook that reads it; and whoever looks for a Beam name
-looks here.
+`penstock.window`, `penstock.pvalue` and the like are namespaces made from the table `MODULES`.  An import hook reads it
+for `python -m penstock run --beam pipeline.py`, which runs a file that imports `apache_beam`.
 
-The same hook lets `from penstock.utils.timestamp import Timestamp` work: Beam's modules can be
-imported below `penstock`, where there is none of ours by that name; so can `penstock.window`, which is at Beam's root.
+The same hook serves `from penstock.utils.timestamp import Timestamp`: Beam's modules can be imported below `penstock`,
+unless a module of penstock has that name.  So can `penstock.window`, which is at Beam's root.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-# By Beam's module path: our modules, searched in this order.
+# By Beam's module path: modules of penstock, searched in this order.
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "": ("",),
     "coders": ("sdk.coders",),
@@ -84,13 +82,13 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "utils.windowed_value": ("sdk.element_wrappers", "triggers"),
 }
 
-# The same for names of penstock's own, which are formed like Beam's: `beam.io.csvio`.
+# Paths of penstock's own that are formed like Beam's: `beam.io.csvio`.
 MODULES.update({"io.csvio": ("io.files.csv", "io"), "io.jsonio": ("io.files.json", "io")})
 
-# Names that differ: Beam's `FileSink` writes one file; ours publishes all files of an output.
+# Names that differ: Beam's `FileSink` writes one file; penstock's publishes all files of an output.
 RENAMED: Final[dict[tuple[str, str], str]] = {("io.fileio", "FileSink"): "RecordSink"}
 
-# Of Beam's `transforms`, what its root has too: `beam.window`.  It can be imported below `penstock` only.
+# Modules of Beam's `transforms` that Beam has at its root as well: `beam.window`.  Importable below `penstock` only.
 AT_ROOT: Final[frozenset[str]] = frozenset(
     ["combiners", "core", "ptransform", "sideinputs", "stats", "timeutil", "trigger", "userstate", "util", "window"]
 )
@@ -99,7 +97,7 @@ _PACKAGE = __name__.rsplit(".", 2)[0]
 
 
 class Namespace(ModuleType):
-    """A module of Beam's, whose names are looked up in ours."""
+    """A module of Beam, whose names are looked up in penstock's modules."""
 
     def __init__(self, path: str, name: str) -> None:
         super().__init__(name)
@@ -112,7 +110,7 @@ class Namespace(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         path = self._penstock_path
-        # `penstock.transforms.window` is a namespace inside of one.
+        # `penstock.transforms.window` is a namespace in a namespace.
         child = f"{path}.{name}" if path else name
         if child in MODULES:
             return namespace(child)
@@ -126,7 +124,7 @@ class Namespace(ModuleType):
         raise AttributeError(f"penstock has nothing for {where}.{name}")
 
     def _public_names(self) -> list[str]:
-        """Return the names that `from ... import *` brings: those of our modules, without submodules and imports."""
+        """Return the names for `from ... import *`: those of penstock's modules, without submodules and imports."""
         names: set[str] = set()
         for path in MODULES[self._penstock_path]:
             module = import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE)
@@ -156,7 +154,7 @@ def _is_public(module: ModuleType, name: str) -> bool:
 
 @cache
 def namespace(path: str) -> Namespace:
-    """What stands for Beam's module of this path.
+    """Return the namespace for Beam's module of this path.
 
     >>> namespace("transforms.window").FixedWindows(60)
     FixedWindows(size=Duration(60), offset=Duration(0))
@@ -164,9 +162,9 @@ def namespace(path: str) -> Namespace:
     return Namespace(path, f"{_PACKAGE}.{path}" if path else _PACKAGE)
 
 
-# A finder and a loader by what it has; importing the classes that say so takes as long as fifty small modules.
+# A finder and loader without their base classes, whose import takes as long as fifty small modules.
 class _Finder:
-    """Finds what is in the table below a package; what isn't is left to others."""
+    """Finder of the table's modules below a package."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -183,11 +181,11 @@ class _Finder:
         return namespace(f"transforms.{path}" if path in AT_ROOT else path)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to run: names are looked up when they are asked for."""
+        """Do nothing: names are looked up on access."""
 
 
 class _BeamFinder(_Finder):
-    """The same for `apache_beam`, of which there is nothing else: no other finder is asked."""
+    """Finder for `apache_beam`, which refuses modules that aren't in the table."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         found = super().find_spec(fullname, path, target)
@@ -200,12 +198,12 @@ class _BeamFinder(_Finder):
 
 
 def find_beams_modules_here() -> None:
-    """Have `import penstock.utils.timestamp` find Beam's module; ours of the same name come first."""
+    """Install the hook for `import penstock.utils.timestamp`.  Penstock's own modules take precedence."""
     if not any(isinstance(finder, _Finder) and finder.package == _PACKAGE for finder in sys.meta_path):
         sys.meta_path.append(_Finder(_PACKAGE))
 
 
 def install_import_hook() -> None:
-    """From here on `import apache_beam` gives penstock's things under Beam's names."""
+    """Install the hook by which `import apache_beam` imports penstock under Beam's names."""
     if not any(isinstance(finder, _BeamFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _BeamFinder("apache_beam"))

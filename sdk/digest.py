@@ -12,10 +12,10 @@ from .errors import InvalidKeyError
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """Return how many values there are, and a digest of them in their order.
+    """Return the number of values, and a digest of them in their order.
 
-    Event times of `TimestampedValue`s count.  Of a value that has no encoding which is the same in every process
-    only the type counts.
+    Event times of `TimestampedValue`s are included.  Values without an encoding that is the same in every process are
+    represented by their type.
 
     >>> digest_of([1, "a"]), digest_of([[1, {"a"}], {"b": None}]) == digest_of([[1, {"a"}], {"b": None}])
     ('2 values, digest 44de321a', True)

@@ -1,4 +1,4 @@
-"""DoFn: what is computed for each element, and what it may ask to be given."""
+"""DoFn: the computation for each element, and the markers for its parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .watermark_estimators.estimator import provider_of
 
 
 class DoFnParam:
-    """A marker that stands as a parameter's default and asks for something of the element."""
+    """A marker, used as a parameter's default, that requests a property of the element."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class TimerParam(DoFnParam):
 class RestrictionParam(DoFnParam):
     """`DoFn.RestrictionParam(provider)`: the tracker of a restriction, in a splittable DoFn.
 
-    Without a provider the DoFn is one itself.
+    Without a provider the DoFn itself is the provider.
     """
 
     def __init__(self, restriction_provider: Any = None) -> None:
@@ -72,7 +72,7 @@ class RestrictionParam(DoFnParam):
 
 
 class WatermarkEstimatorParam(DoFnParam):
-    """`DoFn.WatermarkEstimatorParam(provider)`: what estimates the watermark of a splittable DoFn's outputs.
+    """`DoFn.WatermarkEstimatorParam(provider)`: the watermark estimator of a splittable DoFn's outputs.
 
     An estimator, or its class, can be given in place of a provider.
     """
@@ -90,8 +90,7 @@ class WatermarkEstimatorParam(DoFnParam):
 class BundleContextParam(DoFnParam):
     """`DoFn.BundleContextParam(constructor, args=(), kwargs=None)`: a context manager.
 
-    It is entered before a bundle's first element and left after its last; the parameter
-    is what entering gave.
+    It is entered before a bundle's first element and left after its last.  The parameter is the result of `__enter__`.
     """
 
     scope = "bundle"
@@ -114,27 +113,27 @@ class BundleContextParam(DoFnParam):
 
 
 class SetupContextParam(BundleContextParam):
-    """The same, entered once in each worker at setup, and left at teardown."""
+    """Like `BundleContextParam`, entered once in each worker at setup, and left at teardown."""
 
     scope = "setup"
 
 
 class BundleFinalizer:
-    """Given for `DoFn.BundleFinalizerParam`: calls back once the bundle's results are durable.
+    """Value of `DoFn.BundleFinalizerParam`, which registers callbacks for when the bundle's results are durable.
 
     Attributes:
-      callbacks: the registered functions that are still to be called.
+      callbacks: the registered functions that are not called yet.
     """
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], None]] = []
 
     def register(self, callback: Callable[[], None]) -> None:
-        """Have `callback()` called after the bundle was committed."""
+        """Call `callback()` after the commit of the bundle."""
         self.callbacks.append(callback)
 
     def finalize(self) -> None:
-        """Call what was registered; each at most once."""
+        """Call each registered callback once."""
         callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
             callback()
@@ -143,13 +142,12 @@ class BundleFinalizer:
 class DoFn:
     """A function of each element, with a lifecycle.
 
-    `setup` once in a worker; for each bundle `start_bundle`, `process` for each of its
-    elements, `finish_bundle`; `teardown` when the worker is done.
+    A worker calls `setup` once; for each bundle `start_bundle`, `process` for each element, and `finish_bundle`; and
+    `teardown` at the end.
 
     `process` returns or yields any number of outputs: values, `TimestampedValue`s,
-    `WindowedValue`s, or `TaggedOutput`s of these.  Parameters whose default is one of the
-    markers below are filled in; the others get the element, then the arguments that were
-    given to `ParDo`.
+    `WindowedValue`s, or `TaggedOutput`s of these.  Parameters whose default is a marker below get the requested
+    property.  The others get the element, then the arguments of `ParDo`.
 
     >>> class Exclaim(DoFn):
     ...     def process(self, element, timestamp=DoFn.TimestampParam):
@@ -175,35 +173,34 @@ class DoFn:
     BundleContextParam: ClassVar[Any] = BundleContextParam
     SetupContextParam: ClassVar[Any] = SetupContextParam
 
-    # Whether the same element always gives the same outputs (Dataflow Model, section 2.3:
-    # what a retraction has to repeat).
+    # Whether equal elements always have equal outputs, which a retraction has to repeat (Dataflow Model, section 2.3).
     deterministic: ClassVar[bool] = True
-    # Whether it takes outputs back (`Retracted`) though nothing of its input is taken back: a
-    # stateful DoFn that corrects what it has said before.
+    # Whether it retracts outputs (`Retracted`) though its input has no retractions: a stateful DoFn that corrects its
+    # earlier outputs.
     retracts: ClassVar[bool] = False
 
     def setup(self) -> None:
-        """Called once in each worker, before anything else."""
+        """Prepare the DoFn.  Called once in each worker, before the other methods."""
 
     def start_bundle(self) -> None:
-        """Called before the first element of a bundle."""
+        """Begin a bundle.  Called before its first element."""
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
-        """The outputs for one element."""
+        """Return the outputs for one element."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
     def finish_bundle(self) -> Iterable[Any] | None:
-        """Called after the last element of a bundle; what it yields must be `WindowedValue`s."""
+        """End a bundle.  Called after its last element; outputs must be `WindowedValue`s."""
 
     def teardown(self) -> None:
-        """Called when the worker is done with it, as far as it gets to say goodbye."""
+        """Release resources.  Called when the worker ends normally."""
 
     def default_label(self) -> str:
-        """What a transform is called that was given no label."""
+        """Return the default label of a transform with this DoFn."""
         return type(self).__name__
 
     def with_input_types(self, *args: Any, **kwargs: Any) -> Any:
-        """See `penstock.typehints`."""
+        """Declare input types: see `penstock.typehints`."""
         return with_input_types(*args, **kwargs)(self)
 
     @staticmethod
@@ -213,7 +210,7 @@ class DoFn:
 
     @staticmethod
     def yields_batches(fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Batched DoFns are Beam's; penstock's bundles make them unnecessary, so it refuses."""
+        """Refuse Beam's batched DoFns, which penstock's bundles make unnecessary."""
         raise PipelineError("DoFn.yields_batches: batch-wise DoFns aren't supported; use BatchElements and a Map")
 
     @staticmethod
@@ -240,21 +237,21 @@ class CallableDoFn(DoFn):
 
 
 class MapDoFn(CallableDoFn):
-    """One output for each element: what the function returns."""
+    """One output for each element: the function's result."""
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
         return (self.fn(element, *args, **kwargs),)
 
 
 class FlatMapDoFn(CallableDoFn):
-    """Any number of outputs for each element: what the function returns an iterable of."""
+    """Any number of outputs for each element: the items of the function's result."""
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
         return self.fn(element, *args, **kwargs)  # type: ignore[no-any-return]
 
 
 class FilterDoFn(CallableDoFn):
-    """The element itself, where the function says so."""
+    """The elements for which the function returns true."""
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
         return (element,) if self.fn(element, *args, **kwargs) else ()
@@ -285,8 +282,8 @@ class FlatMapTupleDoFn(FlatMapDoFn):
 def taking_items(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return `fn`, or a function that calls it, for an element's items and the arguments given to the ParDo.
 
-    The result takes items and arguments by position, markers by name.  Where a marker stands before
-    an ordinary parameter, the values skip the marker.
+    The result takes items and arguments by position, and markers by name.  Positional values skip a marker that stands
+    before an ordinary parameter.
 
     >>> def joined(a, window=DoFn.WindowParam, b=None): return a, window, b
     >>> taking_items(joined)(1, 2, window="w")
@@ -294,7 +291,7 @@ def taking_items(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
     try:
         parameters = list(signature(fn).parameters.values())
-    except (TypeError, ValueError):  # a built-in that doesn't say
+    except (TypeError, ValueError):  # a built-in without a signature
         return fn
     by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     first = next((i for i, p in enumerate(by_position) if isinstance(p.default, DoFnParam)), len(by_position))
@@ -303,7 +300,7 @@ def taking_items(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _SkippingMarkers:
-    """Calls a function with values by position: those for parameters behind the first marker by name."""
+    """A call of a function that passes the values for parameters behind the first marker by name."""
 
     def __init__(self, fn: Callable[..., Any], first: int, behind: tuple[str, ...]) -> None:
         self.fn = fn
@@ -321,7 +318,7 @@ class _SkippingMarkers:
 
 
 class WrappingDoFn(DoFn):
-    """A DoFn around another one, `fn`, whose states, timers, and methods for them are its own."""
+    """A DoFn around another DoFn, `fn`.  It has the states, timers and callbacks of `fn`."""
 
     def __init__(self, fn: DoFn) -> None:
         self.fn = fn
@@ -329,7 +326,7 @@ class WrappingDoFn(DoFn):
         self.retracts = fn.retracts  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
-        # Asked for what the wrapper doesn't have: the methods that timers and windows call.
+        # The methods that timers and windows call.
         if name.startswith("__") or "fn" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.fn, name)
@@ -351,7 +348,7 @@ class WrappingDoFn(DoFn):
 
 
 class TimestampDoFn(CallableDoFn):
-    """The element itself, at the event time (seconds) that the function gives for it."""
+    """The element itself, with the function's result as its event time (seconds)."""
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
         return (TimestampedValue(element, self.fn(element, *args, **kwargs)),)
@@ -360,9 +357,8 @@ class TimestampDoFn(CallableDoFn):
 class ExpressionDoFn(DoFn):
     """One output for each element, given as a Python expression over `v`.
 
-    It is pasted into the fused stage, so that it costs no call.  `plain` says that its
-    result is never a `TimestampedValue` or the like.  `names` are what it mentions besides; the names of a stage's
-    expressions are all known to each of them.
+    The expression is pasted into the fused stage, so it costs no call.  `plain` promises that its result is never a
+    `TimestampedValue` or the like.  `names` are the values of its other names, which all expressions of a stage share.
     """
 
     def __init__(self, expression: str, name: str, plain: bool = False, names: Mapping[str, Any] | None = None) -> None:
@@ -379,7 +375,7 @@ class ExpressionDoFn(DoFn):
 
 
 def label_of(fn: Callable[..., Any]) -> str:
-    """What to call a transform after its function.
+    """Return the label of a transform with a function.
 
     >>> label_of(len)
     'len'

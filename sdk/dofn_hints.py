@@ -22,9 +22,9 @@ from .typehints.simplified import members, simplified, union_of
 
 
 def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
-    """The type of the elements that a DoFn takes and of those that it produces; None where nothing is known.
+    """Return the types of a DoFn's input and output elements; None for an unknown type.
 
-    What was declared with the decorators comes before annotations.
+    Types declared by decorators take precedence over annotations.
 
     >>> class Split(DoFn):
     ...     def process(self, line: str) -> list[str]:
@@ -50,7 +50,7 @@ def _of_wrapped(dofn: CallableDoFn) -> tuple[Any, Any]:
     inputs = declared_inputs(dofn.fn) or inputs
     declared_output = declared_hints(dofn.fn)[1]
     output = output if declared_output is None else declared_output
-    # Where the element is unpacked, further arguments may follow: how many are its own isn't known.
+    # The number of items of an unpacked element is unknown, since further arguments may follow.
     is_unpacked = isinstance(dofn, (MapTupleDoFn, FlatMapTupleDoFn))
     accepted = inputs[0] if inputs and not is_unpacked else None
     if isinstance(dofn, (FilterDoFn, TimestampDoFn)):
@@ -74,7 +74,7 @@ def _is_element(default: Any) -> bool:
     return not isinstance(default, DoFnParam) or default is DoFn.ElementParam
 
 
-# TaggedOutput and the like stand beside plain values in a union; without them, the main output's type is left.
+# A union without TaggedOutput and the like is the type of the main output.
 def _without_wrappers(hint: Any) -> Any:
     alternatives = members(hint)
     if alternatives is None:

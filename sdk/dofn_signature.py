@@ -1,8 +1,7 @@
-"""How a user's function is called: which of its parameters gets what.
+"""The arguments of a user's function.
 
-Parameters are filled in order.  One whose default is a `DoFn` marker gets what the
-marker asks for; the first other one gets the element; those after it get the arguments
-given to the ParDo, and keep their defaults when there are no more.
+Parameters are filled in order.  A parameter whose default is a `DoFn` marker gets the requested property.  The first
+other parameter gets the element.  Those after it get the arguments of the ParDo, or keep their defaults.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ class Argument:
     """One argument of the call.
 
     Attributes:
-      marker: the `DoFn` marker that asks for it; `DoFn.ElementParam` for the element itself;
-        None for a value that the user gave.
-      value: that value, maybe a `SideInputArgument`.
+      marker: the `DoFn` marker; `DoFn.ElementParam` for the element itself; None for an argument of the ParDo.
+      value: the argument of the ParDo, which may be a `SideInputArgument`.
       keyword: the parameter's name if it is passed by keyword.
     """
 
@@ -50,7 +48,7 @@ _ELEMENT_WISE = {
     "StateParam",
     "TimerParam",
 }
-# What the methods that timers and windows call may ask for.
+# Markers for the methods that timers and windows call.
 _OF_A_TIMER = {
     "TimestampParam",
     "WindowParam",
@@ -61,31 +59,31 @@ _OF_A_TIMER = {
     "TimerParam",
     "DynamicTimerTagParam",
 }
-# A timer that is set when the window expires could never fire.
+# A timer set at the expiry of its window could never fire.
 _OF_AN_EXPIRY = _OF_A_TIMER - {"TimerParam", "DynamicTimerTagParam"}
 
 
 def user_function(fn: DoFn) -> Callable[..., Any]:
-    """The function that the user wrote."""
+    """Return the function that the user wrote."""
     return fn.fn if isinstance(fn, CallableDoFn) else fn.process
 
 
 def called_function(fn: DoFn) -> Callable[..., Any]:
-    """The function that is called with the arguments that `bind` gives."""
+    """Return the function to call with the arguments of `bind`."""
     return fn.unpacked if isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)) else user_function(fn)
 
 
 def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str) -> tuple[Argument, ...]:
-    """The arguments that the user's function is called with, in order.
+    """Return the arguments of the user's function, in order.
 
-    Raises `PipelineError`, naming the transform, when they don't fit its signature.
+    Raises `PipelineError`, naming the transform, if they don't fit its signature.
     """
     function = user_function(fn)
     spread = isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn))
     try:
         parameters = list(signature(function).parameters.values())
     except (TypeError, ValueError):
-        # A built-in that doesn't say: the element first.
+        # A built-in without a signature takes the element first.
         return (_ELEMENT, *_given(args, kwargs))
     if not any(isinstance(p.default, DoFnParam) for p in parameters):
         _check_count(function, parameters, args, kwargs, label, spread)
@@ -95,7 +93,7 @@ def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str)
     has_element = spread
     if spread:
         bound.append(_ELEMENT)
-        # How many items an element has is known only when it comes.
+        # The number of an element's items is unknown.
         parameters = [p for p in parameters if isinstance(p.default, DoFnParam)]
     has_element = has_element or any(p.default is DoFn.ElementParam for p in parameters)
     by_keyword = False
@@ -118,7 +116,7 @@ def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str)
         else:
             by_keyword = True
     if spread:
-        # Behind the element's items, as many as they are, and before what goes by keyword.
+        # Behind the element's items, and before keyword arguments.
         bound[1:1] = [Argument(value=value) for value in given]
         given = []
     if given:
@@ -128,7 +126,7 @@ def bind(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str)
 
 
 def check_signature(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], label: str) -> None:
-    """Raise what can be told about a DoFn before it runs."""
+    """Raise `PipelineError` for a DoFn whose parameters can't be filled."""
     for argument in bind(fn, args, kwargs, label):
         marker = argument.marker
         if marker is None:
@@ -144,9 +142,9 @@ def check_signature(fn: DoFn, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
 
 
 def check_stateful(fn: DoFn, label: str) -> StatefulSignature:
-    """What a DoFn uses of state and timers.
+    """Return the states and timers of a DoFn.
 
-    Raises `StatefulDoFnError` where that doesn't fit together.
+    Raises `StatefulDoFnError` if its declarations are inconsistent.
     """
     stateful = signature_of(fn)
     if not stateful.is_stateful:
@@ -163,7 +161,7 @@ def check_stateful(fn: DoFn, label: str) -> StatefulSignature:
 
 
 def bind_callback(fn: DoFn, method: str, label: str, is_expiry: bool = False) -> tuple[Argument, ...]:
-    """The arguments that a method is called with by a timer, or by the expiry of a window."""
+    """Return the arguments of a method that a timer, or the expiry of a window, calls."""
     bound = []
     allowed = _OF_AN_EXPIRY if is_expiry else _OF_A_TIMER
     what = "on_window_expiration" if is_expiry else "on_timer"
@@ -176,7 +174,7 @@ def bind_callback(fn: DoFn, method: str, label: str, is_expiry: bool = False) ->
             bound.append(Argument(p.default, keyword=p.name))
         elif p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise StatefulDoFnError(
-                f"{label}: the {what} method {method} has the parameter {p.name!r}, for which there is nothing: "
+                f"{label}: the {what} method {method} has the parameter {p.name!r}, which gets no value: "
                 "it is called for no element; give it a default, such as DoFn.KeyParam"
             )
     return tuple(bound)

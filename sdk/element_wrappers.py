@@ -1,4 +1,4 @@
-"""Wrappers that a user's function may put around an output: WindowedValue, TaggedOutput and Retracted."""
+"""Wrappers of a user function's outputs: WindowedValue, TaggedOutput and Retracted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .remainder import Remainder
 
 @stored_as("tagged-output", 1, lambda output: (output.tag, output.value))
 class TaggedOutput:
-    """A value on its way to the output with this tag.
+    """A value for the output with this tag.
 
     The value may be a `TimestampedValue` or a `WindowedValue`.
 
@@ -38,12 +38,12 @@ class TaggedOutput:
 
 @stored_as("retracted", 1, lambda retracted: (retracted.value,))
 class Retracted:
-    """A value that a DoFn takes back: an output with sign -1.
+    """A value that a DoFn retracts: an output with sign -1.
 
-    A function that asks for `DoFn.SignParam` decides on the signs of its outputs: what it
-    yields has sign +1 unless it is wrapped in this.  A DoFn that takes outputs back though
-    nothing of its input is taken back says `retracts = True`.  The value may be a `TimestampedValue` or
-    a `WindowedValue`; around both may be a `TaggedOutput`.  (Dataflow Model, section 2.3.)
+    A function with `DoFn.SignParam` decides on the signs of its outputs: they have sign +1 unless they are wrapped in
+    `Retracted`.  A DoFn that retracts outputs though its input has no retractions sets `retracts = True`.  The value
+    may be a `TimestampedValue` or a `WindowedValue`, and the whole may be in a `TaggedOutput`.  (Dataflow Model,
+    section 2.3.)
 
     >>> Retracted(7)
     Retracted(7)
@@ -67,7 +67,7 @@ class Retracted:
 class WindowedValue:
     """A value with its event timestamp, windows and pane.
 
-    Raises `ValueError` when the timestamp is outside of Beam's range.
+    Raises `ValueError` if the timestamp is outside of Beam's range.
 
     >>> from penstock.windowing import GlobalWindow
     >>> WindowedValue("a", 5, [GlobalWindow()]).timestamp
@@ -93,7 +93,7 @@ class WindowedValue:
         return Timestamp.of_micros(self.micros)
 
     def with_value(self, value: Any) -> WindowedValue:
-        """The same timestamp, windows and pane around another value."""
+        """Return another value with the same timestamp, windows and pane."""
         return WindowedValue(value, self.timestamp, self.windows, self.pane_info)
 
     def __eq__(self, other: object) -> bool:
@@ -120,7 +120,7 @@ def _windowed(value: Any, timestamp: Timestamp, windows: Windows, pane_info: Pan
     return WindowedValue(value, timestamp, windows, pane_info)
 
 
-# What a user function may return instead of a plain value.
+# Types that a user function may return instead of a plain value.
 SPECIAL_TYPES = frozenset({TimestampedValue, WindowedValue, TaggedOutput, Retracted, Remainder})
 
 
@@ -130,9 +130,9 @@ def unwrapped(
     windows: Windows = GLOBAL_WINDOWS,
     pane: PaneInfo = PANE_INFO_UNKNOWN,
 ) -> tuple[Any, int, Windows, PaneInfo]:
-    """An output as `(value, micros, windows, pane)`; what it doesn't say is taken from its input.
+    """Return an output as `(value, micros, windows, pane)`, with the input's properties as defaults.
 
-    A `TaggedOutput` or `Retracted` around it has been taken off before.
+    A surrounding `TaggedOutput` or `Retracted` was removed before.
     """
     kind = type(element)
     if kind is TimestampedValue:

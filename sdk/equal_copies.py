@@ -1,4 +1,4 @@
-"""Values that equal each copy of themselves, as it comes out of a shuffle or a snapshot."""
+"""Values that equal their copies from a shuffle or a snapshot."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _CONTAINERS = frozenset({tuple, list, set, frozenset})
 
 
 def equals_its_copies(value: Any) -> bool:
-    """Return whether a value is known to equal each copy of itself.
+    """Return whether a value is known to equal its copies.
 
-    A float that is no number equals nothing, and objects without `__eq__` equal themselves alone.  What classes other
-    than the built-in ones say is not known.
+    NaN equals no value, and an object without `__eq__` equals only itself.  The equality of classes that aren't built
+    in is unknown.
 
     >>> equals_its_copies(("a", [1, 2.5])), equals_its_copies(("a", float("nan"))), equals_its_copies(object())
     (True, False, False)

@@ -1,7 +1,7 @@
-"""The text of a user's exception, whatever its class does.
+"""Safe, short texts of users' exceptions.
 
-An exception's `__str__` may raise, and its text may have the size of the data that it is about.  What is shown, logged
-and sent between processes is made here, so that it can always be had, and is short.
+An exception's `__str__` may raise, and its text may be as large as the data that it describes.  The functions here
+never raise, and shorten the texts that are shown, logged and sent between processes.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import traceback
 from types import TracebackType
 
-# A text that is longer is cut.
+# Longer texts are cut.
 LONGEST = 10_000
 
 
 def bounded(text: str, longest: int = LONGEST) -> str:
-    """Return the beginning of a long text, and how long it is.
+    """Return the beginning of a long text, and its length.
 
     >>> bounded("x" * 1_000_000, 10), bounded("short")
     ('xxxxxxxxxx... (1,000,000 characters)', 'short')
@@ -46,12 +46,12 @@ def repr_of(error: BaseException) -> str:
 
 
 def traceback_lines(error: BaseException, frames: TracebackType | None) -> list[str]:
-    """Return what Python prints of an exception and its causes, with each entry shortened."""
+    """Return the lines of Python's traceback of an exception and its causes, with each entry shortened."""
     return [bounded(line) for line in traceback.format_exception(type(error), error, frames)]
 
 
 def can_be_shown(error: BaseException) -> bool:
-    """Return whether Python's own traceback of an exception has its text, and no more than may be shown."""
+    """Return whether Python's own traceback of an exception shows its text without secrets."""
     try:
         return len(str(error)) <= LONGEST
     except Exception:

@@ -1,8 +1,7 @@
-"""Every error that penstock raises itself.
+"""The errors of penstock.
 
-A message names the transform by its full label, what was found, what was
-expected and what to do.  What user code raises is never replaced: see
-`UserCodeError`.
+A message names the transform by its full label, what was found, what was expected and what to do.  Exceptions of user
+code are never replaced: see `UserCodeError`.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from .redaction import redacted
 
 
 class PenstockError(Exception):
-    """The base of every error that penstock raises itself.
+    """Base class of the errors of penstock.
 
     Files, databases and servers are named by connection strings; the secrets in these are hidden, see `redacted`.
 
     Attributes:
-      transform: the full label of the transform that it is about; "" if of none, or not known.
+      transform: the full label of the transform concerned; "" if there is none or it is unknown.
     """
 
     transform: str = ""
@@ -28,7 +27,7 @@ class PenstockError(Exception):
 
 
 class PipelineError(PenstockError):
-    """The pipeline is put together wrongly; raised while it is being built."""
+    """The pipeline is invalid; raised while it is being built."""
 
 
 class DuplicateLabelError(PipelineError):
@@ -36,23 +35,23 @@ class DuplicateLabelError(PipelineError):
 
 
 class TypeHintError(PipelineError):
-    """What one transform produces is not what the next one takes."""
+    """The output type of a transform doesn't fit the input type of the next one."""
 
 
 class StatefulDoFnError(PipelineError, ValueError):
-    """A DoFn's states and timers don't fit together, or can't be had where it is applied."""
+    """A DoFn's states and timers are inconsistent, or can't be used with its input."""
 
 
 class EndlessGroupError(PipelineError, ValueError):
-    """A grouping would wait for the end of an input that has none."""
+    """A grouping would wait for the end of an unbounded input."""
 
 
 class UnsupportedError(PipelineError):
-    """The chosen runner can't do what the pipeline asks for, so it refuses."""
+    """The runner doesn't support a feature that the pipeline needs."""
 
 
 class SerializationError(PenstockError):
-    """Something that has to travel to a worker can't be pickled."""
+    """An object that must be sent to a worker can't be pickled."""
 
 
 class OptionsError(PenstockError):
@@ -60,19 +59,19 @@ class OptionsError(PenstockError):
 
 
 class MissingExtraError(PenstockError, ImportError):
-    """An optional dependency is not installed; names the extra that brings it."""
+    """An optional dependency is not installed; the message names its extra."""
 
 
 class InvalidKeyError(PenstockError, TypeError):
-    """A key can't be grouped by: it has no hash, or no deterministic encoding."""
+    """A key can't be grouped: it has no hash, or no deterministic encoding."""
 
 
 class NotAPairError(PenstockError, TypeError):
-    """A grouping was given an element that is not a (key, value) pair."""
+    """An input element of a grouping is not a (key, value) pair."""
 
 
 class SideInputError(PenstockError, ValueError):
-    """A side input does not hold what its view promises."""
+    """The elements of a side input don't fit its view."""
 
 
 class SourceError(PenstockError, OSError):
@@ -84,30 +83,30 @@ class SinkError(PenstockError, OSError):
 
 
 class RejectedRecordError(SinkError):
-    """A sink's target refuses a record: a constraint of a table, a name that no file can have, a key with two values.
+    """A sink's target refuses a record: a constraint of a table, an invalid file name, a key with two values.
 
     Attributes:
-      record: a shortened `repr` of it; "" where it isn't known.
+      record: its shortened `repr`; "" if unknown.
     """
 
     record: str = ""
 
 
 class SnapshotError(PenstockError):
-    """A checkpoint can't be written, or isn't there.  What was committed before stays as it was."""
+    """A checkpoint can't be written, or is missing.  Earlier commits are unaffected."""
 
 
 class UnknownFormatError(SnapshotError):
-    """A file has a record, or a value of a type of the library's, in a version that can't be read."""
+    """A file has a record, or a value of a type of penstock, in an unknown version."""
 
 
 class CorruptSnapshotError(SnapshotError):
-    """A file of a checkpoint is not what was written.
+    """A file of a checkpoint is damaged.
 
     Attributes:
       file: its path.
-      found: what was found there, in words.
-      expected: what should have been there, in words.
+      found: a description of the content that was found.
+      expected: a description of the expected content.
     """
 
     def __init__(self, file: str, found: str, expected: str) -> None:
@@ -119,19 +118,19 @@ class CorruptSnapshotError(SnapshotError):
 
 
 class StaleWriterError(SnapshotError):
-    """Somebody else has taken over the checkpoints since: nothing more may be committed by this writer."""
+    """Another coordinator has taken over the checkpoints: this writer is fenced, and may commit no more."""
 
 
 class UncertainCommitError(SnapshotError):
-    """A commit failed half-way, so that only a restart can tell whether the checkpoint is there."""
+    """A commit failed half-way, so that only a restart can tell whether the checkpoint is complete."""
 
 
 class UntrustedSnapshotError(SnapshotError):
-    """Others could have written the checkpoints, and reading them would run what they wrote."""
+    """Other users could have written the checkpoints, and reading them would run their code."""
 
 
 class CheckpointMismatchError(SnapshotError):
-    """A checkpoint has state that the pipeline has no place for."""
+    """A checkpoint has state that doesn't belong to any step of the pipeline."""
 
 
 class RunnerError(PenstockError):
@@ -139,16 +138,15 @@ class RunnerError(PenstockError):
 
 
 class UserCodeError(PenstockError):
-    """A user's function raised.
+    """A user's function raised an exception.
 
-    `Pipeline.run` raises an instance that is *also* of the class that the user's
-    function raised, wherever Python lets one class be both, so `except ValueError`
-    around a pipeline goes on working.  The original is its `__cause__`, its
-    traceback cut down to the user's own frames.
+    `Pipeline.run` raises an instance that is *also* of the class of the user's exception, if Python allows such a
+    class, so `except ValueError` around a pipeline works.  The original exception is its `__cause__`, with a traceback
+    of the user's own frames.
 
     Attributes:
-      transform: the full label of the transform whose function raised.
-      element: a shortened `repr` of the element it was given, or None.
+      transform: the full label of the transform with the function.
+      element: a shortened `repr` of its element, or None.
       location: "file:line" of the user's frame that raised, or None.
     """
 
@@ -157,7 +155,7 @@ class UserCodeError(PenstockError):
 
 
 def missing_extra(package: str, extra: str, needed_for: str) -> MissingExtraError:
-    """The error for an optional dependency that is not installed.
+    """Return the error for an optional dependency that is not installed.
 
     >>> print(missing_extra("pyarrow", "parquet", "ReadFromParquet"))
     ReadFromParquet needs the package 'pyarrow': pip install 'penstock[parquet]'

@@ -1,13 +1,13 @@
-"""The graph: a pipeline as frozen data, which is all that a runner is given.
+"""The graph: a pipeline as frozen data, which is the input of a runner.
 
-Six primitives, of which everything else is composed:
+All transforms are composed of six primitives:
 
 Read                   a source's elements
 ParDo                  a function of each element, with side inputs and tagged outputs; or a sink
 AssignWindows          each element's windows
 GroupByKeyAndWindow    elements of one key and window, together; maybe combined
 Flatten                several PCollections as one
-Feedback               a PCollection that comes back (the streaming runner)
+Feedback               a PCollection that is fed back (the streaming runner)
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class PCollectionNode:
 
     Attributes:
       id: its number, unique in the graph.
-      producer: the full label of the transform that makes it.
-      tag: which output of that transform it is.
+      producer: the full label of the transform that produces it.
+      tag: the tag of that transform's output.
     """
 
     id: int
@@ -52,7 +52,7 @@ class PCollectionNode:
 
 @attrs.frozen
 class SideInput:
-    """A PCollection as another one's ParDo sees it."""
+    """A PCollection as a side input of a ParDo."""
 
     pcollection: int
     view: View
@@ -61,7 +61,7 @@ class SideInput:
 
 @attrs.frozen
 class SideInputArgument:
-    """Stands among a ParDo's arguments where the side input of this index belongs."""
+    """Placeholder, among a ParDo's arguments, for the side input of this index."""
 
     index: int
 
@@ -73,11 +73,11 @@ class Read:
 
 @attrs.frozen
 class KeyedParDo:
-    """What a ParDo with state and timers needs besides.
+    """Properties of a ParDo with state and timers.
 
     Attributes:
-      windowing: its input's; a window's state is kept for the allowed lateness.
-      may_retract: whether it may put out retractions.
+      windowing: the windowing of its input.  A window's state is kept for the allowed lateness.
+      may_retract: whether its outputs may include retractions.
       codes_keys: whether keys of its input may be in coded form.
     """
 
@@ -88,19 +88,19 @@ class KeyedParDo:
 
 @attrs.frozen
 class ParDo:
-    """A DoFn and its arguments; or a sink, and no DoFn.
+    """A DoFn and its arguments, or a sink without a DoFn.
 
-    Among the arguments a `SideInputArgument` stands for each side input.  `keyed` is there
-    if the DoFn keeps state or sets timers.
+    Among the arguments a `SideInputArgument` stands for each side input.  `keyed` is set if the DoFn has state or
+    timers.
     """
 
     fn: Serialized[tuple[DoFn, tuple[Any, ...], Mapping[str, Any]]] | None
     side_inputs: tuple[SideInput, ...] = ()
     sink: Sink[Any] | None = None
     keyed: KeyedParDo | None = None
-    # Whether its input may hold retractions.
+    # Whether its input may include retractions.
     retracted: bool = False
-    # Whether outputs with a tag that nobody asked for are dropped; otherwise they are an error.
+    # Whether outputs with an undeclared tag are dropped; otherwise they are an error.
     any_tag: bool = False
 
 
@@ -111,11 +111,11 @@ class AssignWindows:
 
 @attrs.frozen
 class GroupByKeyAndWindow:
-    """The paper's five steps.  `combine` is there so that a runner can lift it before the shuffle."""
+    """The paper's five steps.  A runner can apply `combine` before the shuffle as well."""
 
     windowing: WindowingStrategy
     combine: Serialized[CombineFn[Any, Any, Any]] | None = None
-    # Whether its input may hold retractions.
+    # Whether its input may include retractions.
     retracted: bool = False
 
 
@@ -126,10 +126,10 @@ class Flatten:
 
 @attrs.frozen
 class Feedback:
-    """A loop's head, whose output is its input and what comes back; or its end, from where it does.
+    """The head of a loop, whose output is its input and the fed-back elements; or the end of a loop, which feeds back.
 
     Attributes:
-      head: of an end, the label of the head; None of a head.
+      head: for an end, the label of its head; for a head, None.
     """
 
     head: str | None = None
@@ -139,9 +139,9 @@ Primitive: TypeAlias = Read | ParDo | AssignWindows | GroupByKeyAndWindow | Flat
 
 
 def frozen(primitive: Primitive) -> Primitive:
-    """Return a primitive for a run: the user's functions in it are pickled as they are now.
+    """Return a primitive for a run, with its user functions pickled in their present state.
 
-    Raises `SerializationError`, naming the transform, for one that can't be pickled any more.
+    Raises `SerializationError`, naming the transform, for a function that can't be pickled any more.
     """
     if isinstance(primitive, ParDo) and primitive.fn is not None:
         side_inputs = tuple(_frozen_side_input(s) for s in primitive.side_inputs)
@@ -162,13 +162,13 @@ def _frozen_side_input(side_input: SideInput) -> SideInput:
 
 @attrs.frozen
 class Transform:
-    """One primitive, applied.
+    """An applied primitive.
 
     Attributes:
       label: the full label, composites first: "Count/Pair".
       inputs: ids of its main inputs, in order.
       outputs: the id of each output, by tag.
-      delivery: "strong" or "weak", where it was said (`with_delivery`).
+      delivery: "strong" or "weak", if declared by `with_delivery`.
     """
 
     label: str
@@ -179,19 +179,19 @@ class Transform:
 
     @property
     def side_inputs(self) -> tuple[SideInput, ...]:
-        """What it reads besides its main inputs."""
+        """Its side inputs."""
         return self.primitive.side_inputs if isinstance(self.primitive, ParDo) else ()
 
 
 @attrs.frozen(slots=False)
 class Graph:
-    """The whole pipeline.  Transforms stand in an order in which inputs come first."""
+    """The whole pipeline.  A transform stands behind the transforms of its inputs."""
 
     transforms: tuple[Transform, ...]
     pcollections: Mapping[int, PCollectionNode]
 
     def consumers(self, pcollection: int) -> tuple[Transform, ...]:
-        """Transforms that have it as a main input."""
+        """Return the transforms with a PCollection as main input."""
         return self._consumers.get(pcollection, ())
 
     @cached_property
@@ -203,7 +203,7 @@ class Graph:
         return {pcollection: tuple(of) for pcollection, of in consumers.items()}
 
     def producer(self, pcollection: int) -> Transform:
-        """The transform that makes it."""
+        """Return the transform that produces a PCollection."""
         return self._producers[pcollection]
 
     @cached_property
@@ -211,11 +211,11 @@ class Graph:
         return {i: transform for transform in self.transforms for i in transform.outputs.values()}
 
     def unbounded_reads(self) -> tuple[Transform, ...]:
-        """Those that read sources without an end; a script isn't one."""
+        """Return the transforms that read unbounded sources, scripts excluded."""
         return tuple(t for t in self.transforms if _is_unbounded_read(t))
 
     def unbounded_read_above(self, pcollection: int) -> Transform | None:
-        """One that reads a source without an end, and that a PCollection comes from."""
+        """Return an unbounded read that a PCollection depends on, if there is one."""
         todo, seen = [pcollection], {pcollection}
         while todo:
             producer = self.producer(todo.pop())
@@ -227,17 +227,17 @@ class Graph:
         return None
 
     def loops(self) -> tuple[Transform, ...]:
-        """The heads of its loops."""
+        """Return the heads of the loops."""
         return tuple(t for t in self.transforms if isinstance(t.primitive, Feedback) and t.primitive.head is None)
 
     @cached_property
     def is_bounded(self) -> bool:
-        """Whether every PCollection of it ends."""
+        """Whether every PCollection is bounded."""
         return all(p.is_bounded for p in self.pcollections.values())
 
     @cached_property
     def has_script(self) -> bool:
-        """Whether a script says what time it is."""
+        """Whether a script controls the time."""
         return any(isinstance(t.primitive, Read) and isinstance(t.primitive.source, Script) for t in self.transforms)
 
 

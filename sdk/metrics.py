@@ -1,8 +1,7 @@
-"""Metrics: counters, distributions and gauges that user code reports to.
+"""Metrics: counters, distributions and gauges of user code.
 
-A runner puts a `MetricsContainer` in scope around the calls of user code and merges the
-containers of the work that it commits.  With none in scope a report goes nowhere,
-so that a `DoFn` can be called on its own.
+A runner puts a `MetricsContainer` in scope around the calls of user code, and merges the containers of committed work.
+Without a container in scope reports are ignored, so that a `DoFn` can be called on its own.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from .redaction import logger_of
 
 _logger = logger_of(__name__)
 
-# A function of this package.
+# A method of this package that runs a step.
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class MetricName(NamedTuple):
-    """A metric's namespace, usually that of the class reporting it, and its name.
+    """A metric's namespace, usually that of the reporting class, and its name.
 
-    A named tuple, for its hash: each report looks its metric up.
+    A named tuple, whose hash is fast: each report looks up its metric.
     """
 
     namespace: str
@@ -40,7 +39,7 @@ class MetricName(NamedTuple):
 
 @attrs.frozen
 class MetricKey:
-    """A metric together with the full label of the step that reported it, or '' where that isn't known."""
+    """A metric with the full label of the reporting step, or '' if unknown."""
 
     step: str
     metric: MetricName
@@ -48,7 +47,7 @@ class MetricKey:
 
 @attrs.frozen
 class DistributionResult:
-    """What is known of the values that a distribution was given.
+    """Sum, count, minimum and maximum of the values of a distribution.
 
     >>> DistributionResult(sum=10, count=4, min=1, max=4).mean
     2.5
@@ -61,7 +60,7 @@ class DistributionResult:
 
     @property
     def mean(self) -> float | None:
-        """The mean, or None when there were no values."""
+        """The mean; None without values."""
         return self.sum / self.count if self.count else None
 
 
@@ -73,7 +72,7 @@ class GaugeResult:
     timestamp: float
 
 
-# The wall clock may be set back; the latest value of a gauge stays the latest.
+# The wall clock may be set back, but the latest value of a gauge stays the latest.
 _EPOCH = time.time() - time.monotonic()
 
 
@@ -82,7 +81,7 @@ def _seconds() -> float:
 
 
 class StepMetrics:
-    """What one step has reported: plain dictionaries from `MetricName`, since reports must be cheap."""
+    """Metrics of one step: plain dictionaries from `MetricName`, so that reports are cheap."""
 
     __slots__ = ("counters", "distributions", "gauges")
 
@@ -94,7 +93,7 @@ class StepMetrics:
 
 
 class MetricsContainer:
-    """What has been reported while it was in scope.  Can be pickled, and merged with others.
+    """Metrics reported while it was in scope.  Containers can be pickled and merged.
 
     Args:
       clock: seconds since the epoch, for gauges.
@@ -111,11 +110,11 @@ class MetricsContainer:
         self.steps: dict[str, StepMetrics] = {}
 
     def step(self, label: str) -> StepMetrics:
-        """The part that belongs to one step."""
+        """Return the metrics of one step."""
         return self.steps.get(label) or self.steps.setdefault(label, StepMetrics())
 
     def merge(self, other: MetricsContainer) -> None:
-        """Add what another container was told.  Counters add up, of gauges the latest value stays."""
+        """Merge another container: counters are added, and of a gauge the latest value is kept."""
         for label, theirs in other.steps.items():
             ours = self.step(label)
             for name, n in theirs.counters.items():
@@ -134,9 +133,9 @@ def _merged_cells(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 class _StepsByCaller:
-    """What was reported, by the step whose code is running: the nearest caller that generated code says it is of.
+    """Metrics by the running step, which is found in the nearest caller that is generated code.
 
-    Looking for it costs only those functions that report something.
+    The search costs time only in functions that report metrics.
     """
 
     __slots__ = ("_thread", "container")
@@ -148,7 +147,7 @@ class _StepsByCaller:
     def _step(self) -> StepMetrics:
         label = _calling_step(sys._getframe(2))
         if not label and threading.get_ident() != self._thread:
-            # Of a thread that user code has started: what the pipeline's own is doing, which mostly waits for it.
+            # For a thread of user code: the step of the pipeline's thread, which mostly waits for it.
             label = _calling_step(sys._current_frames().get(self._thread))
         return self.container.step(label)
 
@@ -165,18 +164,18 @@ class _StepsByCaller:
         return self._step().gauges
 
 
-# The global variable in which generated code has the label of the step that each of its lines is of.
+# The global variable of generated code with the step's label for each of its lines.
 STEPS_OF_LINES = "PENSTOCK_STEPS_OF_LINES"
 
 
-# Functions of ours that run the code of one step, `self.label`: by their code.
+# Methods of penstock that run the code of one step, `self.label`, by code object.
 _RUNS_STEP: set[CodeType] = set()
 
 
 def runs_step(method: _Method) -> _Method:
-    """Declare that what is reported under a method is of the step `self.label`, unless a call in between says another.
+    """Declare that reports under a method belong to the step `self.label`, unless an inner call declares another step.
 
-    Costs nothing where nothing is reported.
+    Methods that report no metrics have no cost.
     """
     _RUNS_STEP.add(method.__code__)
     return method
@@ -194,17 +193,17 @@ def _calling_step(frame: FrameType | None) -> str:
 
 
 class _Scope(NamedTuple):
-    """Where reports go: a part of a container, and the container's clock."""
+    """The target of reports: a part of a container, and the container's clock."""
 
     reports: StepMetrics | _StepsByCaller
     clock: Callable[[], float]
 
 
-# Of this thread, so that pipelines in several threads don't count for each other.  None where nothing is to be counted,
-# and the default in a thread of which nothing is known.
+# The scope of this thread, so that pipelines in several threads don't count for each other.  None if reports are
+# ignored; the default is for a thread without a known scope.
 _active: ContextVar[Any] = ContextVar("metrics", default=False)
 
-# By thread, the innermost scope of those that are in one: for threads that user code starts.
+# By thread, its innermost scope: for threads that user code starts.
 _scopes: dict[int, _Scope] = {}
 
 _is_warned = False
@@ -241,9 +240,9 @@ def _entered(scope: _Scope | None) -> Iterator[None]:
 
 
 def scoped(container: MetricsContainer | None, step: str = "") -> AbstractContextManager[None]:
-    """Inside of the `with` block this thread's reports go to `container`: under `step`, or that whose code is running.
+    """Send this thread's reports to `container` within the block, under `step` or under the running step.
 
-    So do those of threads that user code starts, while no other thread is in such a block.
+    Reports of threads that user code starts follow, while no other thread is in such a block.
     """
     if container is None:
         return _entered(None)
@@ -251,7 +250,7 @@ def scoped(container: MetricsContainer | None, step: str = "") -> AbstractContex
 
 
 def at_step(label: str) -> AbstractContextManager[None]:
-    """Inside of the `with` block reports are of this step, of the container in scope."""
+    """Send reports within the block to this step of the container in scope."""
     scope = _active.get()
     if not isinstance(scope, _Scope) or not isinstance(scope.reports, _StepsByCaller):
         return nullcontext()
@@ -259,7 +258,7 @@ def at_step(label: str) -> AbstractContextManager[None]:
 
 
 def _scope_of_starter() -> _Scope | None:
-    """The scope of the thread that has started this one, as far as that can be told."""
+    """Return the scope of the thread that started this one, if it is known."""
     global _is_warned
     is_known = _active.get() is None
     if is_known or not _scopes or threading.current_thread() is threading.main_thread():
@@ -280,7 +279,7 @@ def _scope_of_starter() -> _Scope | None:
 
 @attrs.frozen
 class Counter:
-    """A whole number that goes up and down."""
+    """A whole number that can be increased and decreased."""
 
     metric_name: MetricName
 
@@ -291,13 +290,13 @@ class Counter:
             scope.reports.counters[self.metric_name] += n
 
     def dec(self, n: int = 1) -> None:
-        """Take `n` away."""
+        """Subtract `n`."""
         self.inc(-n)
 
 
 @attrs.frozen
 class Distribution:
-    """Sum, count, least, greatest and mean of the values it is given."""
+    """Sum, count, minimum, maximum and mean of the reported values."""
 
     metric_name: MetricName
 
@@ -321,19 +320,19 @@ class Distribution:
 
 @attrs.frozen
 class Gauge:
-    """The latest of the values it is given."""
+    """The latest reported value."""
 
     metric_name: MetricName
 
     def set(self, value: Any) -> None:
-        """Replaces the value."""
+        """Replace the value."""
         scope = _active.get() or _scope_of_starter()
         if scope is not None:
             scope.reports.gauges[self.metric_name] = (scope.clock(), value)
 
 
 class Metrics:
-    """Makes the objects that user code reports to.
+    """Factory of counters, distributions and gauges.
 
     A namespace is a string or a class, which stands for its module and name.
 
@@ -343,7 +342,7 @@ class Metrics:
 
     @staticmethod
     def get_namespace(namespace: type | str) -> str:
-        """The namespace's name.
+        """Return the namespace's name.
 
         >>> Metrics.get_namespace(Metrics)
         'penstock.sdk.metrics.Metrics'
@@ -356,25 +355,25 @@ class Metrics:
 
     @staticmethod
     def counter(namespace: type | str, name: str) -> Counter:
-        """A counter."""
+        """Return a counter."""
         return Counter(MetricName(Metrics.get_namespace(namespace), name))
 
     @staticmethod
     def distribution(namespace: type | str, name: str) -> Distribution:
-        """A distribution."""
+        """Return a distribution."""
         return Distribution(MetricName(Metrics.get_namespace(namespace), name))
 
     @staticmethod
     def gauge(namespace: type | str, name: str) -> Gauge:
-        """A gauge."""
+        """Return a gauge."""
         return Gauge(MetricName(Metrics.get_namespace(namespace), name))
 
 
 class MetricsFilter:
-    """Which metrics to ask for: of the given names, namespaces and steps; of all where nothing is given.
+    """A filter of metrics by names, namespaces and steps.  An empty filter matches all.
 
-    A step matches when it is, or contains, the given path: "Outer" and "Outer/Inner"
-    both match "Outer/Inner/Map(f)".
+    A step matches if its label is or contains the given path: "Outer" and "Outer/Inner" both match
+    "Outer/Inner/Map(f)".
 
     >>> MetricsFilter().with_name("lines").with_step("Read").names
     frozenset({'lines'})
@@ -386,34 +385,34 @@ class MetricsFilter:
         self.steps: frozenset[str] = frozenset()
 
     def with_name(self, name: str) -> MetricsFilter:
-        """Also metrics of this name."""
+        """Add metrics of this name."""
         return self.with_names([name])
 
     def with_names(self, names: Iterable[str]) -> MetricsFilter:
-        """Also metrics of these names."""
+        """Add metrics of these names."""
         self.names |= _several(names, "with_name")
         return self
 
     def with_namespace(self, namespace: type | str) -> MetricsFilter:
-        """Also metrics of this namespace."""
+        """Add metrics of this namespace."""
         return self.with_namespaces([namespace])
 
     def with_namespaces(self, namespaces: Iterable[type | str]) -> MetricsFilter:
-        """Also metrics of these namespaces."""
+        """Add metrics of these namespaces."""
         self.namespaces |= frozenset(map(Metrics.get_namespace, _several(namespaces, "with_namespace")))
         return self
 
     def with_step(self, step: str) -> MetricsFilter:
-        """Also metrics of this step."""
+        """Add metrics of this step."""
         return self.with_steps([step])
 
     def with_steps(self, steps: Iterable[str]) -> MetricsFilter:
-        """Also metrics of these steps."""
+        """Add metrics of these steps."""
         self.steps |= _several(steps, "with_step")
         return self
 
     def matches(self, key: MetricKey) -> bool:
-        """Return whether the metric is one of those asked for."""
+        """Return whether the filter matches a metric."""
         return (
             (not self.names or key.metric.name in self.names)
             and (not self.namespaces or key.metric.namespace in self.namespaces)
@@ -429,7 +428,7 @@ def _several(items: Iterable[Any], singular: str) -> frozenset[Any]:
 
 @attrs.frozen
 class MetricResult:
-    """A metric's value: in work that was committed, and in all that was attempted, retries included."""
+    """A metric's value: of committed work, and of all attempts, retries included."""
 
     key: MetricKey
     committed: Any
@@ -437,7 +436,7 @@ class MetricResult:
 
     @property
     def result(self) -> Any:
-        """The committed value; the attempted one where the runner commits nothing."""
+        """The committed value, or the attempted value if the runner has no commits."""
         return self.attempted if self.committed is None else self.committed
 
     def __str__(self) -> str:
@@ -445,11 +444,11 @@ class MetricResult:
 
 
 class MetricResults:
-    """A finished or running pipeline's metrics.
+    """Metrics of a finished or running pipeline.
 
     Args:
-      committed: what was reported by work that was committed.
-      attempted: what was reported by all work; the same when not given.
+      committed: metrics of committed work.
+      attempted: metrics of all attempts; by default the committed ones.
     """
 
     COUNTERS = "counters"
@@ -461,7 +460,7 @@ class MetricResults:
         self._attempted = committed if attempted is None else attempted
 
     def query(self, filter: MetricsFilter | None = None) -> dict[str, list[MetricResult]]:
-        """The metrics that match, as `{'counters': [...], 'distributions': [...], 'gauges': [...]}`.
+        """Return the matching metrics, as `{'counters': [...], 'distributions': [...], 'gauges': [...]}`.
 
         >>> MetricResults(MetricsContainer()).query()
         {'counters': [], 'distributions': [], 'gauges': []}

@@ -1,4 +1,4 @@
-"""Pipeline: where transforms are put together, and from where they are run."""
+"""Pipeline: a graph of transforms under construction."""
 
 from __future__ import annotations
 
@@ -26,21 +26,20 @@ from .windowing_strategy import WindowingStrategy
 if TYPE_CHECKING:
     from .drawing.drawing import MimeBundle
 
-# So many composites in each other, of which each is three calls or more, may have used up Python's stack.
+# Depth of nested composites, each of three calls or more, from which on Python's stack may be exhausted by them.
 NESTED_COMPOSITES = 50
 
 
 class Pipeline:
     """A graph of transforms under construction.
 
-    As a context manager it runs on exit, and waits.
+    As a context manager it runs on exit, and waits until it has finished.
 
     Attributes:
-      options: the `PipelineOptions` it was made with; where there are none, and no `argv`, those
-        in scope (`scoped_pipeline_options`).
-      runner: what will run it.
+      options: the given `PipelineOptions`; without these and `argv`, the options in scope (`scoped_pipeline_options`).
+      runner: the runner of the pipeline.
 
-    Raises `OptionsError` for a flag that nobody knows.
+    Raises `OptionsError` for an unknown flag.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -71,20 +70,20 @@ class Pipeline:
         self.display_data = dict(display_data or {})
         self.result: PipelineResult | None = None
         self._check_types = bool(options.view_as(TypeOptions).pipeline_type_check)
-        # In the order in which they came.
+        # Labels in the order of application.
         self._labels: dict[str, None] = {}
         self._scope: list[str] = []
-        # The scope in which Python's stack ended, until the outermost transform has said so.
+        # The scope in which Python's stack was exhausted, until the outermost transform raises the error.
         self._too_deep: list[str] = []
-        # What `with_delivery` says of the transforms that are being expanded.
+        # The delivery, by `with_delivery`, of the transforms that are being expanded.
         self._delivery: str | None = None
         self._transforms: list[graph.Transform] = []
-        # By PCollection, the place in `_transforms` of what makes it.
+        # By PCollection, the index in `_transforms` of its producer.
         self._producers: dict[int, int] = {}
         self._pcollections: dict[int, PCollection[Any]] = {}
         self._checks: list[Callable[[], None]] = []
 
-    # Putting together
+    # Construction
 
     def __or__(self, transform: PTransform) -> Any:
         return self.apply(transform, PBegin(self))
@@ -92,7 +91,7 @@ class Pipeline:
     def apply(self, transform: PTransform, pvalue: Any = None, label: str | None = None) -> Any:
         """Apply a transform to a PCollection, to several, or to the pipeline itself.
 
-        In a notebook, where cells are run again, a label that is taken already gets a number: "Map(len) (2)".
+        In a notebook, where cells are run again, a label in use gets a number: "Map(len) (2)".
 
         Raises `DuplicateLabelError` and `TypeHintError`.
         """
@@ -123,9 +122,9 @@ class Pipeline:
         tags: Sequence[str | None] = (None,),
         is_bounded: bool | None = None,
     ) -> dict[str | None, PCollection[Any]]:
-        """Add one primitive, under the label of the transform that is being expanded.
+        """Add one primitive under the label of the transform that is being expanded, and return its outputs by tag.
 
-        For transforms that are primitives themselves; users compose those.
+        For primitive transforms of the library, of which users compose their own.
         """
         label = self.full_label
         if is_bounded is None:
@@ -149,7 +148,7 @@ class Pipeline:
         return outputs
 
     def add_output(self, main: PCollection[Any], tag: str | None) -> PCollection[Any]:
-        """One more tagged output of the transform that has `main` as its main one."""
+        """Add a tagged output to the transform whose main output is `main`."""
         index = self._producers[main.id]
         transform = self._transforms[index]
         pcoll: PCollection[Any] = PCollection(
@@ -161,15 +160,15 @@ class Pipeline:
         return pcoll
 
     def producer(self, pcoll: PCollection[Any]) -> graph.Transform:
-        """The primitive that makes a PCollection."""
+        """Return the primitive that produces a PCollection."""
         return self._transforms[self._producers[pcoll.id]]
 
     def pcollection(self, id: int) -> PCollection[Any]:
-        """The PCollection with this number."""
+        """Return the PCollection with this number."""
         return self._pcollections[id]
 
     def add_check(self, check: Callable[[], None]) -> None:
-        """Have something called before the pipeline is run, that raises if it isn't complete."""
+        """Call `check` before the pipeline is run; it raises if the pipeline isn't complete."""
         if check not in self._checks:
             self._checks.append(check)
 
@@ -179,9 +178,9 @@ class Pipeline:
         return "/".join(self._scope)
 
     def _refuse_deep_nesting(self, label: str) -> None:
-        """Raise `PipelineError` for the outermost transform, where its composites have used up Python's stack.
+        """Raise `PipelineError` for the outermost transform if its nested composites have exhausted Python's stack.
 
-        A few composites haven't: then an `expand` recurses in a way of its own, as the traceback shows.
+        With few composites, the recursion is within an `expand`, and the traceback shows it.
         """
         self._too_deep = self._too_deep or self._scope[:]
         if len(self._scope) > 1:
@@ -200,7 +199,7 @@ class Pipeline:
     def _scoped(self, label: str) -> Iterator[str]:
         full_label = "/".join([*self._scope, label])
         if full_label in self._labels and in_notebook():
-            # A cell that is run again applies its transforms again.
+            # A cell that runs again applies its transforms again.
             around = full_label[: len(full_label) - len(label)]
             label = next(f"{label} ({i})" for i in count(2) if f"{around}{label} ({i})" not in self._labels)
             full_label = around + label
@@ -219,13 +218,13 @@ class Pipeline:
             self._take_back(*before)
             raise
         finally:
-            # Where Python's stack has ended, inner scopes may not have been left.
+            # After a RecursionError inner scopes may not have been left.
             del self._scope[depth:]
 
     def _take_back(self, labels: int, transforms: int, pcollections: int, checks: int) -> None:
-        """Leave only so many of each: what came after them belongs to a transform that failed to be applied.
+        """Remove everything that a failed application of a transform has added.
 
-        It may be applied again, as in a notebook's cell that was corrected.
+        The transform may be applied again, as in a corrected cell of a notebook.
         """
         for kept, of in ((labels, self._labels), (pcollections, self._pcollections)):
             while len(of) > kept:
@@ -260,10 +259,10 @@ class Pipeline:
             result.element_type = produced
         return result
 
-    # Running
+    # Execution
 
     def outline(self) -> graph.Graph:
-        """The pipeline as it stands now, without the user's functions being pickled: to look at, not to be run."""
+        """Return the graph without pickling the user's functions, for inspection."""
         nodes = {
             p.id: graph.PCollectionNode(p.id, p.producer, p.tag, p.windowing, p.element_type, p.is_bounded)
             for p in self._pcollections.values()
@@ -271,7 +270,7 @@ class Pipeline:
         return graph.Graph(tuple(self._transforms), nodes)
 
     def graph(self) -> graph.Graph:
-        """The pipeline as it stands now, as frozen data, the user's functions included.
+        """Return the graph as frozen data for a run, the user's functions included.
 
         Raises `SerializationError` for a function that can't be pickled any more.
         """
@@ -280,10 +279,10 @@ class Pipeline:
         return graph.Graph(transforms, outline.pcollections)
 
     def run(self) -> PipelineResult:
-        """Start it; the result tells how it goes, and can be waited for.
+        """Start the pipeline, and return its result, which tells the state and can be waited for.
 
-        Raises `PipelineError` if something was begun and not completed: dead letters that have
-        an error handler which was never closed would be lost.
+        Raises `PipelineError` if the pipeline is incomplete: an error handler that was not closed would lose its dead
+        letters.
         """
         for check in self._checks:
             check()
@@ -291,7 +290,7 @@ class Pipeline:
             with inside_a_run():
                 self.result = self.runner.run_pipeline(self.graph(), self.options)
         except UserCodeError as error:
-            # Where it went wrong is in its cause; the runner's own frames would only hide it.
+            # The cause has the frames of the user's code, which the runner's frames would hide.
             raise error.with_traceback(None) from error.__cause__
         return self.result
 
@@ -306,7 +305,7 @@ class Pipeline:
             self.result.wait_until_finish()
 
     def visit(self, visitor: PipelineVisitor) -> None:
-        """Have `visitor.visit_transform` called with each primitive, inputs first."""
+        """Call `visitor.visit_transform` with each primitive, inputs first."""
         for transform in self._transforms:
             visitor.visit_transform(transform)
 
@@ -324,25 +323,26 @@ class Pipeline:
 
 
 class PipelineVisitor:
-    """Something to be shown every primitive transform of a pipeline."""
+    """Base class of visitors of a pipeline's primitives."""
 
     def visit_transform(self, transform: graph.Transform) -> None:
-        """Called once for each."""
+        """Visit one primitive."""
 
 
 def in_notebook() -> bool:
-    """Whether the program is the cells of a notebook: IPython's shell has a kernel, which a terminal's doesn't."""
+    """Return whether the program runs in a notebook, where IPython's shell has a kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
 def _retracted_by_grouping(windowing: WindowingStrategy, is_bounded: bool, retracted_by: str, label: str) -> str:
-    """Who may retract a grouping's results: itself, or whoever retracts its input."""
+    """Return the label of the transform that may retract a grouping's results: the grouping, or its input's; else
+    ""."""
     if retracted_by and windowing.accumulation_mode is not AccumulationMode.RETRACTING:
         raise UnsupportedError(
             f"{label}: {retracted_by} may retract its input, but it is in {windowing.accumulation_mode.name} mode, "
-            "whose panes can't take anything back; use AccumulationMode.RETRACTING for its windows too"
+            "whose panes have no retractions; use AccumulationMode.RETRACTING for its windows too"
         )
     return label if windowing.panes_replace(is_bounded) else retracted_by
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .typehints import declared_hints
 
-# Applies a transform to the left operand of `|` where that is no PValue, such as a list of values.
+# Applies a transform to a left operand of `|` that is no PValue, such as a list of values.
 _apply_to_operand: Callable[[Any, PTransform], Any]
 
 
@@ -23,7 +23,7 @@ def applies_to_operands(function: Callable[[Any, PTransform], Any]) -> Callable[
 
 
 class PTransform:
-    """A step of a pipeline; composites define `expand` in terms of other transforms.
+    """A step of a pipeline.  Composites define `expand` by other transforms.
 
     >>> import penstock as beam
     >>> class CountWords(beam.PTransform):
@@ -41,7 +41,7 @@ class PTransform:
     _output_hint: Any = None
     # Given by `with_delivery`.
     delivery: str | None = None
-    # Of a transform that was told its pipeline, for when there is no input to tell it.
+    # The pipeline of a transform without inputs.
     pipeline: Any = None
 
     def __init__(self, label: str | None = None) -> None:
@@ -62,15 +62,15 @@ class PTransform:
         return self._label
 
     def default_label(self) -> str:
-        """The label of a transform that was given none."""
+        """Return the label of a transform without a given label."""
         return type(self).__name__
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """What this step does, as other transforms applied to its input."""
+        """Apply other transforms to the input, and return the output."""
         raise NotImplementedError(f"{type(self).__name__}.expand")
 
     def with_input_types(self, *args: Any, **kwargs: Any) -> PTransform:
-        """Declare the type of its elements; a mismatch is found when the pipeline is built."""
+        """Declare the type of its input's elements.  A mismatch raises an error while the pipeline is built."""
         self._input_hint = args[0] if args else next(iter(kwargs.values()), None)
         return self
 
@@ -80,7 +80,7 @@ class PTransform:
         return self
 
     def get_type_hints(self) -> tuple[Any, Any]:
-        """The declared (input, output) hints; None where nothing was declared."""
+        """Return the declared hints of input and output; None for undeclared ones."""
         declared_input, declared_output = declared_hints(self)
         return (
             self._input_hint if self._input_hint is not None else declared_input,
@@ -88,17 +88,18 @@ class PTransform:
         )
 
     def with_resource_hints(self, **hints: Any) -> PTransform:
-        """Beam's resource hints: accepted; these runners have nothing to do with them."""
+        """Accept Beam's resource hints, which have no effect on these runners."""
         return self
 
     def with_delivery(self, delivery: str) -> PTransform:
-        """Say what its outputs are worth, where a pipeline runs with `--delivery=strong` or `weak`.
+        """Declare the delivery of its outputs, for a pipeline with `--delivery=strong` or `weak`.
 
         Args:
-          delivery: "strong", and they are durable before anybody gets them; or "weak", and they are sent
-            at once: after a failure somebody may get them twice, or others in their place.
+          delivery: "strong": outputs are durable before they are delivered; or "weak": outputs are sent immediately,
+            and after a failure may be delivered twice, or be replaced by others.
 
-        Raises `ValueError` for anything else.  Holds for all that it is composed of, unless that says otherwise.
+        Raises `ValueError` for other values.  Applies to the transforms that it is composed of, unless they declare
+        another.
 
         >>> import penstock as beam
         >>> beam.Map(str.lower).with_delivery("weak").delivery
@@ -112,7 +113,7 @@ class PTransform:
         return self
 
     def display_data(self) -> dict[str, Any]:
-        """What a drawing of the pipeline may show of it."""
+        """Return the settings to show in a drawing of the pipeline."""
         return {}
 
     def __or__(self, other: PTransform) -> PTransform:
@@ -133,7 +134,7 @@ class PTransform:
 
 
 class ChainedPTransform(PTransform):
-    """Several transforms, one after the other, as one: `first | second`."""
+    """A chain of transforms as one: `first | second`."""
 
     def __init__(self, *parts: PTransform) -> None:
         super().__init__()
@@ -154,7 +155,7 @@ class ChainedPTransform(PTransform):
 
 
 class _NamedPTransform(PTransform):
-    """A transform under another label; applying it applies the transform itself."""
+    """A transform with another label; applying it applies the transform itself."""
 
     def __init__(self, transform: PTransform, label: str) -> None:
         super().__init__(label)
@@ -188,7 +189,7 @@ class _NamedPTransform(PTransform):
 
 
 def unnamed(transform: PTransform) -> tuple[PTransform, str]:
-    """The transform itself and the label it is to have."""
+    """Return the transform without its `_NamedPTransform`s, and its label."""
     label = transform.label
     while isinstance(transform, _NamedPTransform):
         transform = transform.transform
@@ -196,7 +197,7 @@ def unnamed(transform: PTransform) -> tuple[PTransform, str]:
 
 
 class _FnPTransform(PTransform):
-    """What a function decorated with `ptransform_fn` makes."""
+    """Transform of a function decorated with `ptransform_fn`."""
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__()

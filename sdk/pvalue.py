@@ -1,4 +1,4 @@
-"""PCollection, and the other things that transforms take and give."""
+"""PCollection, and the other inputs and outputs of transforms."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PipelineUnderConstruction(Protocol):
 
 
 class PValue:
-    """Anything that stands between two transforms."""
+    """Base class of the inputs and outputs of transforms."""
 
     def __init__(self, pipeline: PipelineUnderConstruction) -> None:
         self.pipeline = pipeline
@@ -73,19 +73,19 @@ class PValue:
         return self.pipeline.apply(transform, self)
 
     def apply(self, *args: Any, **kwargs: Any) -> Any:
-        """Apply a transform, maybe with a label, as in `pcoll.apply(transform, "label")`."""
+        """Apply a transform, with an optional label: `pcoll.apply(transform, "label")`."""
         return self.pipeline.apply(args[0], self, *args[1:], **kwargs)
 
 
 class PBegin(PValue):
-    """What a pipeline's first transforms are applied to."""
+    """The input of a pipeline's first transforms."""
 
     def __repr__(self) -> str:
         return "PBegin"
 
 
 class PDone(PValue):
-    """What a transform gives that nothing can follow, such as a write."""
+    """The output of a transform that no transform can follow, such as a write."""
 
     def __or__(self, transform: PTransform) -> Any:
         raise PipelineError(f"{transform.label}: a write has no output that a transform could be applied to")
@@ -99,11 +99,11 @@ class PCollection(PValue, Generic[T]):
 
     Attributes:
       id: its number in the pipeline.
-      producer: the full label of the transform that makes it.
-      tag: which output of that transform it is; None for the main one.
-      windowing: how it is windowed.
-      element_type: its elements' type hint; `Any` if nothing is known.
-      is_bounded: whether it ends.
+      producer: the full label of the transform that produces it.
+      tag: the tag of that transform's output; None for the main output.
+      windowing: its windowing strategy.
+      element_type: the type hint of its elements; `Any` if unknown.
+      is_bounded: whether it is bounded.
       retracted_by: the full label of the grouping that may retract its elements; "" if none does.
     """
 
@@ -138,8 +138,8 @@ class PCollection(PValue, Generic[T]):
 class DoOutputsTuple:
     """The outputs of a ParDo, by tag: `outputs.errors`, `outputs["errors"]`, or unpacked in order.
 
-    As in Beam, unpacking gives the main output only if `with_outputs` gave it a name; and an
-    int stands for the tag that is written like it.
+    As in Beam, unpacking includes the main output only if `with_outputs` gave it a name.  An int stands for the tag
+    with the same digits.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class DoOutputsTuple:
         return next(iter(self._outputs.values())).pipeline
 
     def by_tag(self) -> dict[str | None, PCollection[Any]]:
-        """All outputs; the main one under its name, or None."""
+        """Return all outputs by tag, the main output under its name or None."""
         return {self._main_tag if tag is None else tag: pcoll for tag, pcoll in self._outputs.items()}
 
     def __iter__(self) -> Iterator[PCollection[Any]]:

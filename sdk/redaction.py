@@ -1,7 +1,7 @@
-"""Text without the secrets that connection strings carry.
+"""Redaction of secrets in connection strings and other texts.
 
-`redacted` is what all errors, logs, drawings and `repr`s show URLs by.  It takes any text, such as a driver's message,
-and hides in it:
+All errors, logs, drawings and `repr`s show URLs by `redacted`.  It accepts any text, such as a driver's message, and
+hides:
 
 - the user info of URLs: `redis://:secret@host`;
 - values whose names look secret, in queries and fragments: `?password=secret`, `&sig=secret`;
@@ -24,7 +24,7 @@ _SECRET_NAME = re.compile(
     r"pass(?:w|phrase|code|[^a-z]|$)|pwd|secret|token|key|cred|auth(?!or)|signature|(?:^|[\W_])(?:sig|sas|pw)(?:[\W_]|$)",
     re.IGNORECASE,
 )
-# Repetitions are bounded: a text may be long, and made to be slow to search.
+# Repetitions are bounded, since a text may be long and crafted to be slow to search.
 _USER_INFO = re.compile(
     r"""\b([a-z][a-z0-9+.-]{0,30})://(
         [^\s/?#@]{0,500}:[^\s'"?#]{0,500}@   # a password, which may have slashes and at-signs in it
@@ -39,7 +39,7 @@ _WORD = r"(?:password|passwd|passphrase|pwd|secret|token|signature|(?:api|access
 _SETTING = re.compile(
     rf"""({_WORD}(?:\s{{0,3}}=\s{{0,3}}|\\?['"]\s{{0,3}}:\s{{0,3}}))(?:\\?{_QUOTED}|[^\s,;&'")}}\]]+)""", re.IGNORECASE
 )
-# The part before the @ of these is the name of a container.
+# Protocols where the part before the @ is the name of a container.
 _CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
 
 
@@ -64,9 +64,9 @@ def redacted(text: str) -> str:
 
 
 def redacted_cause(error: BaseException | None) -> BaseException | None:
-    """Return `error`, or None if it, or what it came from, has a secret in its text.
+    """Return `error`, or None if its text or that of its causes has a secret.
 
-    Python prints the cause of an error, too: `raise SourceError(redacted(...)) from redacted_cause(error)`.
+    Python prints the cause of an error as well: `raise SourceError(redacted(...)) from redacted_cause(error)`.
     """
     seen: list[BaseException] = []
     following = error
@@ -79,7 +79,7 @@ def redacted_cause(error: BaseException | None) -> BaseException | None:
 
 
 def logger_of(module: str) -> logging.Logger:
-    """Return the logger of a module, whose messages are shown without secrets."""
+    """Return a module's logger, which redacts secrets in its messages."""
     logger = logging.getLogger(module)
     logger.addFilter(_redact_message)
     return logger

@@ -1,4 +1,4 @@
-"""A `Remainder`: what remains of the work on an element, which was left because others wait."""
+"""Remainder: the unfinished work on an element, which was interrupted for other elements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..stored import stored_as
 @stored_as("remainder", 1)
 @attrs.frozen
 class Remainder:
-    """The last output of a function that has left its work on an element: it is called with this again.
+    """The last output of a function that interrupts its work on an element.  The function is called with it again.
 
     Attributes:
       element: the element.
-      restrictions: what of its work isn't done.
-      state: that of the watermark estimator, for the first of them; None if there is none.
+      restrictions: the unfinished restrictions.
+      state: the state of the watermark estimator for the first restriction; None without an estimator.
     """
 
     element: Any

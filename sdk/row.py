@@ -1,4 +1,4 @@
-"""Row: an element with named fields, without a class for it."""
+"""Row: an element with named fields."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..stored import restores
 class Row:
     """Named values, in the order in which they are given.
 
-    Rows are equal when their fields have the same names, values and order.  A row
-    has a hash, and so can be a key, when all of its values have one.
+    Rows are equal if their fields have the same names, values and order.  A row has a hash, and so can be a key, if all
+    of its values have one.
 
     >>> row = Row(name="ann", age=7)
     >>> row.age, row._fields, list(row)
@@ -26,22 +26,22 @@ class Row:
 
     @property
     def _fields(self) -> tuple[str, ...]:
-        """The names of the fields, as a named tuple has them."""
+        """Return the names of the fields, as a named tuple does."""
         return tuple(self.__dict__)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as a new dictionary.
+        """Return the fields as a new dictionary.
 
         >>> Row(a=1, b=2).as_dict()
         {'a': 1, 'b': 2}
         """
         return dict(self.__dict__)
 
-    # Under the name that a named tuple has for it too.
+    # The name of the same method of named tuples.
     _asdict = as_dict
 
     def __getattr__(self, name: str) -> Any:
-        # Only asked for names that are not there; declares to type checkers that any may be.
+        # Called for missing names only.  Declares to type checkers that a row may have any field.
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(f"the row has no field {name!r}; it has {', '.join(self.__dict__) or 'none'}")

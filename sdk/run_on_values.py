@@ -24,9 +24,9 @@ from .windowing_strategy import DEFAULT_WINDOWING
 
 
 class CollectingSink(Sink[Any]):
-    """Brings a PCollection's values to the process that runs the pipeline.
+    """Sink that collects a PCollection's values in the process that runs the pipeline.
 
-    They are in `values` once the pipeline is done, without those that were retracted.
+    `values` has them once the pipeline is done, without retracted ones.
     """
 
     accepts_retractions = True
@@ -75,7 +75,7 @@ class _CollectingWriter(SinkWriter[Any]):
 
 
 def _without(retracted: list[Any], added: list[Any]) -> list[Any]:
-    """Return the added values, less one for each retracted value: an equal one, else one that is pickled alike.
+    """Return the added values without one for each retracted value: an equal value, or else one with the same pickle.
 
     >>> nan = float("nan")
     >>> _without([1, [2], nan], [1, 1, [2], [3], float("nan"), 4])
@@ -143,7 +143,7 @@ class _Collect(PTransform):
 def apply_to_operand(operand: Any, transform: PTransform) -> Any:
     """Apply a transform to the PCollections in a tuple, list or dict, or run it on values.
 
-    A transform that was told its pipeline, such as `Flatten(pipeline=p)`, is applied to an empty container.
+    A transform with a given pipeline, such as `Flatten(pipeline=p)`, is applied to an empty container.
     """
     pipeline = _pipeline_of(operand)
     if pipeline is not None:
@@ -168,9 +168,8 @@ def _pipeline_of(operand: Any) -> PipelineUnderConstruction | None:
 def run_on_values(values: Any, transform: PTransform) -> Any:
     """Return the results of a transform on a list of values, or on a tuple or dict of lists.
 
-    Results have the structure of the transform's output: a list for each PCollection, in the same tuple,
-    named tuple, list or dict; a dict by tag for tagged outputs; None for a write.  A retraction removes the value
-    that it retracts.
+    Results have the structure of the transform's output: a list for each PCollection, in the same tuple, named tuple,
+    list or dict; a dict by tag for tagged outputs; None for a write.  Retracted values are removed.
     """
     pipeline = Pipeline("local")
     inputs: Any
@@ -187,7 +186,7 @@ def run_on_values(values: Any, transform: PTransform) -> Any:
 
 
 def _collected(output: Any, label: str) -> Any:
-    """Return the output with a sink in the place of each PCollection."""
+    """Return the output with each PCollection replaced by a sink."""
     if isinstance(output, PCollection):
         sink = CollectingSink()
         output | label >> _Collect(sink)

@@ -1,4 +1,4 @@
-"""What a runner is to the sdk, and how one is found by name."""
+"""Runner: the interface of runners, and their lookup by name."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from .metrics import MetricResults
     from .options import PipelineOptions
 
-# The group under which an installed package may offer runners.
+# The entry-point group of runners in installed packages.
 ENTRY_POINTS = "penstock.runners"
 
 
 class PipelineState:
-    """Where a run stands."""
+    """The states of a run."""
 
     UNKNOWN = "UNKNOWN"
     RUNNING = "RUNNING"
@@ -42,7 +42,7 @@ class PipelineState:
 
 
 class Capability(StrEnum):
-    """What a pipeline may need of its runner; the values are the rows of the table in the README."""
+    """A feature that a pipeline may need.  The values are the rows of the table in the README."""
 
     BOUNDED_SOURCES = "bounded sources"
     WINDOWS = "event-time windows, merging windows"
@@ -59,7 +59,7 @@ class Capability(StrEnum):
 
 
 class PipelineResult(ABC):
-    """A pipeline that was started."""
+    """A started pipeline."""
 
     @property
     @abstractmethod
@@ -68,22 +68,23 @@ class PipelineResult(ABC):
 
     @abstractmethod
     def wait_until_finish(self, duration: DurationTypes | None = None) -> str:
-        """Wait for its end, at most `duration` (milliseconds, a `Duration` or a timedelta), and return the state.
+        """Wait until the run ends, at most `duration` (milliseconds, a `Duration` or a timedelta), and return the
+        state.
 
-        Raises what made the pipeline fail.
+        Raises the error that the pipeline failed with.
         """
 
     @abstractmethod
     def cancel(self) -> str:
-        """Stop it as soon as may be."""
+        """Stop the run as soon as possible, and return the state."""
 
     @abstractmethod
     def metrics(self) -> MetricResults:
-        """The metrics that user code and the runner have counted."""
+        """Return the metrics of user code and of the runner."""
 
 
 def seconds_to_wait(duration: DurationTypes | None) -> float | None:
-    """Return the seconds of what `wait_until_finish` is given: a number is one of milliseconds, as in Beam.
+    """Return the seconds of an argument of `wait_until_finish`.  Numbers are milliseconds, as in Beam.
 
     >>> seconds_to_wait(500), seconds_to_wait(Duration(2)), seconds_to_wait(None)
     (0.5, 2.0, None)
@@ -96,10 +97,10 @@ def seconds_to_wait(duration: DurationTypes | None) -> float | None:
 
 
 class FinishedResult(PipelineResult):
-    """A run that ended before anybody could have waited for it.
+    """The result of a run that has ended.
 
     Args:
-      metrics: what was counted.
+      metrics: the metrics of the run.
     """
 
     def __init__(self, metrics: MetricResults, state: str = PipelineState.DONE) -> None:
@@ -121,18 +122,18 @@ class FinishedResult(PipelineResult):
 
 
 class PipelineSimulation(Protocol):
-    """A pipeline that can be run under seeds: all that is left to chance in a run, a seed decides."""
+    """Simulation of a pipeline, in which a seed decides every random choice."""
 
     def run(self, seed: int) -> Any:
-        """Run it.  Raises for a seed under which it gives wrong results, and names the seed."""
+        """Run the simulation.  Raises an error that names the seed if the results are wrong."""
 
 
 class Runner(ABC):
-    """Runs graphs.
+    """Base class of runners, which run graphs.
 
     Attributes:
-      name: what `--runner` calls it.
-      aliases: other names for it: its class's, and Beam's.
+      name: its name for `--runner`.
+      aliases: other names: that of its class, and Beam's.
     """
 
     name: ClassVar[str]
@@ -146,16 +147,16 @@ class Runner(ABC):
         """
 
     def simulation(self, graph: Graph, **settings: Any) -> PipelineSimulation:
-        """A simulation of the pipeline.  Raises `RunnerError` where the runner has none."""
+        """Return a simulation of the pipeline.  Raises `RunnerError` if the runner has none."""
         raise RunnerError(f"runner {self.name}: it can't be simulated; the local runner can")
 
     @classmethod
     @abstractmethod
     def capabilities(cls) -> Mapping[Capability, str]:
-        """Return what it can do: "yes", "no", or "yes" and what is missing.  The default is "no"."""
+        """Return the supported features: "yes", "no", or "yes" with the limitations.  The default is "no"."""
 
 
-# Names that other systems' users know a runner by.
+# Names of runners in other systems.
 _ALIASES = {
     "directrunner": "local",
     "bundlebaseddirectrunner": "local",
@@ -167,8 +168,8 @@ _ALIASES = {
     "sparkmicrobatchrunner": "spark-microbatch",
 }
 
-# Our own, which are found without looking through all that is installed; that takes longer
-# than a small pipeline.
+# Penstock's runners, which are found without searching the installed packages.  A search takes longer than a small
+# pipeline.
 OURS = {
     "local": "penstock.runners.local:LocalStreamingRunner",
     "spark": "penstock.runners.spark:SparkRunner",
@@ -179,17 +180,17 @@ OURS = {
 
 @lru_cache(maxsize=1)
 def installed_runners() -> dict[str, EntryPoint]:
-    """The runners that are installed, by name."""
-    # Not needed before a pipeline is made, and slow to import.
+    """Return the installed runners by name."""
+    # Slow to import, and not needed before a pipeline is created.
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def create_runner(runner: Runner | str | Callable[[], Runner]) -> Runner:
-    """A runner from its name, its class, or itself.
+    """Return a runner from its name, its class, or itself.
 
-    Raises `RunnerError` for a name that no installed package offers.
+    Raises `RunnerError` for an unknown name.
 
     >>> create_runner("DirectRunner").name
     'local'

@@ -1,4 +1,4 @@
-"""Pickling what users wrote: functions, DoFns, combiners."""
+"""Pickling of users' functions, DoFns and combiners."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 class Serialized(Generic[T]):
-    """An object of the user's, of which each worker of a run gets a copy.
+    """A user's object, of which each worker of a run gets a copy.
 
-    It is pickled once for each run, when that starts (`frozen`): what the program changes in it after the
-    transform was applied is in the copies, what it changes during the run isn't.  Workers, in
-    this process or another, run what `load` returns.  A pipeline so behaves the same on every runner.
+    It is pickled once for each run, at its start (`frozen`): the copies have changes made before the run, and none of
+    those made during the run.  Workers, in this process or another, run the object that `load` returns.  So a pipeline
+    behaves the same on every runner.
 
     Raises `SerializationError`, naming the transform, at once if the object can't be pickled.
     """
@@ -36,13 +36,13 @@ class Serialized(Generic[T]):
     def __init__(self, obj: T, label: str) -> None:
         self.object = obj
         self.label = label
-        # None until it is frozen; empty in another process, which has a copy anyway.
+        # None until it is frozen.  Empty in another process, which has a copy.
         self._data: bytes | None = None
         if _plain_copy(obj) is _NOT_PLAIN:
             dumps(obj, label)
 
     def frozen(self) -> Serialized[T]:
-        """Return it for a run: whatever becomes of the object from now on, `load` returns it as it is now.
+        """Return it for a run: `load` returns copies of the object's present state.
 
         Raises `SerializationError` if the object can't be pickled any more.
         """
@@ -54,7 +54,7 @@ class Serialized(Generic[T]):
         return _restored(self.object, self.label, dumps(self.object, self.label))
 
     def load(self) -> T:
-        """A new copy; in another process, the one that came with it."""
+        """Return a new copy, or, in another process, the copy that was sent."""
         if self._data == b"":
             return self.object
         copy: T = _plain_copy(self.object) if self._data is None else cloudpickle.loads(self._data)
@@ -66,21 +66,21 @@ class Serialized(Generic[T]):
         return f"Serialized({self.object!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Not the bytes: for a process elsewhere modules beside the program are pickled by value, as they weren't here.
+        # The object instead of the bytes: for a remote process, modules beside the program are pickled by value.
         return _restored, (self.object if self._data is None else self.load(), self.label)
 
 
 _SIMPLE = (str, int, float, bool, bytes, type(None))
 
-# What `_plain_copy` returns of an object that may hold anything.
+# Result of `_plain_copy` for other objects.
 _NOT_PLAIN: Any = object()
 
 
 def _plain_copy(obj: Any) -> Any:
-    """Return a copy of an object of the library's whose functions refer to nothing, or `_NOT_PLAIN`.
+    """Return a copy of an object of penstock whose functions have no references, or `_NOT_PLAIN`.
 
-    Such an object can be pickled, and a copy of it need not be made by pickling, which costs ten times as much: a long
-    pipeline has mostly such ones.  Functions and constants, which can't change, are the same in the copy.
+    Such an object can be pickled, and copying it costs a tenth of pickling; a long pipeline has mostly such objects.
+    Functions and constants, which can't change, are shared with the copy.
     """
     kind: Any = type(obj)
     if kind in _SIMPLE:
@@ -106,7 +106,7 @@ def _plain_copy(obj: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _is_copied_by_attributes(kind: type) -> bool:
-    """Return whether a class is one of this package that says nothing of how it is pickled."""
+    """Return whether a class is of this package and doesn't customize pickling."""
     if not kind.__module__.startswith(f"{__package__}."):
         return False
     says = {"__reduce__", "__reduce_ex__"}
@@ -133,32 +133,32 @@ _ADVICE = "Open files, locks and connections belong into DoFn.setup, not into __
 
 
 def dumps(obj: Any, label: str = "", advice: str = _ADVICE) -> bytes:
-    """The pickle of something that user code is part of.
+    """Return the pickle of an object that contains user code.
 
-    Raises `SerializationError`, naming the transform, if that is known, and what in it can't be pickled.
+    Raises `SerializationError`, which names the transform, if known, and the part that can't be pickled.
     """
     try:
         data: bytes = cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
         return data
     except Exception as error:
-        who = f"{label}: {_culprit(obj)}" if label else _culprit(obj)
+        subject = f"{label}: {_culprit(obj)}" if label else _culprit(obj)
         raise SerializationError(
-            f"{who} can't be pickled, and so can't be sent to a worker: {error}. {advice}"
+            f"{subject} can't be pickled, and so can't be sent to a worker: {error}. {advice}"
         ) from error
 
 
 def _culprit(obj: Any, depth: int = 5) -> str:
-    """The attribute, the variable or the argument to blame, as well as can be told."""
+    """Return the description of the attribute, variable or argument that can't be pickled, if it is found."""
     for where, value in _parts(obj):
         if not _can_be_pickled(value):
-            # A function is as innocent as it can be; it is what it mentions.  Some mention each other.
+            # The cause is in the variables of a function.  Functions may refer to each other.
             is_to_blame = where and not isinstance(value, FunctionType)
             return f"{where} ({type(value).__name__})" if is_to_blame or not depth else _culprit(value, depth - 1)
     return type(obj).__name__
 
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
-    """What an object consists of, and where; nowhere in particular if it is for the part to say."""
+    """Yield the parts of an object with their descriptions; "" if the part describes itself."""
     if isinstance(obj, (tuple, list)):
         yield from (("", part) for part in obj)
     elif isinstance(obj, dict):
@@ -176,7 +176,7 @@ def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
 
 def _variables(fn: FunctionType) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-        # One that has no value yet can't be it; nor can a function that calls itself.
+        # Skips an empty cell, and the function itself.
         with suppress(ValueError):
             if cell.cell_contents is not fn:
                 yield f"variable {name!r} of {fn.__name__}", cell.cell_contents
@@ -188,7 +188,7 @@ def _variables(fn: FunctionType) -> Iterator[tuple[str, Any]]:
 def _can_be_pickled(value: Any) -> bool:
     try:
         cloudpickle.dumps(value)
-    except Exception:  # whatever pickle raises for what it can't pickle
+    except Exception:  # pickle raises errors of any class
         return False
     return True
 
@@ -205,16 +205,16 @@ def _installed_roots() -> tuple[str, ...]:
 
 @contextmanager
 def local_modules_by_value() -> Iterator[None]:
-    """Within, functions and classes of modules that aren't installed are pickled by value.
+    """Pickle functions and classes of modules that aren't installed by value, within the block.
 
-    Another machine, or another process started elsewhere, has the installed packages but
-    not the file beside the user's script.
+    Another machine, or a process started in another directory, has the installed packages but not the files beside the
+    user's script.
     """
     roots = _installed_roots()
     registered: list[ModuleType] = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        # Where penstock is installed from a checkout, its own modules lie beside the user's.
+        # In a checkout, penstock's modules aren't in site-packages either.
         is_own = name == _PACKAGE or name.startswith(_PACKAGE + ".")
         if name == "__main__" or file is None or module.__name__ != name or is_own:
             continue

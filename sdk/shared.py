@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @attrs.define
 class _Slot:
-    """What a process holds for one `Shared`: the object and the tag it was built for."""
+    """A process's object of one `Shared`, with its tag."""
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
     built: bool = False
@@ -26,11 +26,11 @@ _slots: dict[str, _Slot] = {}
 
 
 class Shared:
-    """A handle on an object that is built once in each process and shared by all who hold the handle.
+    """A handle on an object that is built once in each process.
 
-    Make it where the pipeline is built and hand it to the `DoFn`s, whose `setup`
-    acquires the object.  Copies and unpickled copies of the handle are the same handle.
-    A process keeps the object until another `tag` is asked for, or until it ends.
+    Create it while the pipeline is built, and pass it to the `DoFn`s, whose `setup` acquires the object.  Copies and
+    unpickled copies of the handle share the object.  A process keeps the object until `acquire` is called with another
+    `tag`, or until the process ends.
 
     >>> table = Shared()
     >>> table.acquire(lambda: [1, 2]) is table.acquire(lambda: [3, 4])
@@ -43,7 +43,7 @@ class Shared:
         self._key = uuid.uuid4().hex
 
     def acquire(self, constructor_fn: Callable[[], T], tag: Any = None) -> T:
-        """This process's object; built by `constructor_fn` the first time, and again whenever `tag` changes."""
+        """Return this process's object.  `constructor_fn` builds it on the first call, and again if `tag` changes."""
         slot = _slots.setdefault(self._key, _Slot())
         with slot.lock:
             if not slot.built or slot.tag != tag:

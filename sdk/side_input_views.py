@@ -30,14 +30,14 @@ class SingletonView:
 
     Attributes:
       default: the value of a window without elements.
-      make_default: what gives that value, instead.
+      make_default: a function that returns that value instead.
     """
 
     default: Any = NO_DEFAULT
     make_default: Serialized[Callable[[], Any]] | None = None
 
     def of(self, values: list[Any]) -> Any:
-        """The view of a window that holds these values."""
+        """Return the view of a window with these values."""
         if len(values) == 1:
             return values[0]
         if not values and self.make_default is not None:
@@ -56,10 +56,10 @@ class SingletonView:
 
 @attrs.frozen
 class IterableView:
-    """All elements of the window, in no order."""
+    """All elements of the window, in any order."""
 
     def of(self, values: list[Any]) -> Iterable[Any]:
-        """The view of a window that holds these values."""
+        """Return the view of a window with these values."""
         return values
 
 
@@ -68,16 +68,16 @@ class ListView:
     """All elements of the window, as a list."""
 
     def of(self, values: list[Any]) -> list[Any]:
-        """The view of a window that holds these values."""
+        """Return the view of a window with these values."""
         return values
 
 
 @attrs.frozen
 class DictView:
-    """The window's pairs as a dictionary; of several for one key, one is taken."""
+    """The window's pairs as a dictionary, with any one of several values of a key."""
 
     def of(self, values: list[Any]) -> Mapping[Any, Any]:
-        """The view of a window that holds these values."""
+        """Return the view of a window with these values."""
         try:
             return CodedMapping(values) if any(is_coded(key) for key, _ in values) else dict(values)
         except (TypeError, ValueError) as error:
@@ -89,7 +89,7 @@ class MultiMapView:
     """The window's pairs as a dictionary from key to the list of its values."""
 
     def of(self, values: list[Any]) -> Mapping[Any, list[Any]]:
-        """The view of a window that holds these values."""
+        """Return the view of a window with these values."""
         groups: dict[Any, list[Any]] = {}
         try:
             for key, value in values:

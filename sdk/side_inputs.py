@@ -1,7 +1,6 @@
-"""Side inputs: a PCollection as an argument of another one's function.
+"""Side inputs: PCollections as arguments of functions.
 
-Windowed as Beam's are: an element of the main input sees the side input's window that the end of its own window falls
-into.
+As in Beam, an element of the main input sees the side input's window that contains the end of its own window.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class EmptySideInput:
 
 
 class AsSideInput:
-    """A PCollection with the view that a function is to have of it."""
+    """A PCollection with a view for a function."""
 
     def __init__(self, pcoll: PCollection[Any]) -> None:
         if not isinstance(pcoll, PCollection):
@@ -28,7 +27,7 @@ class AsSideInput:
 
     @property
     def view(self) -> View:
-        """What a runner builds of the window's elements."""
+        """The view of the window's elements."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -36,7 +35,7 @@ class AsSideInput:
 
 
 class AsSingleton(AsSideInput):
-    """The side input's only element; `default_value` where it has none.
+    """The side input's only element, or `default_value` if it has none.
 
     More than one is a `SideInputError`.
     """
@@ -51,7 +50,7 @@ class AsSingleton(AsSideInput):
 
 
 class SingletonOrMade(AsSingleton):
-    """The side input's only element; where it has none, what a function of no arguments returns."""
+    """The side input's only element, or the result of a function without arguments if it has none."""
 
     def __init__(self, pcoll: PCollection[Any], make_default: Serialized[Callable[[], Any]]) -> None:
         super().__init__(pcoll)

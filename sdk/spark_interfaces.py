@@ -1,4 +1,4 @@
-"""Interfaces of DataFrames, as inputs and as outputs that only Spark can read and make.
+"""Interfaces of DataFrames as inputs and outputs, which only Spark's runners support.
 
 A frame is never split on the driver. A runner calls `frame` with the session of the run, has Spark compute the frame,
 and reads *blocks* in Spark's tasks: rows in Arrow's format.
@@ -38,38 +38,38 @@ class Block(NamedTuple):
 
 
 class BoundedFrame(BoundedSource[Any]):
-    """A DataFrame that has an end.  What its `read_bundles` reads are blocks."""
+    """A bounded DataFrame.  The splits of its `read_bundles` are blocks."""
 
     runners = ("spark-batch", "spark-microbatch")
 
     @abstractmethod
     def frame(self, session: Any) -> Any:
-        """The DataFrame, in a `SparkSession`.  Raises `SourceError` when there is none."""
+        """Return the DataFrame in a `SparkSession`.  Raises `SourceError` if it is missing."""
 
     def split(self, desired_splits: int) -> Sequence[Any]:
         raise _not_without_spark(self)
 
 
 class UnboundedFrame(UnboundedSource[Any]):
-    """A streaming DataFrame: Spark's own query finds out what a batch holds, and gives it as blocks."""
+    """A streaming DataFrame: a Structured Streaming query decides the content of a batch, and returns it as blocks."""
 
     runners = ("spark-microbatch",)
 
     @abstractmethod
     def frame(self, session: Any) -> Any:
-        """The streaming DataFrame, in a `SparkSession`.  Raises `SourceError` when there is none."""
+        """Return the streaming DataFrame in a `SparkSession`.  Raises `SourceError` if it is missing."""
 
     def frame_identity(self, frame: Any) -> Mapping[str, Any]:
-        """Return what the query's offsets depend on, by name: as `identity`, but of the DataFrame itself."""
+        """Return the settings of the DataFrame that the query's offsets depend on, by name, as `identity` does."""
         return {}
 
     @abstractmethod
     def read_bundles(self, split: Block) -> Iterator[Bundle]:
-        """The rows of a block, with their event times."""
+        """Yield the rows of a block, with their event times."""
 
     @abstractmethod
     def watermark(self, newest: Timestamp, now: Timestamp) -> Timestamp:
-        """How far it is when the greatest event time of all earlier batches is `newest`, and it is now `now`."""
+        """Return the watermark at `now`, when `newest` is the greatest event time of all earlier batches."""
 
     def partitions(self) -> Sequence[Any]:
         raise _not_without_spark(self)
@@ -85,11 +85,11 @@ class FrameSink(Sink[Any]):
 
     @abstractmethod
     def schema(self, session: Any) -> Any:
-        """The frame's `StructType`."""
+        """Return the frame's `StructType`."""
 
     @abstractmethod
     def packer(self, schema: Any) -> Callable[[list[Any]], bytes]:
-        """What makes a stream of Arrow's IPC, of one record batch, of a list of elements; picklable."""
+        """Return a picklable function from a list of elements to a stream of Arrow's IPC with one record batch."""
 
     def prepare(self, transaction: str) -> None:
         pass
@@ -105,15 +105,15 @@ class FrameSink(Sink[Any]):
 
 
 class HasFrames(ABC):
-    """A result of a run that has made DataFrames."""
+    """Result of a run with DataFrames as outputs."""
 
     @abstractmethod
     def frame(self, label: str) -> Any:
-        """The DataFrame of the sink with this full label."""
+        """Return the DataFrame of the sink with this full label."""
 
 
 def refuse_frames(graph: Graph, runner: str) -> None:
-    """Raise `UnsupportedError` if a pipeline reads or makes a DataFrame that a runner can't read or make."""
+    """Raise `UnsupportedError` if a pipeline has a DataFrame that the runner doesn't support."""
     for transform in graph.transforms:
         primitive = transform.primitive
         subject: object = primitive.source if isinstance(primitive, Read) else None

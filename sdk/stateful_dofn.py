@@ -1,4 +1,4 @@
-"""Which states and timers a DoFn uses, and whether it uses them rightly.
+"""The states and timers of a DoFn, and checks of their declarations.
 
 >>> import penstock as beam
 >>> from penstock.sdk.userstate import BagStateSpec
@@ -25,13 +25,13 @@ from .userstate.timer_spec import TimerSpec
 
 @attrs.frozen
 class StatefulSignature:
-    """What a DoFn uses.
+    """The states and timers of a DoFn.
 
     Attributes:
-      states, timers: the specs, in the order in which its methods name them.
-      on_timer: by timer, the name of the method that it calls.
-      on_window_expiration: the name of the method that a window's expiry calls, if there is one.
-      takes_sign: whether it looks at signs, and so decides on those of its outputs.
+      states, timers: the specs, in the order of its methods.
+      on_timer: the name of the method that each timer calls.
+      on_window_expiration: the name of the method that a window's expiry calls, or None.
+      takes_sign: whether it has `DoFn.SignParam`, and so decides on the signs of its outputs.
     """
 
     states: tuple[StateSpec, ...]
@@ -42,7 +42,7 @@ class StatefulSignature:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether it has any state of its keys to keep."""
+        """Whether it has state, timers or an expiry callback."""
         return bool(self.states or self.timers or self.on_window_expiration)
 
 
@@ -50,9 +50,9 @@ _STATELESS = StatefulSignature((), (), {}, None, takes_sign=False)
 
 
 def signature_of(dofn: DoFn) -> StatefulSignature:
-    """What a DoFn uses.  Raises `StatefulDoFnError` where one method asks twice for the same."""
+    """Return the states and timers of a DoFn.  Raises `StatefulDoFnError` for a spec twice in one method."""
     if isinstance(dofn, CallableDoFn) and type(dofn).__module__ == CallableDoFn.__module__:
-        # The function inside of it can't ask for state, timers or signs by its methods.
+        # A plain function has no state, timers or signs.
         return _STATELESS
     states: dict[int, StateSpec] = {}
     timers: dict[int, TimerSpec] = {}
@@ -83,7 +83,7 @@ def signature_of(dofn: DoFn) -> StatefulSignature:
 
 
 def get_dofn_specs(dofn: DoFn) -> tuple[set[StateSpec], set[TimerSpec]]:
-    """The states and timers that a DoFn's methods ask for."""
+    """Return the states and timers of a DoFn's methods."""
     signature = signature_of(dofn)
     return set(signature.states), set(signature.timers)
 
@@ -94,9 +94,9 @@ def is_stateful_dofn(dofn: DoFn) -> bool:
 
 
 def validate_stateful_dofn(dofn: DoFn) -> None:
-    """Raise `StatefulDoFnError`, a `ValueError`, where what a DoFn declares doesn't fit together.
+    """Raise `StatefulDoFnError`, a `ValueError`, if a DoFn's declarations are inconsistent.
 
-    Names have to be unique, and each timer needs its method.
+    Names must be unique, and each timer needs its method.
     """
     signature = signature_of(dofn)
     _check_names(dofn, "StateSpecs", signature.states)
@@ -105,7 +105,7 @@ def validate_stateful_dofn(dofn: DoFn) -> None:
         if not spec.callback_name:
             raise StatefulDoFnError(f"DoFn {dofn!r} has a TimerSpec without an associated on_timer callback: {spec!r}.")
         method = getattr(getattr(dofn, spec.callback_name, None), "__func__", None)
-        # A copy of a spec knows no more than the name.
+        # A copy of a spec has only the name of the method.
         if method is None or spec.callback not in (None, method):
             raise StatefulDoFnError(
                 f"The on_timer callback for {spec!r} is not the specified .{spec.callback_name} method "
@@ -128,7 +128,7 @@ def _methods(dofn: DoFn) -> Iterator[tuple[str, Callable[..., Any]]]:
     base = vars(DoFn)
     kinds = [kind for kind in reversed(type(dofn).__mro__) if kind not in (object, DoFn)]
     names = dict.fromkeys(name for kind in kinds for name in vars(kind))
-    # Those that DoFn has come first, in its order.
+    # The methods of DoFn come first, in its order.
     for name in (*(name for name in base if name in names), *(name for name in names if name not in base)):
         method = getattr(type(dofn), name, None)
         if inspect.isfunction(method) and method is not base.get(name):
@@ -136,6 +136,6 @@ def _methods(dofn: DoFn) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _markers(method: Callable[..., Any]) -> list[Any]:
-    # Not by inspect.signature, which takes some microseconds that every ParDo of a pipeline would pay.
+    # Without inspect.signature, which would cost every ParDo of a pipeline some microseconds.
     defaults = (*(method.__defaults__ or ()), *(method.__kwdefaults__ or {}).values())
     return [default for default in defaults if isinstance(default, DoFnParam)]

@@ -1,4 +1,4 @@
-"""WindowingStrategy: everything that `WindowInto` says, in one frozen value."""
+"""WindowingStrategy: the settings of `WindowInto` as one frozen value."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..windowing.window_fn import WindowFn
 
 @attrs.frozen
 class WindowingStrategy:
-    """How a PCollection is windowed, and when and how its windows' results come out.
+    """The windowing of a PCollection, and the time and form of its windows' results.
 
     Attributes:
-      window_fn: where in event time.
-      trigger: when in processing time.
-      accumulation_mode: how a window's results relate.
-      timestamp_combiner: which timestamp a window's result gets.
+      window_fn: assigns windows in event time.
+      trigger: decides in processing time when results are emitted.
+      accumulation_mode: the relation between the results of a window.
+      timestamp_combiner: decides the timestamp of a window's result.
       allowed_lateness: microseconds by which the watermark may be past a window's end before the window expires.
-      emit_unchanged: whether, in RETRACTING mode, an on-time or closing pane that equals the
-        one before it is retracted and repeated all the same.
+      emit_unchanged: retracts and repeats, in RETRACTING mode, an on-time or closing pane that equals the pane before
+        it.
     """
 
     window_fn: WindowFn = attrs.field(factory=GlobalWindows)
@@ -35,10 +35,10 @@ class WindowingStrategy:
     emit_unchanged: bool = False
 
     def panes_replace(self, is_bounded: bool) -> bool:
-        """Return whether a result may replace, and so retract, an earlier one.
+        """Return whether a result may replace, and so retract, an earlier result.
 
-        Of an input that does not end it may even without lateness: an element that comes while the watermark is at
-        the end of its window is late but kept.  Nothing comes after the end of the global window.
+        With an unbounded input it may even without allowed lateness: an element that arrives while the watermark is at
+        the end of its window is late but kept.  No element arrives after the end of the global window.
         """
         once = isinstance(self.trigger, DefaultTrigger) and self.allowed_lateness == 0
         is_over = is_bounded or isinstance(self.window_fn, GlobalWindows)
@@ -55,7 +55,7 @@ class WindowingStrategy:
         return self.trigger
 
     def is_default(self) -> bool:
-        """Return whether this is what a PCollection has that was never windowed."""
+        """Return whether this is the windowing of a PCollection before any `WindowInto`."""
         return self == DEFAULT_WINDOWING
 
 
@@ -63,7 +63,7 @@ DEFAULT_WINDOWING = WindowingStrategy()
 
 
 def lateness_micros(allowed_lateness: Any) -> int:
-    """Allowed lateness as microseconds, from seconds or a Duration."""
+    """Return allowed lateness, in seconds or as a Duration, as microseconds."""
     micros = micros_of_span(allowed_lateness)
     if micros < 0:
         raise ValueError(f"allowed_lateness must not be negative, got {allowed_lateness!r}")

@@ -1,10 +1,10 @@
 """Testing pipelines.
 
 test_pipeline.py   TestPipeline: a pipeline that runs when its `with` block ends
-scripted_source.py ScriptedSource: an unbounded source that a simulation can read again and again
-test_stream.py     TestStream: a source whose every move the test decides
-simulating.py      simulate_pipeline: a pipeline under seeds, with all that can go wrong
-util.py            assert_that, and what to hold a PCollection against
+scripted_source.py ScriptedSource: a replayable unbounded source with given elements
+test_stream.py     TestStream: scripted elements, watermarks and times
+simulating.py      simulate_pipeline: a pipeline under seeds, with simulated failures
+util.py            assert_that, and its matchers
 panes.py           TestPane: a value with its window, pane info and sign
 """
 

@@ -19,15 +19,15 @@ def _timestamp(time: Any) -> Timestamp | None:
 
 @attrs.frozen
 class TestPane:
-    """A value with the window, pane info and sign that it comes with.
+    """A value with its window, pane info and sign.
 
     In an expected pane, a window, pane info or timestamp of None matches any; a `PaneInfoTiming` as pane info matches
     every pane with that timing.
 
     Attributes:
       value: the element.
-      window: the one that it is in.
-      pane_info: which of the window's panes it is.
+      window: its window.
+      pane_info: its pane.
       sign: 1, or -1 for a retraction.
       timestamp: its event time.
 
@@ -35,7 +35,7 @@ class TestPane:
     -3 @ Timestamp(9)
     """
 
-    # pytest must not take it for a test.
+    # Keeps pytest from collecting it.
     __test__ = False
 
     value: Any
@@ -73,7 +73,7 @@ class TestPane:
 
 
 class ReifyPanes(DoFn):
-    """Makes a `TestPane` of each element, also of a retraction."""
+    """Elements, retractions included, to `TestPane`s."""
 
     def process(
         self,

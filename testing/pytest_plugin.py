@@ -1,7 +1,7 @@
-"""What penstock brings to pytest.
+"""Plugin for pytest.
 
-Pipelines in tests don't read pytest's own flags, and can be simulated; a test that fails shows the frames of the test
-and of the pipeline's functions, and none of penstock's.
+Pipelines in tests don't read pytest's own flags, and can be simulated.  A failing test shows the frames of the test and
+of the pipeline's functions, without penstock's.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..sdk.own_code import is_ours
 
 
 def pytest_addoption(parser: Any) -> None:
-    """The setting with which penstock's own tests keep its frames."""
+    """Add the setting that keeps penstock's frames, for its own tests."""
     parser.addini("penstock_frames", "show penstock's own frames in tracebacks", type="bool", default=False)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Any:
-    """Have a failure be shown without penstock's frames; `--full-trace` shows them."""
+    """Remove penstock's frames from a failure, unless `--full-trace` is given."""
     config = item.config
     if call.excinfo is not None and not config.getoption("fulltrace", False) and not config.getini("penstock_frames"):
         error = call.excinfo.value
@@ -34,7 +34,7 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
 
 
 def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without penstock's frames, and without those of the context managers that penstock enters."""
+    """Return a traceback without penstock's frames, and without those of context managers that penstock enters."""
     kept = []
     before = ""
     while traceback is not None:
@@ -51,7 +51,7 @@ def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, those that it came from, and those of a group."""
+    """Yield an error, its causes, and those of a group."""
     seen: set[int] = set()
     following: list[BaseException | None] = [error]
     while following:
@@ -64,7 +64,7 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def pytest_configure(config: Any) -> None:
-    """`PipelineOptions()` reads the command line, which in a test is pytest's."""
+    """Keep `PipelineOptions()` from reading pytest's command line."""
     from ..sdk.options import pipeline_options
 
     pipeline_options.implicit_flags = []
@@ -72,7 +72,7 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.fixture
 def simulate() -> Callable[..., None]:
-    """`simulate(pipeline, seeds=20)`: run it under seeds, with all that can go wrong; see `simulate_pipeline`."""
+    """`simulate(pipeline, seeds=20)`: run a pipeline under seeds; see `simulate_pipeline`."""
     from .simulating import simulate_pipeline
 
     return simulate_pipeline

@@ -1,4 +1,4 @@
-"""ScriptedSource: an unbounded source whose elements a test gives, in the order in which they come."""
+"""ScriptedSource: an unbounded source with given elements, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 @attrs.frozen
 class _Partition:
-    """One partition.
+    """A partition.
 
     Attributes:
-      watermarks: by how many elements have come, the least timestamp of those that are yet to come.
+      watermarks: the least timestamp of the elements from each index on.
     """
 
     values: tuple[Any, ...]
@@ -43,16 +43,16 @@ class _Partition:
 
 
 class ScriptedSource(UnboundedSource[T], Generic[T]):
-    """Partitions, each a list of `TimestampedValue`s, of which a few come at a time.
+    """Partitions, each a list of `TimestampedValue`s, of which a few arrive at a time.
 
-    It is to a runner what a log is: unbounded, with offsets from which it is read again.  Timestamps may be
-    out of order; the watermark knows what is yet to come, so nothing is late.
+    For a runner it is like a log: unbounded, and replayable from offsets.  Timestamps may be out of order; the
+    watermark is derived from the future elements, so none is late.
 
     Args:
-      partitions: the elements of each.
-      at_a_time: at most so many come at once; how many, the clock decides.
+      partitions: the elements of each partition.
+      at_a_time: the largest number of elements that arrive at once; the clock decides their number.
 
-    Raises `TypeError` for what is no list of these.
+    Raises `TypeError` for other values.
 
     >>> import penstock as beam
     >>> source = ScriptedSource([[beam.window.TimestampedValue("a", 5), beam.window.TimestampedValue("b", 3)]])

@@ -1,4 +1,4 @@
-"""The fixture `simulate`: a pipeline under many seeds, with all that can go wrong, in a test.
+"""The fixture `simulate`: a pipeline under many seeds, with simulated failures, in a test.
 
 >>> import penstock as beam
 >>> p = beam.Pipeline()
@@ -16,14 +16,14 @@ from ..sdk.runner import create_runner
 
 
 def simulate_pipeline(pipeline: Pipeline, seeds: int | Iterable[int] = 20, **settings: Any) -> None:
-    """Simulate a pipeline, which isn't run, under these seeds; raises for the first one that fails, and names it.
+    """Simulate a pipeline under seeds.  Raise an error that names the first seed that fails.
 
-    What comes of it has to be what a plain run gives: rows with timestamps and windows, less what was
-    retracted.  Sources must have an end (`ScriptedSource` has); nothing is written into sinks.
+    The results must equal those of a plain run: rows with timestamps and windows, less retracted ones.  Sources must
+    end, as `ScriptedSource` does.  Sinks are replaced.
 
     Args:
-      seeds: which ones, or how many.
-      settings: of the local runner's `SimulationSettings`, such as `mode` and `parallelism`.
+      seeds: the seeds, or their number.
+      settings: fields of the local runner's `SimulationSettings`, such as `mode` and `parallelism`.
     """
     simulation = create_runner("local").simulation(pipeline.graph(), **settings)
     for seed in range(seeds) if isinstance(seeds, int) else seeds:

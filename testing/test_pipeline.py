@@ -11,7 +11,7 @@ from ..sdk.runner import PipelineResult, Runner
 
 
 class TestPipeline(Pipeline):
-    """A pipeline that takes no flags from the command line, and waits for its end when it is run.
+    """A pipeline that ignores the command line, and blocks until it has finished.
 
     >>> from penstock.testing import TestPipeline, assert_that, equal_to
     >>> import penstock as beam
@@ -19,7 +19,7 @@ class TestPipeline(Pipeline):
     ...     assert_that(p | beam.Create([1, 2]) | beam.Map(lambda x: x * x), equal_to([4, 1]))
     """
 
-    # pytest must not take it for a test.
+    # Keeps pytest from collecting it.
     __test__ = False
 
     def __init__(
@@ -40,12 +40,12 @@ class TestPipeline(Pipeline):
         self.timeout = timeout
 
     def run(self, test_runner_api: bool = True) -> PipelineResult:
-        """Run it; if it is blocking, to its end."""
+        """Run the pipeline, and wait until it has finished if it is blocking."""
         result = super().run()
         if self.blocking:
             result.wait_until_finish(self.timeout)
         return result
 
     def get_pipeline_options(self) -> PipelineOptions:
-        """Its options."""
+        """Return its options."""
         return self.options

@@ -1,4 +1,4 @@
-"""TestStream: an unbounded source whose every move a test decides."""
+"""TestStream: an unbounded source with scripted elements, watermarks and times."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from ..windowing.timestamp import MIN_MICROS, Timestamp
 
 
 class TestStream(PTransform):
-    """Elements, watermarks and the clock, as a test scripts them.
+    """A script of elements, watermarks and the clock.
 
-    Whatever an event makes due has happened before the next one is looked at.  The clock
-    starts at zero and stands still but for `advance_processing_time`.
+    All work that an event makes due is complete before the next event.  The clock starts at zero, and only
+    `advance_processing_time` advances it.
 
     Args:
-      coder: Beam's, accepted; elements stay what they are.
-      events: a script to begin with, from another TestStream.
-      output_tags: names of several outputs, each with a watermark of its own; applying the
-        stream then gives a dictionary of PCollections.
+      coder: Beam's; accepted.  Elements aren't encoded.
+      events: the initial script, from another TestStream.
+      output_tags: names of several outputs, each with its own watermark; the output of the transform is then a
+        dictionary of PCollections.
 
     >>> import penstock as beam
     >>> from penstock.testing import TestPipeline, TestStream, assert_that, equal_to
@@ -51,7 +51,7 @@ class TestStream(PTransform):
     ...     assert_that(sums, equal_to([("a", 1), ("a", 2)]))
     """
 
-    # pytest must not take it for a test.
+    # Keeps pytest from collecting it.
     __test__ = False
 
     def __init__(
@@ -72,10 +72,10 @@ class TestStream(PTransform):
                 self._watermarks[event.tag] = event.micros
 
     def add_elements(self, elements: Iterable[Any], tag: str | None = None, event_timestamp: Any = None) -> TestStream:
-        """These elements arrive, as one bundle.
+        """Add the arrival of elements as one bundle.
 
-        A `TimestampedValue` or `WindowedValue` says itself when it happened; other elements
-        happen at `event_timestamp`, or else at the watermark.
+        `TimestampedValue`s and `WindowedValue`s have their own event times.  Other elements have `event_timestamp`, or
+        else the watermark.
         """
         self._check_tag(tag)
         default = self._watermarks.get(tag, MIN_MICROS)
@@ -89,7 +89,7 @@ class TestStream(PTransform):
         return self
 
     def advance_watermark_to(self, new_watermark: Any, tag: str | None = None) -> TestStream:
-        """The watermark moves to this time; it can't go back."""
+        """Advance the watermark, which can't go back."""
         self._check_tag(tag)
         micros = Timestamp.of(new_watermark).micros
         current = self._watermarks.get(tag, MIN_MICROS)
@@ -103,13 +103,13 @@ class TestStream(PTransform):
         return self
 
     def advance_watermark_to_infinity(self, tag: str | None = None) -> TestStream:
-        """The input is complete."""
+        """Complete the input."""
         return self.advance_watermark_to(MAX_TIMESTAMP, tag)
 
     def advance_percentile_watermark_to(self, percentile: float, watermark: Any, tag: str | None = None) -> TestStream:
-        """The watermark for this share of the elements, above 0 and up to 1, moves to this time.
+        """Advance the watermark for a share of the elements, above 0 and up to 1.
 
-        It makes `AfterWatermarkPercentile` of that same share fire.
+        `AfterWatermarkPercentile` of the same share fires by it.
         """
         self._check_tag(tag)
         if not 0 < percentile <= 1:
@@ -122,7 +122,7 @@ class TestStream(PTransform):
         return self
 
     def advance_processing_time(self, advance_by: Any) -> TestStream:
-        """The clock moves on by this many seconds."""
+        """Advance the clock by a number of seconds."""
         micros = micros_of_span(advance_by)
         if micros < 0:
             raise ValueError(f"TestStream.advance_processing_time: the clock can't go back, got {advance_by!r}")
@@ -130,7 +130,7 @@ class TestStream(PTransform):
         return self
 
     def signal(self, name: str) -> TestStream:
-        """A signal reaches the pipeline: see `AfterSignal`."""
+        """Send a signal to the pipeline: see `AfterSignal`."""
         self.events.append(SignalArrives(name))
         return self
 

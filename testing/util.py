@@ -1,4 +1,4 @@
-"""assert_that, and the matchers to hold a PCollection against."""
+"""assert_that, and matchers of PCollections."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Matcher = Callable[[Any], None]
 
 
 class PenstockAssertionError(PenstockError, AssertionError):
-    """A PCollection does not hold what `assert_that` was told."""
+    """A PCollection does not match its `assert_that`."""
 
-    # Compared values are shown without redaction: it might hide their difference.
+    # Compared values are shown without redaction, which might hide their difference.
     def __init__(self, *args: object) -> None:
         AssertionError.__init__(self, *args)
 
 
 class TestWindowedValue:
-    """An element as `assert_that(..., reify_windows=True)` hands it to the matcher.
+    """An element as the matcher of `assert_that(..., reify_windows=True)` gets it.
 
-    Two are equal if all that is said of them is: a pane that is None may be any.
+    A pane of None equals any pane.
     """
 
-    # pytest must not take it for a test.
+    # Keeps pytest from collecting it.
     __test__ = False
 
     def __init__(self, value: Any, timestamp: Any, windows: Sequence[Any], pane_info: PaneInfo | None = None) -> None:
@@ -50,7 +50,7 @@ class TestWindowedValue:
         mine, theirs = (self.value, self.timestamp, self.windows), (other.value, other.timestamp, other.windows)
         return mine == theirs
 
-    # What may be equal to different things has no hash.
+    # Equality isn't transitive, so there is no hash.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
@@ -65,14 +65,14 @@ def assert_that(
     reify_windows: bool = False,
     use_global_window: bool = True,
 ) -> None:
-    """Have `matcher` called with all elements of a PCollection when the pipeline runs.
+    """Call `matcher` with all elements of a PCollection when the pipeline runs.
 
     Args:
-      matcher: raises if it doesn't like the list that it is called with.  Where elements may be retracted, these are
-        the elements that are left; a failure also lists all panes.  `equal_to_panes` compares all panes and signs.
-      reify_windows: hand it `TestWindowedValue`s instead of values.
-      use_global_window: call it once with everything; otherwise once for each window, with
-        the pair of the window's elements and the window, as `equal_to_per_window` expects.
+      matcher: raises if the list of elements doesn't match.  Retracted elements are removed from the list, and a
+        failure lists all panes as well.  `equal_to_panes` compares all panes and signs.
+      reify_windows: passes `TestWindowedValue`s instead of values.
+      use_global_window: calls the matcher once with all elements; otherwise once for each window, with the pair of the
+        window's elements and the window, as for `equal_to_per_window`.
 
     >>> from penstock.testing import TestPipeline, assert_that, equal_to
     >>> import penstock as beam
@@ -149,7 +149,7 @@ class _MatchWindow(DoFn):
 
 
 def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | None = None) -> Matcher:
-    """The same elements, as often, in any order; `equals_fn(expected, actual)` may say what equal is.
+    """Match equal elements, equally often, in any order.  `equals_fn(expected, actual)` may define equality.
 
     >>> equal_to([1, 2])([2, 1])
     >>> equal_to([1, 2])([1, 3])
@@ -176,7 +176,7 @@ def equal_to(expected: Iterable[Any], equals_fn: Callable[[Any, Any], bool] | No
 
 
 def equal_to_panes(expected: Iterable[TestPane]) -> Matcher:
-    """These panes, as often, in any order: values with their windows, pane infos, timestamps and signs.
+    """Match equal panes, equally often, in any order: values with windows, pane infos, timestamps and signs.
 
     For `assert_that(pcoll, equal_to_panes([...]))`.  Attributes of an expected pane may be left out, see `TestPane`.
 
@@ -208,7 +208,7 @@ def _failure(expected: Any, actual: Any, missing: Any = (), unexpected: Any = ()
 
 
 def equal_to_approx(expected: Iterable[Any], rel_tol: float = 1e-9, abs_tol: float = 0.0) -> Matcher:
-    """`equal_to` for floats, also within tuples, lists and dicts."""
+    """Match like `equal_to`, with approximate floats, also within tuples, lists and dicts."""
 
     def close(a: Any, b: Any) -> bool:
         if isinstance(a, (float, int)) and isinstance(b, (float, int)):
@@ -223,13 +223,13 @@ def equal_to_approx(expected: Iterable[Any], rel_tol: float = 1e-9, abs_tol: flo
 
 
 def equal_to_per_window(expected_window_to_elements: Mapping[Any, Iterable[Any]]) -> Matcher:
-    """These elements in these windows; for `assert_that(..., use_global_window=False)`."""
+    """Match the elements of each window, for `assert_that(..., use_global_window=False)`."""
 
     def matches(actual: Any) -> None:
         elements, window = actual
         elements = [e.value if isinstance(e, TestWindowedValue) else e for e in elements]
         if window not in expected_window_to_elements:
-            raise PenstockAssertionError(f"nothing was expected in window {window!r}, got {elements!r}")
+            raise PenstockAssertionError(f"expected no elements in window {window!r}, got {elements!r}")
         try:
             equal_to(expected_window_to_elements[window])(elements)
         except PenstockAssertionError as error:
@@ -239,7 +239,7 @@ def equal_to_per_window(expected_window_to_elements: Mapping[Any, Iterable[Any]]
 
 
 def matches_all(expected: Iterable[Matcher | Any]) -> Matcher:
-    """These elements; an expected one may be a predicate, such as a hamcrest matcher's `matches`."""
+    """Match elements or predicates, such as a hamcrest matcher's `matches`."""
 
     def equal(candidate: Any, element: Any) -> bool:
         matches = getattr(candidate, "matches", None)
@@ -251,7 +251,7 @@ def matches_all(expected: Iterable[Matcher | Any]) -> Matcher:
 
 
 def is_empty() -> Matcher:
-    """No elements."""
+    """Match no elements."""
 
     def matches(actual: Any) -> None:
         if list(actual):
@@ -261,7 +261,7 @@ def is_empty() -> Matcher:
 
 
 def is_not_empty() -> Matcher:
-    """At least one element."""
+    """Match at least one element."""
 
     def matches(actual: Any) -> None:
         if not list(actual):
@@ -271,7 +271,7 @@ def is_not_empty() -> Matcher:
 
 
 def contains_in_any_order(iterable: Iterable[Any]) -> Any:
-    """Equal to any list or tuple of the same items, in whichever order; to stand inside of `equal_to`."""
+    """Return a value that equals any list or tuple of the same items in any order, for use in `equal_to`."""
     return _InAnyOrder(list(iterable))
 
 

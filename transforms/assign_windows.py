@@ -1,4 +1,4 @@
-"""AssignWindows (Beam's WindowInto): where in event time, and when in processing time."""
+"""AssignWindows (Beam's WindowInto): windows in event time, and triggers in processing time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..windowing import WindowFn
 
 
 class AssignWindows(PTransform):
-    """Each element's windows, and how the groupings after it treat them.
+    """Assignment of windows to elements, with the windowing of the groupings after it.
 
     Args:
-      windowfn: a `WindowFn`, or another `WindowInto`, whose settings are taken.
-      trigger: when results are emitted; needs an accumulation mode, as in Beam.
-      accumulation_mode: how a window's panes relate.
-      timestamp_combiner: which timestamp a result gets; the end of the window unless said otherwise.
+      windowfn: a `WindowFn`, or another `WindowInto`, whose settings are used.
+      trigger: decides when results are emitted; needs an accumulation mode, as in Beam.
+      accumulation_mode: the relation between a window's panes.
+      timestamp_combiner: decides the timestamp of a result; by default the end of the window.
       allowed_lateness: seconds by which the watermark may be past a window's end before the window expires.
-      emit_unchanged: whether, in RETRACTING mode, an on-time or closing pane that equals the
-        one before it is retracted and repeated all the same.
+      emit_unchanged: retracts and repeats, in RETRACTING mode, an on-time or closing pane that equals the pane before
+        it.
 
     Source: Dataflow Model, section 2.2.
 

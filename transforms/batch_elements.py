@@ -1,4 +1,4 @@
-"""BatchElements: elements in lists, of a size that makes what follows cheap."""
+"""BatchElements: elements in lists of an efficient size."""
 
 from __future__ import annotations
 
@@ -21,37 +21,36 @@ from ..windowing.duration import DurationTypes, seconds_of_span
 from .length_bucket import DEFAULT_BUCKET_BOUNDARIES, checked_boundaries
 from .pardo import ParDo
 
-# Timings that the estimate is made from: the latest.
+# The number of latest timings that the estimate is based on.
 MAX_DATA_POINTS = 100
-# A batch is at most this many times as large as the one before.
+# The largest ratio of the sizes of two consecutive batches.
 MAX_GROWTH = 2
 
 
 class BatchElements(PTransform):
-    """Elements in lists, for a step that costs something for each call besides what it costs for each element.
+    """Elements in lists, for a step with a fixed cost for each call besides the cost for each element.
 
-    The size of the lists adapts itself: the time that the fused steps after it take for a
-    list of a certain size is taken to be `fixed + size * per_element`, both are estimated from
-    the latest hundred lists, and the size is the largest that meets every target.  Give
-    `min_batch_size` and `max_batch_size` one value for lists of a fixed size.
+    The size of the lists is adaptive: the time of the fused steps after it is modelled as `fixed + size * per_element`,
+    with parameters estimated from the latest hundred lists, and the size is the largest that meets every target.  For a
+    fixed size, set `min_batch_size` and `max_batch_size` to one value.
 
-    A list holds elements of one window and one bundle, has that window, and the timestamp of
-    its end.  What is left at the end of a bundle is emitted as a smaller list.
+    A list has elements of one window and one bundle, and is emitted in that window, with the timestamp of its end.  The
+    rest at the end of a bundle is emitted as a smaller list.
 
     Args:
-      min_batch_size: the smallest list to make, unless a bundle ends.
-      max_batch_size: the largest.
-      target_batch_overhead: how much of the time `fixed` may be.
-      target_batch_duration_secs: how long a list may take, without `fixed`.
-      target_batch_duration_secs_including_fixed_cost: the same with it.
+      min_batch_size: the smallest size of a list, except at the end of a bundle.
+      max_batch_size: the largest size of a list.
+      target_batch_overhead: the largest share of `fixed` in the time.
+      target_batch_duration_secs: the longest time of a list, without `fixed`.
+      target_batch_duration_secs_including_fixed_cost: the longest time of a list, with `fixed`.
       max_batch_duration_secs: not supported yet; raises `UnsupportedError`.
-      element_size_fn: what an element counts for, if not for 1.
-      variance: by which part the size varies at random, so that there is something to estimate from.
-      clock: gives the seconds.
-      record_metrics: whether to report sizes and times, as distributions in the namespace
+      element_size_fn: returns the size of an element; 1 by default.
+      variance: the share by which the size varies at random, which the estimate needs.
+      clock: returns the time in seconds.
+      record_metrics: reports sizes and times, as distributions in the namespace
         "BatchElements" ("batch_size" and "msec_per_batch").
-      length_fn: an element's length; elements of different `bucket_boundaries` aren't mixed.
-      bucket_boundaries: where lengths are divided; 16, 32, 64, 128, 256 and 512 unless said otherwise.
+      length_fn: returns an element's length; elements of different `bucket_boundaries` aren't mixed.
+      bucket_boundaries: the boundaries of the buckets of lengths; by default 16, 32, 64, 128, 256 and 512.
 
     >>> import penstock as beam
     >>> [1, 2, 3, 4, 5] | beam.BatchElements(min_batch_size=2, max_batch_size=2)
@@ -81,7 +80,7 @@ class BatchElements(PTransform):
                 "the next, which isn't supported yet; leave it out to batch within each bundle"
             )
         if bucket_boundaries is not None and length_fn is None:
-            raise ValueError("BatchElements: bucket_boundaries needs a length_fn to say how long an element is")
+            raise ValueError("BatchElements: bucket_boundaries needs a length_fn, which returns an element's length")
         self.estimator = BatchSizeEstimator(
             min_batch_size=min_batch_size,
             max_batch_size=max_batch_size,
@@ -114,9 +113,9 @@ def _end_of_window(batch: list[Any], window: Any = DoFn.WindowParam) -> Timestam
 
 
 class BatchSizeEstimator:
-    """Says how large the next batch should be, from how long those before took.
+    """Estimator of the size of the next batch, from the durations of former batches.
 
-    The parameters are those of `BatchElements`; `rng` is where the variance comes from.
+    The parameters are those of `BatchElements`; `rng` is the source of the variance.
     Raises `ValueError` for parameters that contradict each other.
 
     >>> estimator = BatchSizeEstimator(min_batch_size=3, max_batch_size=3)
@@ -170,19 +169,19 @@ class BatchSizeEstimator:
         self._timings: list[tuple[int, float]] = []
         self._ignore_next = False
         self._replayed: int | None = None
-        # Milliseconds that were too few to report.
+        # Fractions of a millisecond that aren't reported yet.
         self._unreported = 0.0
 
     def ignore_next_timing(self) -> None:
-        """The next batch will be slower than others, for example because of what is set up by it.
+        """Ignore the time of the next batch, which is slower than others, for example because of a set-up.
 
-        The one after it is of the same size again.
+        The batch after it has the same size.
         """
         self._ignore_next = True
 
     @contextmanager
     def record_time(self, batch_size: int) -> Iterator[None]:
-        """Within, a batch of this size is processed."""
+        """Record the time of the block as that of a batch of this size."""
         start = self._clock()
         yield
         elapsed = self._clock() - start
@@ -198,7 +197,7 @@ class BatchSizeEstimator:
         del self._timings[:-MAX_DATA_POINTS]
 
     def next_batch_size(self) -> int:
-        """What the next batch should be made up to."""
+        """Return the size of the next batch."""
         if self._replayed is not None:
             size, self._replayed = self._replayed, None
             return size
@@ -208,14 +207,14 @@ class BatchSizeEstimator:
         target = self._target()
         if len(self._timings) > 10:
             target *= 1 + self._variance * (2 * self._rng.random() - 1)
-        # Two sizes in turn where there would be one: through a single one there is no line to draw.
+        # Two alternating sizes instead of one, since a line needs two points.
         floor = min(self._smallest + len(self._timings) % 2, self._largest)
         return int(max(floor, min(target, cap)))
 
     def _target(self) -> float:
-        """The largest size that meets all targets, by what is known so far."""
+        """Return the largest size that meets all targets, by the present estimate."""
         fixed, each = fitted_line(self._timings)
-        # Noise may make either negative, which would mean nothing.
+        # Noise may make either negative.
         fixed, each = max(fixed, 1e-10), max(each, 1e-20)
         target = float(self._largest)
         if self._whole_duration:
@@ -228,9 +227,9 @@ class BatchSizeEstimator:
 
 
 def fitted_line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The intercept and the slope of the line through points, by least squares.
+    """Return the intercept and the slope of the line through points, by least squares.
 
-    Through the origin where all points have one x.
+    If all points have one x, the line goes through the origin.
 
     >>> fitted_line([(1, 5), (2, 7), (3, 9)])
     (3.0, 2.0)
@@ -258,7 +257,7 @@ class _Batch:
 class _BatchByWindow(DoFn):
     """Elements to lists, each of one window and bucket of lengths."""
 
-    # Which elements share a list depends on the clock, and on what else is in the bundle.
+    # The elements of a list depend on the clock and on the bundle.
     deterministic = False
 
     def __init__(
@@ -282,7 +281,7 @@ class _BatchByWindow(DoFn):
         return self.add(element, window)
 
     def add(self, element: Any, window: BoundedWindow) -> Iterable[Any] | None:
-        """Put an element to the others of its kind; the lists that are finished by it."""
+        """Add an element to its list, and return the lists that are complete."""
         bucket = 0 if self.length_of is None else bisect_right(self.boundaries, self.length_of(element))
         size = 1 if self.size_of is None else self.size_of(element)
         batch = self.batches.get((window, bucket))
@@ -293,8 +292,8 @@ class _BatchByWindow(DoFn):
             batch = self.batches[window, bucket] = _Batch()
         batch.elements.append(element)
         batch.size += size
-        # It comes out here, as a plain value in the window of the element at hand, which is its
-        # own: so the fused steps after this one are at work while the clock is running.
+        # Emitted here, as a plain value in the window of the current element, which is the list's, so that the clock
+        # measures the fused steps after this one.
         return None if full is None else self._timed(full)
 
     def _timed(self, batch: _Batch) -> Iterator[Any]:
@@ -310,7 +309,7 @@ class _BatchByWindow(DoFn):
 
 
 class _BatchGlobally(_BatchByWindow):
-    """The same where all elements are in the global window, which needn't be asked for."""
+    """Elements to lists in the global window, without `DoFn.WindowParam`."""
 
     def process(self, element: Any) -> Iterable[Any] | None:  # type: ignore[override]
         return self.add(element, GLOBAL_WINDOW)

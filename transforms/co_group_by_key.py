@@ -1,4 +1,4 @@
-"""CoGroupByKey: the values that several PCollections have for each key, together."""
+"""CoGroupByKey: the values of several PCollections for each key."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .pardo import Map, ParDo
 class CoGroupByKey(PTransform):
     """Pairs of several PCollections to (key, values of each), for each key and window.
 
-    Of a dict of PCollections the values are a dict from its keys to lists, of a tuple or list a
-    tuple of lists.  A list is empty where a PCollection has nothing for the key.
+    For a dict of PCollections, the values are a dict from its keys to lists; for a tuple or list, a tuple of lists. The
+    list of a PCollection without the key is empty.
 
     Args:
-      pipeline: needed only where there may be no PCollection to tell it.
+      pipeline: the pipeline, needed only if there may be no PCollection.
 
-    Raises `TypeHintError` when an input is known to hold something else than pairs, and
-    `PipelineError` when the inputs are windowed differently.
+    Raises `TypeHintError` if the elements of an input are known not to be pairs, and `PipelineError` if the inputs are
+    windowed differently.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -69,7 +69,7 @@ class CoGroupByKey(PTransform):
 
 
 def _collector(n: int, tags: list[Any] | None) -> Any:
-    """The function from (key, tagged values) to (key, values of each input)."""
+    """Return the function from (key, tagged values) to (key, values of each input)."""
 
     def collected(element: Any) -> tuple[Any, Any]:
         key, tagged = element

@@ -47,13 +47,13 @@ class CombinePerKey(PTransform):
         return f"{type(self).__name__}({self.fn_label})"
 
     def with_hot_key_fanout(self, fanout: int | Callable[[Any], int] | None) -> PTransform:
-        """The same in two steps, so that a key with very many values is worked on in parallel.
+        """Return the transform in two steps, so that a hot key is combined in parallel.
 
         Inputs that may be retracted, and combiners that take side inputs, are combined in one step.
 
         Args:
-          fanout: how many parts to make of a key's values, or a function of the key that says so.  0 and 1 mean
-            no fanout; so does None, given in place of a function.
+          fanout: the number of parts of a key's values, or a function from the key to that number.  0, 1 and None mean
+            no fanout.
         """
         if fanout is None:
             return self
@@ -65,7 +65,7 @@ class CombinePerKey(PTransform):
         return any(isinstance(value, AsSideInput) for value in (*self.args, *self.kwargs.values()))
 
     def with_late_data(self, tag: str = "late") -> PTransform:
-        """The same with a second output: the elements that came when their window had expired."""
+        """Return the transform with a second output: the elements that arrived after their window had expired."""
         changed = object.__new__(type(self))
         changed.__dict__.update(self.__dict__, late_tag=tag)
         return changed
@@ -75,7 +75,7 @@ class CombinePerKey(PTransform):
         value = self.output_type()
         hint = Tuple[key, value]  # type: ignore[valid-type]  # noqa: UP006
         if self._takes_side_inputs:
-            # What a side input holds is known only after the shuffle.
+            # Side inputs are available only after the shuffle.
             combine = CombineValues(self.combine_fn, *self.args, **self.kwargs)
             return pcoll | "Group" >> GroupByKey() | "Combine" >> combine
         label = pcoll.pipeline.full_label
@@ -83,7 +83,7 @@ class CombinePerKey(PTransform):
         return add_grouping(pcoll, fn, hint, self.late_tag)
 
     def output_type(self) -> Any:
-        """The type of a combined value, as far as it is known."""
+        """Return the type of a combined value; `Any` if unknown."""
         produced = hints_of_callable(self.combine_fn.extract_output, skip_self=False)[1]
         return Any if produced is None or not isinstance(produced, type) else produced
 
@@ -91,8 +91,8 @@ class CombinePerKey(PTransform):
 class CombineGlobally(PTransform):
     """All values of each window, combined to one.
 
-    In the global window an empty input gives what `fn` makes of nothing; with other windows
-    say `without_defaults()` or `as_singleton_view()`, since there would be endlessly many.
+    In the global window the output for an empty input is the result of `fn` for no elements.  Other windows need
+    `without_defaults()` or `as_singleton_view()`, since there are endlessly many empty windows.
 
     >>> import penstock as beam
     >>> [1, 2, 3] | beam.CombineGlobally(sum)
@@ -119,19 +119,19 @@ class CombineGlobally(PTransform):
         return changed
 
     def with_defaults(self, has_defaults: bool = True) -> CombineGlobally:
-        """Return whether an empty input gives a value."""
+        """Return the transform with or without an output for an empty input."""
         return self._changed(has_defaults=has_defaults)
 
     def without_defaults(self) -> CombineGlobally:
-        """An empty input gives nothing."""
+        """Return the transform without an output for an empty input."""
         return self.with_defaults(False)
 
     def as_singleton_view(self) -> CombineGlobally:
-        """The result as an `AsSingleton` side input, defaults included."""
+        """Return the transform with its result as an `AsSingleton` side input, defaults included."""
         return self._changed(as_view=True)
 
     def with_fanout(self, fanout: int | None) -> CombineGlobally:
-        """Combine in this many parts first; 0, 1 and None mean no fanout."""
+        """Return the transform in two steps, with `fanout` parts in the first; 0, 1 and None mean no fanout."""
         return self._changed(fanout=None if fanout is None else checked_fanout(fanout, "with_fanout: the fanout"))
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
@@ -157,13 +157,12 @@ class CombineGlobally(PTransform):
             return SingletonOrMade(combined, Serialized(of_nothing, label))
         if not self.has_defaults:
             return combined
-        # What the combiner makes of nothing is found out only when there is nothing: of
-        # min and max, for one, it is an error.
+        # The result for no elements is computed only if there are none, since it may be an error, as of min and max.
         once = pcoll.pipeline | "DoOnce" >> Create([None])
         if isinstance(pcoll.windowing.trigger, DefaultTrigger):
             result = Map(_result_or_default, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
             return once | "InjectDefault" >> result.with_output_types(Any)
-        # There may be any number of panes, each as it is; or, at the end, none.
+        # All panes are outputs.  The default is an output if there are no panes at the end.
         default = FlatMap(_default_of_nothing, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
         defaults = once | "InjectDefault" >> default | "AsWindowed" >> WindowInto(combined.windowing.window_fn)
         return (combined, defaults) | Flatten()

@@ -1,4 +1,4 @@
-"""Create and Impulse: PCollections from nothing."""
+"""Create and Impulse: PCollections of given values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .read import Read
 class Create(PTransform):
     """The values of an iterable; `TimestampedValue`s among them get their timestamps.
 
-    `reshuffle` is Beam's and accepted; runners spread the values anyway.
+    `reshuffle` is Beam's and accepted; runners always distribute the values.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -35,7 +35,7 @@ class Create(PTransform):
         self.values = list(values)
 
     def infer_output_type(self) -> Any:
-        """What the values have in common, those in a `TimestampedValue` included; judged by the first hundred."""
+        """Return the common type of the first hundred values, with those in `TimestampedValue`s unwrapped."""
         return typehints.infer_type([unwrapped(value)[0] for value in self.values[:100]])
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
@@ -45,7 +45,7 @@ class Create(PTransform):
 
 
 class Impulse(PTransform):
-    """One element, `b""`, at the beginning of time.
+    """One element, `b""`, with the minimum timestamp.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:

@@ -1,7 +1,6 @@
-"""Deduplicate: each element once within a time.
+"""Deduplicate: each element once within a span of time.
 
-`Distinct` waits for the end of a window; this one puts out an element when it comes, and
-forgets it after a while.
+`Distinct` waits for the end of a window.  `Deduplicate` emits an element on arrival, and forgets it after a while.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from .pardo import Map, ParDo
 
 
 class DeduplicatePerKey(PTransform):
-    """(key, value) pairs of which the first one of each key is kept, for each window.
+    """The first (key, value) pair of each key and window.
 
     Args:
-      processing_time_duration: how many seconds of processing time a key is remembered for.
-      event_time_duration: how many seconds of event time, from the first one's timestamp on.  With
-        both given, a key is forgotten when the first of them is over.
+      processing_time_duration: seconds of processing time after which a key is forgotten.
+      event_time_duration: seconds of event time, from the timestamp of the first pair, after which a key is forgotten.
+        With both given, a key is forgotten after the first of them.
 
-    A key whose pair was taken back by the input as often as it came is taken back itself.
+    A pair is retracted once all equal pairs of the input are retracted.
 
     >>> import penstock as beam
     >>> [("a", 1), ("b", 2), ("a", 3)] | beam.DeduplicatePerKey(processing_time_duration=10)
@@ -59,7 +58,7 @@ class DeduplicatePerKey(PTransform):
 
 
 class Deduplicate(DeduplicatePerKey):
-    """Elements, each of which is kept once within a time, for each window; see `DeduplicatePerKey`.
+    """Elements, each once within a span of time, for each window; see `DeduplicatePerKey`.
 
     >>> import penstock as beam
     >>> ["a", "b", "a"] | beam.Deduplicate(processing_time_duration=10)
@@ -97,7 +96,7 @@ class _First(DoFn):
         yield element
 
     def remember(self, processing: Any, event: Any) -> None:
-        """Have the key forgotten after a while."""
+        """Set the timers that forget the key."""
         if self.processing_time is not None:
             processing.set_relative(self.processing_time)
         if self.event_time is not None:
@@ -113,7 +112,7 @@ class _First(DoFn):
 
 
 class _Counted(_First):
-    """The same where pairs may be taken back: the pair that was put out, and how many there are of it."""
+    """The first pair of a key, with retractions: the state has the emitted pair, and the number of equal pairs."""
 
     def process(  # type: ignore[override]
         self,
@@ -123,7 +122,7 @@ class _Counted(_First):
         processing: Any = DoFn.TimerParam(_First.PROCESSING),
         event: Any = DoFn.TimerParam(_First.EVENT),
     ) -> Iterator[Any]:
-        # Of a key that has been forgotten, the pair that is taken back is the one that was put out.
+        # For a forgotten key, the emitted pair is retracted.
         first, count = seen.read() or (element, 0 if sign > 0 else 1)
         if count + sign == 0:
             seen.clear()

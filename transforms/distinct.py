@@ -15,7 +15,7 @@ from .pardo import ParDo
 
 
 class Distinct(PTransform):
-    """Each element of a window once, however often it is there.
+    """Each distinct element of a window once.
 
     Elements are keys of a grouping, so they need a hash and a deterministic encoding.
 
@@ -29,7 +29,7 @@ class Distinct(PTransform):
         return (  # type: ignore[no-any-return]
             pcoll
             | "ToPairs" >> to_pairs.with_output_types(typehints.KV[pcoll.element_type, None])
-            # Counted, so that a retraction takes an element out only with the last of its kind.
+            # Counted, so that an element is retracted only with its last occurrence.
             | "Group" >> CombinePerKey(CountCombineFn())
             | "Distinct" >> Keys()
         )

@@ -1,4 +1,4 @@
-"""Dead letters: the elements that a step fails on, beside those that it doesn't."""
+"""Dead letters: elements for which a user's function raises an exception."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GuardedDoFn(WrappingDoFn):
         self.partial = partial
         self.on_failure_callback = on_failure_callback
 
-    # A function that asks for what the guarded one asks for, and is made anew in each worker.
+    # A function with the parameters of the guarded one, which is created in each worker.
     @cached_property
     def process(self) -> Any:
         parameters = _parameters(self.fn)
@@ -53,7 +53,7 @@ class GuardedDoFn(WrappingDoFn):
 
         def dead_letter(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaggedOutput:
             letter: Any = self._dead_letter(error, given(element, args, kwargs))
-            # A function that sees signs says which of its outputs take something back; it said nothing of this one.
+            # A function with `SignParam` decides on the signs of its own outputs, but not of the dead letter.
             if sign is not None and given(sign, args, kwargs) < 0:
                 letter = Retracted(letter)
             return TaggedOutput(self.dead_letter_tag, letter)
@@ -88,23 +88,23 @@ class GuardedDoFn(WrappingDoFn):
 
 
 def _parameters(fn: DoFn) -> list[inspect.Parameter]:
-    """The parameters of a DoFn's `process`, the markers of the function inside it included."""
+    """Return the parameters of a DoFn's `process`, the markers of a wrapped function included."""
     element = inspect.Parameter("element", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     rest = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
     named = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
     try:
         parameters = list(signature(user_function(fn)).parameters.values())
-    except (TypeError, ValueError):  # a built-in that doesn't say
+    except (TypeError, ValueError):  # a built-in without a signature
         return [element, rest, named]
     if not isinstance(fn, (MapTupleDoFn, FlatMapTupleDoFn)):
         return parameters
-    # How many parameters the element's items take is known only when it comes.
+    # The number of an element's items is unknown.
     markers = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters if isinstance(p.default, DoFnParam)]
     return [element, rest, *markers, named]
 
 
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames between the runner and the user's function."""
+    """Return a traceback without the frames between the runner and the user's function."""
     ours = {__file__, inspect.getfile(DoFn)}
     while frames is not None and frames.tb_next is not None and frames.tb_frame.f_code.co_filename in ours:
         frames = frames.tb_next
@@ -112,11 +112,11 @@ def _without_ours(frames: TracebackType | None) -> TracebackType | None:
 
 
 class ErrorHandler:
-    """One place for the dead letters of several transforms.
+    """A handler of the dead letters of several transforms.
 
-    Within its `with` block it is given to transforms as their `error_handler`; at the end of
-    the block, all their dead letters together go to the consumer, a transform.  A pipeline with
-    a handler that was not closed is not run, but raises `PipelineError`.
+    Transforms within its `with` block take it as their `error_handler`.  At the end of the block the consumer, a
+    transform, is applied to all their dead letters.  Running a pipeline with an unclosed handler raises
+    `PipelineError`.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -144,20 +144,20 @@ class ErrorHandler:
             self.close()
 
     def add_error_pcollection(self, pcoll: PCollection[Any]) -> None:
-        """Have these dead letters handled too."""
+        """Add dead letters to handle."""
         if self._closed:
             raise PipelineError(f"{pcoll.producer}: its error handler was closed before it was applied")
         self._pcolls.append(pcoll)
         pcoll.pipeline.add_check(self.verify_closed)
 
     def close(self) -> None:
-        """Hand what there is to the consumer; nothing can be added any more."""
+        """Apply the consumer to the dead letters, and accept no more of them."""
         self._closed = True
         if self._pcolls:
             self._output = tuple(self._pcolls) | _HandleErrors(self._pcolls[0].producer, self._consumer)
 
     def output(self) -> Any:
-        """What the consumer made of the dead letters; None if no transform had any to give."""
+        """Return the consumer's output; None without dead letters."""
         if not self._closed:
             raise PipelineError("an error handler has no output before it is closed, at the end of its with block")
         return self._output
@@ -171,7 +171,7 @@ class ErrorHandler:
 
 
 class CollectingErrorHandler(ErrorHandler):
-    """An ErrorHandler whose output are the dead letters themselves; it has to be asked for.
+    """An ErrorHandler whose output is the dead letters themselves.  `output` must be called.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -193,9 +193,7 @@ class CollectingErrorHandler(ErrorHandler):
     def verify_closed(self) -> None:
         super().verify_closed()
         if self._pcolls and not self._was_asked_for:
-            raise PipelineError(
-                f"{self._pcolls[0].producer}: nobody asked for the output of its CollectingErrorHandler"
-            )
+            raise PipelineError(f"{self._pcolls[0].producer}: the output of its CollectingErrorHandler is never used")
 
 
 class _HandleErrors(PTransform):

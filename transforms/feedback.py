@@ -19,18 +19,17 @@ _AGAIN = "again"
 
 
 class Feedback(PTransform):
-    """Has what `body` puts out come back to it, again and again, until `until` says that it is done.
+    """A loop that feeds the outputs of `body` back to its input, until `until` returns true for them.
 
-    Elements keep their timestamps, windows and signs on the way around.  The watermark behind the
-    head moves on when nothing that is earlier is in the loop any more, so what follows the loop
-    can rely on it.  Groupings in the body see elements that come back as late as they are: in the global
-    window they need a trigger that fires before the end.
+    Elements keep their timestamps, windows and signs in the loop.  The watermark behind the head advances once no
+    earlier element is in the loop, so transforms behind the loop can rely on it.  Fed-back elements may be late for
+    groupings in the body; in the global window these need a trigger that fires before the end.
 
-    Runs on `--runner=local`; a run can be recovered in the middle of a loop.
+    Runs on `--runner=local`, which can recover in the middle of a loop.
 
     Args:
       body: a transform, or a function of a PCollection that applies several.
-      until: of each element that the body puts out, whether it leaves the loop.
+      until: a function from an output element of the body to True if the element leaves the loop.
 
     Source: ABS, section 4.3 (cyclic dataflows).
 
@@ -62,12 +61,12 @@ class Feedback(PTransform):
         before = len(pcoll.pipeline.outline().transforms)
         output = head | self.body if isinstance(self.body, PTransform) else self.body(head)
         if not isinstance(output, PCollection):
-            raise PipelineError(f"{label}: its body must give one PCollection, got {output!r}")
+            raise PipelineError(f"{label}: its body must return one PCollection, got {output!r}")
         _check(pcoll.pipeline.outline(), before, label)
         if output.windowing.window_fn != head.windowing.window_fn:
             raise PipelineError(
                 f"{label}: its body changes the windows from {head.windowing.window_fn!r} to "
-                f"{output.windowing.window_fn!r}; what comes back must be windowed like what comes in"
+                f"{output.windowing.window_fn!r}; the output of the body must be windowed like its input"
             )
         parts = output | "Until" >> ParDo(_Until(self.until)).with_outputs(_AGAIN, main="done")
         parts[_AGAIN] | "Back" >> _Back(head.producer)
@@ -99,7 +98,7 @@ class _Until(DoFn):
 
 
 def _check(made: graph.Graph, before: int, label: str) -> None:
-    """Raise `PipelineError` for a grouping in a loop that would wait for the end of what can't end before it."""
+    """Raise `PipelineError` for a grouping in a loop that would wait for the end of the loop."""
     for transform in made.transforms[before:]:
         primitive = transform.primitive
         if not isinstance(primitive, graph.GroupByKeyAndWindow):
@@ -107,7 +106,7 @@ def _check(made: graph.Graph, before: int, label: str) -> None:
         windowing = primitive.windowing
         if isinstance(windowing.window_fn, GlobalWindows) and isinstance(windowing.trigger, DefaultTrigger):
             raise PipelineError(
-                f"{transform.label}: it groups in the global window when the input has ended, but it is in the loop "
-                f"{label}, which ends only when nothing comes out of it; give it a trigger that fires before, such as "
+                f"{transform.label}: it groups in the global window at the end of the input, but it is in the loop "
+                f"{label}, which can't end before its outputs; give it a trigger that fires earlier, such as "
                 "Repeatedly(AfterCount(1))"
             )

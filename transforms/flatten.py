@@ -14,7 +14,7 @@ from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
 
 class Flatten(PTransform):
-    """Several PCollections as one; they must be windowed alike.
+    """Several PCollections, with the same windowing, as one.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -26,7 +26,7 @@ class Flatten(PTransform):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
-        # For an empty tuple of inputs, which says nothing of where it belongs.
+        # For an empty tuple of inputs, which has no pipeline.
         self.pipeline = kwargs.pop("pipeline", None)
         if kwargs:
             raise TypeError(f"Flatten: unexpected arguments {sorted(kwargs)}")
@@ -53,7 +53,7 @@ class Flatten(PTransform):
 
 
 class FlattenWith(PTransform):
-    """This PCollection, and the others, as one.
+    """The input PCollection and others as one.
 
     The others are PCollections, or transforms that start from the pipeline.
 

@@ -1,4 +1,4 @@
-"""GroupBy and Select: grouping by fields, aggregating fields, and picking them."""
+"""GroupBy and Select: grouping by fields, aggregating fields, and selecting them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ Field: TypeAlias = str | Callable[[Any], Any]
 class GroupBy(PTransform):
     """Elements to (key, iterable of elements), by one or more of their fields.
 
-    A field is the name of an attribute, or a function of the element.  With a single
-    positional field the key is that field's value; with several, or with one that is given a
-    name, it is a named tuple `Key` of them.  Fields that are functions are called "key0",
-    "key1" and so on by their position, those given by keyword as they are given.
+    A field is the name of an attribute, or a function of the element.  With a single positional field the key is that
+    field's value; with several, or with a keyword, it is a named tuple `Key` of them.  Positional functions are named
+    "key0", "key1" and so on; keywords name their fields.
 
     >>> import penstock as beam
     >>> sales = [beam.Row(item="tea", cups=2), beam.Row(item="tea", cups=1), beam.Row(item="milk", cups=1)]
@@ -53,20 +52,20 @@ class GroupBy(PTransform):
         return f"GroupBy({', '.join(name for name, _ in self.fields)})"
 
     def force_tuple_keys(self, value: bool = True) -> GroupBy:
-        """The same, with a named tuple as the key even if there is a single field."""
+        """Return the transform with a named tuple as the key even for a single field."""
         changed = object.__new__(type(self))
         changed.__dict__.update(self.__dict__, tuple_keys=value)
         return changed
 
     def aggregate_field(self, field: Field, combine_fn: CombineFn[Any, Any, Any] | Any, dest: str) -> GroupAndAggregate:
-        """A grouping to one named tuple `Result` for each key: the key's fields, then the aggregates.
+        """Return a grouping to one named tuple `Result` for each key: the key's fields, then the aggregates.
 
         Args:
-          field: what is aggregated, as in `GroupBy` itself.
-          combine_fn: how, as in `CombinePerKey`.
-          dest: what the aggregate is called in the result.
+          field: the field to aggregate, as in `GroupBy` itself.
+          combine_fn: the combiner, as in `CombinePerKey`.
+          dest: the name of the aggregate in the result.
 
-        May be called again on the result, for more aggregates.
+        The result has the same method, for more aggregates.
         """
         return GroupAndAggregate(self, ()).aggregate_field(field, combine_fn, dest)
 
@@ -85,7 +84,7 @@ class GroupBy(PTransform):
 
 
 class GroupAndAggregate(PTransform):
-    """What `GroupBy(...).aggregate_field(...)` gives."""
+    """Result of `GroupBy(...).aggregate_field(...)`."""
 
     def __init__(self, grouping: GroupBy, aggregations: Sequence[tuple[Field, Any, str]]) -> None:
         super().__init__()
@@ -97,7 +96,7 @@ class GroupAndAggregate(PTransform):
         return self.grouping.default_label()
 
     def aggregate_field(self, field: Field, combine_fn: CombineFn[Any, Any, Any] | Any, dest: str) -> GroupAndAggregate:
-        """The same with one more aggregate; see `GroupBy.aggregate_field`."""
+        """Return the transform with one more aggregate; see `GroupBy.aggregate_field`."""
         return GroupAndAggregate(self.grouping, (*self.aggregations, (field, combine_fn, dest)))
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
@@ -116,7 +115,7 @@ class GroupAndAggregate(PTransform):
 class Select(ParDo):
     """Elements to `Row`s of some of their fields, each the name of an attribute or a function.
 
-    Functions that aren't given by keyword are called "arg00", "arg01" and so on by their position.
+    Positional functions are named "arg00", "arg01" and so on.
 
     >>> import penstock as beam
     >>> [beam.Row(a=1, b=2)] | beam.Select("a", twice=lambda row: 2 * row.b)
@@ -138,7 +137,7 @@ class Select(ParDo):
 
 
 def _keys_and_values(keys: list[Field], values: list[Field]) -> DoFn:
-    """From an element to its key and the inputs of the aggregates, both as tuples."""
+    """Return the DoFn from an element to its key and the inputs of the aggregates, both as tuples."""
     names = [f"v.{expr}, " for expr in keys if isinstance(expr, str)]
     inputs = [f"v.{expr}, " for expr in values if isinstance(expr, str)]
     if len(names) == len(keys) and len(inputs) == len(values):
@@ -163,7 +162,7 @@ def _getter(field: Field) -> Callable[[Any], Any]:
 
 @lru_cache(maxsize=1000)
 def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
-    """The class of named tuples with these fields; its instances can be unpickled anywhere.
+    """Return the class of named tuples with these fields.  Its instances can be unpickled in any process.
 
     >>> named_tuple("Key", ("a", "b"))(1, 2)
     Key(a=1, b=2)

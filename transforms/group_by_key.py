@@ -1,4 +1,4 @@
-"""GroupByKeyAndWindow (Beam's GroupByKey): the values of each key and window, together."""
+"""GroupByKeyAndWindow (Beam's GroupByKey): the values of each key and window."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GroupByKeyAndWindow(PTransform):
         return "GroupByKey"
 
     def with_late_data(self, tag: str = "late") -> PTransform:
-        """The same with a second output: the elements that came when their window had expired."""
+        """Return the transform with a second output: the elements that arrived after their window had expired."""
         grouping = GroupByKeyAndWindow(self._label)
         grouping.late_tag = tag
         return grouping
@@ -63,22 +63,21 @@ def add_grouping(
     late_tag: str | None = None,
     accumulation_mode: AccumulationMode | None = None,
 ) -> PCollection[Any] | DoOutputsTuple:
-    """The primitive, applied: its output, or with `late_tag` its output and the late data.
+    """Apply the primitive, and return its output, or with `late_tag` its output and the late data.
 
-    With `accumulation_mode` this grouping alone has another one than its input.
+    `accumulation_mode` overrides the mode of the input for this grouping.
 
-    Raises `UnsafeTriggerError` if the trigger might leave data behind, unless the option
-    `--allow_unsafe_triggers` is given; and `EndlessGroupError` if the one window that there is
-    would only be complete at the end of an input without one, unless, again, that is allowed.
+    Raises `UnsafeTriggerError` if the trigger may finish and drop data, and `EndlessGroupError` for the global window
+    of an unbounded input with the default trigger, unless the option `--allow_unsafe_triggers` is given.
     """
     pipeline, windowing = pcoll.pipeline, pcoll.windowing
     own = windowing if accumulation_mode is None else attrs.evolve(windowing, accumulation_mode=accumulation_mode)
     primitive = graph.GroupByKeyAndWindow(own, combine)
     _check_that_it_ends(pcoll)
-    # Reading the option takes longer than all the rest.
+    # Read last, since reading the option takes longer than the other checks.
     if windowing.trigger.may_lose_data(windowing) != DataLossReason.NO_POTENTIAL_LOSS:
         check_safe(windowing, pipeline.options.view_as(TypeOptions).allow_unsafe_triggers, pipeline.full_label)
-    # What this grouping's trigger has let through, one after it is to pass on.
+    # Groupings behind this one continue its trigger.
     after = attrs.evolve(windowing, trigger=windowing.trigger.continuation())
     if late_tag is None:
         return pipeline.add(primitive, [pcoll], after, element_type)[None]
@@ -99,7 +98,7 @@ def _check_that_it_ends(pcoll: PCollection[Any]) -> None:
         return
     found = (
         f"{pipeline.full_label}: GroupByKey cannot be applied to an unbounded PCollection with global windowing and a "
-        f"default trigger: {read.label} has no end, so that no group would ever be complete."
+        f"default trigger: {read.label} is unbounded, so that no group would ever be complete."
     )
     if not pipeline.options.view_as(TypeOptions).allow_unsafe_triggers:
         raise EndlessGroupError(
@@ -110,9 +109,9 @@ def _check_that_it_ends(pcoll: PCollection[Any]) -> None:
 
 
 def pair_types(pcoll: PCollection[Any]) -> tuple[Any, Any]:
-    """The types of a PCollection's keys and values.
+    """Return the types of a PCollection's keys and values.
 
-    Raises `TypeHintError` when its elements are known not to be pairs.
+    Raises `TypeHintError` if its elements are known not to be pairs.
     """
     label = pcoll.pipeline.full_label
     if typehints.is_definitely_not_pair(pcoll.element_type):

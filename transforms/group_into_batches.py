@@ -1,7 +1,7 @@
 """GroupIntoBatches: the values of each key in lists of limited length.
 
-A bounded input is grouped, and each group cut into lists.  Otherwise the values wait in the state
-of their key, until there are enough of them or they have waited long enough.
+A bounded input is grouped, and each group is cut into lists.  Values of an unbounded input are buffered in the state of
+their key, until there are enough of them or the buffering duration is over.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class GroupIntoBatches(PTransform):
     """(key, value) pairs to (key, list of at most `batch_size` values), for each key and window.
 
     Args:
-      batch_size: how many values make a list; what is left at a window's end makes a shorter one.
-      max_buffering_duration_secs: how many seconds of processing time a value waits at the most; None
-        or 0 for values that wait for the end of the window.
-      clock: gives the seconds of processing time; the runner's clock, unless another one is given.
+      batch_size: the size of a list; the rest at a window's end is a shorter list.
+      max_buffering_duration_secs: the longest buffering of a value, in seconds of processing time; None or 0 for
+        buffering until the end of the window.
+      clock: returns processing time in seconds; by default the runner's clock.
 
-    Raises `UnsupportedError` for an input that may be retracted, if it isn't grouped: a list that
-    has been put out can't be taken apart any more.
+    Raises `UnsupportedError` for an unbounded input with retractions, since values of an emitted list can't be
+    retracted.
 
     >>> import penstock as beam
     >>> [("a", 1), ("b", 2), ("a", 3), ("a", 4)] | beam.GroupIntoBatches(2)
@@ -61,15 +61,15 @@ class GroupIntoBatches(PTransform):
         if self.max_buffering_duration_secs or not pcoll.is_bounded:
             if pcoll.retracted_by:
                 raise UnsupportedError(
-                    f"{pcoll.pipeline.full_label}: {pcoll.retracted_by} may retract its input, and a list that has "
-                    "been put out can't be taken apart; batch what isn't retracted, or use GroupByKey"
+                    f"{pcoll.pipeline.full_label}: {pcoll.retracted_by} may retract its input, and values of an "
+                    "emitted list can't be retracted; batch an input without retractions, or use GroupByKey"
                 )
             buffer = _Buffer(self.batch_size, self.max_buffering_duration_secs or 0, self.clock)
             return pcoll | "Buffer" >> ParDo(buffer).with_output_types(hint)  # type: ignore[no-any-return]
         return pcoll | "Group" >> GroupByKey() | "Batch" >> FlatMap(_batches, self.batch_size).with_output_types(hint)  # type: ignore[no-any-return]
 
     class WithShardedKey(PTransform):
-        """The same with each key split into shards, `ShardedKey(key, shard_id)`, one for each worker.
+        """Batches with each key split into shards, `ShardedKey(key, shard_id)`, one for each worker.
 
         >>> import penstock as beam
         >>> batches = [("a", 1), ("a", 2), ("a", 3)] | beam.GroupIntoBatches.WithShardedKey(2)
@@ -93,7 +93,7 @@ class GroupIntoBatches(PTransform):
 
 
 class _Buffer(DoFn):
-    """Values that wait until there are enough of them, or the first one has waited long enough."""
+    """Buffer of values until there are enough of them, or the buffering duration of the first is over."""
 
     VALUES = BagStateSpec("values")
     COUNT = CombiningValueStateSpec("count", sum)
@@ -123,7 +123,7 @@ class _Buffer(DoFn):
             yield from self.flushed(key, values, count, buffering_end)
         elif waiting == 1:
             window_end.set(window.end)
-            # The runner's clock, which a test may move, is better than the machine's.
+            # The runner's clock, which tests may control, instead of the machine's.
             if self.seconds and self.clock is time.time:
                 buffering_end.set_relative(self.seconds)
             elif self.seconds:
@@ -152,7 +152,7 @@ class _Buffer(DoFn):
         return self.flushed(key, values, count, buffering_end)
 
     def flushed(self, key: Any, values: Any, count: Any, buffering_end: Any) -> Iterator[Any]:
-        """The values that have waited, as one list."""
+        """Yield the buffered values as one list."""
         batch = values.read()
         values.clear()
         count.clear()
@@ -164,7 +164,7 @@ class _Buffer(DoFn):
 class _Sharded(DoFn):
     """(key, value) to (ShardedKey of this worker, value)."""
 
-    # Another worker is another shard.
+    # Each worker has its own shard.
     deterministic = False
 
     def setup(self) -> None:

@@ -20,16 +20,15 @@ Fanout = int | Callable[[Any], int]
 
 
 class WithHotKeyFanout(PTransform):
-    """What `CombinePerKey(...).with_hot_key_fanout(n)` applies.
+    """Transform of `CombinePerKey(...).with_hot_key_fanout(n)`.
 
-    Panes of the parts are new inputs of the second step, so the first step discards what it has emitted, whatever
-    the accumulation mode of the input is.  Inputs that may be retracted are combined in one step: a part that has
-    discarded an input can't take it back.
+    Panes of the parts are inputs of the second step, so the first step discards emitted elements in every accumulation
+    mode.  Inputs with retractions are combined in one step, since a part can't retract a discarded input.
 
     Args:
-      plain: the same in one step.
-      fn: its combiner; None if that takes side inputs, which are known only after the shuffle.
-      late_tag: the tag of late data, if there is such an output.
+      plain: the transform in one step.
+      fn: its combiner; None if it takes side inputs, which are available only after the shuffle.
+      late_tag: the tag of late data, or None.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class WithHotKeyFanout(PTransform):
 
 
 def checked_fanout(fanout: Any, what: str) -> int:
-    """Return a fanout, if it is a number of parts; 0 and 1 both mean that there is no fanout."""
+    """Return a fanout.  Raises `ValueError` if it isn't a number of parts; 0 and 1 both mean no fanout."""
     try:
         number = index(fanout)
     except TypeError:
@@ -76,7 +75,7 @@ def _gather(label: str) -> PTransform:
 
 
 class _PreCombine(PTransform):
-    """The first step: by key and part, to accumulators, each input once."""
+    """The first step: inputs to accumulators, by key and part."""
 
     def __init__(self, fn: CombineFn[Any, Any, Any], late_tag: str | None) -> None:
         super().__init__()
@@ -90,7 +89,7 @@ class _PreCombine(PTransform):
 
 
 class _PostCombine(PTransform):
-    """The second step: by key, from accumulators."""
+    """The second step: accumulators to results, by key."""
 
     def __init__(self, fn: CombineFn[Any, Any, Any]) -> None:
         super().__init__()
@@ -121,7 +120,7 @@ class _Spread(DoFn):
 
 
 class _PreCombineFn(CombineFn[Any, Any, Any]):
-    """The same combiner, stopping at the accumulator."""
+    """The combiner with accumulators as output."""
 
     def __init__(self, fn: CombineFn[Any, Any, Any]) -> None:
         self.fn = fn
@@ -137,7 +136,7 @@ class _PreCombineFn(CombineFn[Any, Any, Any]):
 
 
 class _PostCombineFn(_PreCombineFn):
-    """The same combiner, of accumulators."""
+    """The combiner with accumulators as input."""
 
     def __init__(self, fn: CombineFn[Any, Any, Any]) -> None:
         super().__init__(fn)

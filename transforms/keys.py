@@ -1,4 +1,4 @@
-"""Keys, Values, KvSwap and WithKeys: taking pairs apart, and making them."""
+"""Keys, Values, KvSwap and WithKeys: items of pairs, and pairs of values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _OfPairs(ParDo):
     """A ParDo that is an expression over a (key, value) pair."""
 
     expression: str
-    # Whether the result is a pair again, and so certainly a plain value.
+    # Whether the result is a pair, and so certainly a plain value.
     plain = False
 
     def __init__(self, label: str | None = None) -> None:
@@ -29,7 +29,7 @@ class _OfPairs(ParDo):
         return type(self).__name__
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
-        # Raises where the elements can't be pairs.
+        # Raises if the elements can't be pairs.
         pair_types(pcoll)
         return super().expand(pcoll)
 
@@ -37,7 +37,7 @@ class _OfPairs(ParDo):
 class Keys(_OfPairs):
     """The first item of each pair.
 
-    Raises `TypeHintError` when its input is known to hold something else than pairs.
+    Raises `TypeHintError` if the input's elements are known not to be pairs.
 
     >>> import penstock as beam
     >>> [("a", 1), ("b", 2)] | beam.Keys()
@@ -80,7 +80,7 @@ class KvSwap(_OfPairs):
 
 
 class WithKeys(ParDo):
-    """Each value with a key in front: a constant, or what a function says of the value.
+    """Pairs of a key and each value.  The key is a constant, or the result of a function of the value.
 
     Further arguments, side inputs among them, are passed to the function.
 
@@ -122,7 +122,7 @@ def _pairing(k: Any, has_arguments: bool) -> DoFn:
 
 
 def _is_literal(value: Any) -> bool:
-    """Return whether `repr` of the value is an expression that gives the value."""
+    """Return whether `repr` of the value is an expression for the value."""
     if type(value) is float:
         return math.isfinite(value)
     return type(value) in (bool, bytes, int, str, type(None))

@@ -17,13 +17,13 @@ DEFAULT_BUCKET_BOUNDARIES = (16, 32, 64, 128, 256, 512)
 class WithLengthBucketKey(DoFn):
     """Each element as ((worker, bucket), element), so that elements of similar length can be batched together.
 
-    The first bucket is for lengths below the first boundary, the next for those from there to
-    below the second, and so on; the last for those from the last boundary on.  `worker` stands
-    for the process, so that elements aren't sent to another one.
+    The first bucket is for lengths below the first boundary, the next for lengths from there to below the second, and
+    so on; the last for lengths from the last boundary on.  `worker` identifies the process, so that elements stay in
+    it.
 
     Args:
-      length_fn: how long an element is.
-      bucket_boundaries: where lengths are divided, ascending.
+      length_fn: returns the length of an element.
+      bucket_boundaries: the boundaries of the buckets, ascending.
 
     >>> import penstock as beam
     >>> pairs = ["a", "bbb", "cc"] | beam.ParDo(WithLengthBucketKey(len, [2, 3]))
@@ -31,7 +31,7 @@ class WithLengthBucketKey(DoFn):
     [(0, 'a'), (2, 'bbb'), (1, 'cc')]
     """
 
-    # Another worker gives another key.
+    # Each worker has its own key.
     deterministic = False
 
     def __init__(
@@ -51,7 +51,7 @@ class WithLengthBucketKey(DoFn):
 
 
 def checked_boundaries(boundaries: Sequence[int], transform: str) -> tuple[int, ...]:
-    """Boundaries of lengths as a tuple.
+    """Return boundaries of lengths as a tuple.
 
     Raises `ValueError`, naming the transform, unless they are positive and ascending.
 

@@ -1,4 +1,4 @@
-"""LogElements: a look at the elements as they come by."""
+"""LogElements: prints or logs elements."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _logger = logging.getLogger(__name__)
 
 
 class LogElements(PTransform):
-    """Its input, each element of which is printed, or logged; an element in several windows for each of them.
+    """Its input, with each element printed or logged, an element in several windows for each of them.
 
     Args:
-      label: what to call this transform.
-      prefix: put before each element.
-      with_timestamp: also the element's timestamp.
-      with_window: also the start and the end of its window.
-      level: a level of `logging`, such as `logging.INFO`; to standard output if there is none.
-      with_pane_info: also the element's pane.
-      use_epoch_time: times as seconds since 1970, instead of as text.
+      label: the label of this transform.
+      prefix: text before each element.
+      with_timestamp: adds the element's timestamp.
+      with_window: adds the start and the end of its window.
+      level: a level of `logging`, such as `logging.INFO`; None for standard output.
+      with_pane_info: adds the element's pane.
+      use_epoch_time: writes times as seconds since 1970 instead of text.
 
     >>> import penstock as beam
     >>> _ = ["a", "b"] | beam.LogElements(prefix="saw ")
@@ -83,7 +83,7 @@ def _time(timestamp: Timestamp, epoch: bool) -> Any:
         return timestamp.seconds()
     try:
         return timestamp.to_rfc3339()
-    except OverflowError:  # since ever, or for ever
+    except OverflowError:  # the minimum or the maximum timestamp
         return str(timestamp)
 
 

@@ -34,8 +34,8 @@ from .splittable_par_do import WorkToTheEnd, check_arguments, read_of_splittable
 class ParDo(PTransform):
     """A DoFn, or a function that returns an iterable, applied to each element.
 
-    Further arguments are passed on to it; those that are side inputs (`AsList(pcoll)` and
-    the like) as their view of the element's window.  Source: Dataflow Model, section 2.1.
+    Further arguments are passed to it, side inputs (`AsList(pcoll)` and the like) as their view of the element's
+    window. Source: Dataflow Model, section 2.1.
 
     >>> import penstock as beam
     >>> class Split(beam.DoFn):
@@ -59,9 +59,9 @@ class ParDo(PTransform):
         return f"{type(self).__name__}({self.fn.default_label()})"
 
     def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> PTransform:
-        """The same with several outputs, by tag; `main` names the untagged one.
+        """Return the transform with several outputs, by tag; `main` names the untagged output.
 
-        With no tags given, an output exists as soon as it is asked for.
+        Without tags, an output exists once it is accessed.
         """
         if main is not None and main in tags:
             raise ValueError(f"{self.label}: the main output's tag {main!r} is among the others {list(tags)}")
@@ -70,7 +70,7 @@ class ParDo(PTransform):
     def with_exception_handling(
         self, main_tag: str = "good", dead_letter_tag: str = "bad", **kwargs: Any
     ) -> PTransform:
-        """Two outputs: what went well, and the elements that it failed on with their errors."""
+        """Return the transform with two outputs: its output, and dead letters, which are elements with their errors."""
         return ExceptionHandling(self, main_tag, dead_letter_tag, **kwargs)
 
     def get_type_hints(self) -> tuple[Any, Any]:
@@ -84,7 +84,7 @@ class ParDo(PTransform):
     def add_to(
         self, pcoll: PCollection[Any], tags: tuple[str | None, ...] = (None,), any_tag: bool = False
     ) -> dict[str | None, PCollection[Any]]:
-        """The primitive, with these outputs."""
+        """Add the primitive with these outputs."""
         label = pcoll.pipeline.full_label
         side_inputs: list[graph.SideInput] = []
 
@@ -99,7 +99,7 @@ class ParDo(PTransform):
             if window_fn.is_merging:
                 raise SideInputError(
                     f"{label}: its side input {value!r} is windowed by {window_fn!r}, which merges windows, so that "
-                    "no element could tell which of them to see; window it by another function first"
+                    "an element's window matches none of them; window it by another function first"
                 )
             side_inputs.append(graph.SideInput(value.pvalue.id, value.view, value.pvalue.windowing))
             return graph.SideInputArgument(len(side_inputs) - 1)
@@ -120,7 +120,7 @@ class ParDo(PTransform):
         return outputs
 
     def _keyed(self, pcoll: PCollection[Any], label: str) -> graph.KeyedParDo | None:
-        """What is needed for state and timers, if it has any.  Raises `StatefulDoFnError`."""
+        """Return the properties of a DoFn with state or timers, or None.  Raises `StatefulDoFnError`."""
         signature = check_stateful(self.fn, label)
         if not signature.is_stateful:
             return None
@@ -139,7 +139,7 @@ class ParDo(PTransform):
         )
 
     def infer_output_type(self, input_type: Any) -> Any:
-        """The type of its output's elements, as far as it is known without a hint."""
+        """Return the type of its output's elements, inferred without a hint."""
         return input_type if isinstance(self.fn, FilterDoFn) else Any
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
@@ -154,7 +154,7 @@ class ParDo(PTransform):
 
 
 def _has_merged(pcoll: PCollection[Any]) -> bool:
-    """Return whether windows have been merged by a grouping since they were assigned."""
+    """Return whether a grouping has merged the windows since they were assigned."""
     pipeline = pcoll.pipeline
     todo, seen = [pcoll.id], {pcoll.id}
     while todo:
@@ -190,25 +190,26 @@ class _MultiParDo(PTransform):
             raise UnsupportedError(f"{label}: a splittable DoFn has one output; have a step after it tag elements")
         outputs = self.pardo.add_to(pcoll, (None, *self.tags), self.any_tag)
         for tag in self.tags:
-            # What a function is declared to return is its main output.
+            # The declared result type of a function is that of the main output.
             outputs[tag].element_type = Any
         return DoOutputsTuple(outputs, self.main, self.any_tag)
 
 
 class ExceptionHandling(PTransform):
-    """What `ParDo(...).with_exception_handling()` makes: two outputs, `good` and `bad`.
+    """Transform of `ParDo(...).with_exception_handling()`, with the outputs `good` and `bad`.
 
-    A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.  A DoFn may keep state and
-    set timers: an exception of `process` makes a dead letter, one of a timer's or a window's method fails the pipeline.
+    A dead letter is `(element, (type of the exception, its repr, its traceback as lines))`.  The DoFn may have state
+    and timers: an exception of `process` makes a dead letter, and an exception of a timer's or a window's method fails
+    the pipeline.
 
     Args:
-      main_tag: what to call the output of what went well.
-      dead_letter_tag: what to call the output of dead letters.
-      exc_class: which exceptions make one; others fail the pipeline.
-      partial: whether the outputs for an element stay that were there before the exception.
-      threshold: what part of a window's elements may fail; more fail the pipeline with a `ValueError`.
-      threshold_windowing: the windows that the threshold is for, if not those of the input.
-      error_handler: an `ErrorHandler` that takes the dead letters; then there is only the main output.
+      main_tag: the tag of the main output.
+      dead_letter_tag: the tag of dead letters.
+      exc_class: the exceptions that make a dead letter; others fail the pipeline.
+      partial: keeps the outputs for an element from before the exception.
+      threshold: the share of a window's elements that may fail; more fail the pipeline with a `ValueError`.
+      threshold_windowing: the windows of the threshold, by default those of the input.
+      error_handler: an `ErrorHandler` for the dead letters; then the main output is the only one.
       on_failure_callback: called with the exception and the element, on the worker.
       allow_unsafe_userstate_in_process: Beam's; state changed before an exception stays changed.
       use_subprocess, timeout: not supported; raise `UnsupportedError`.
@@ -266,8 +267,8 @@ class ExceptionHandling(PTransform):
         pardo, label = self.pardo, pcoll.pipeline.full_label
         if splittable_signature(pardo.fn, label) is not None:
             raise UnsupportedError(
-                f"{label}: a splittable DoFn can't have its exceptions handled, for its element is worked on in parts; "
-                "catch them in its process, and yield a TaggedOutput to a step after it"
+                f"{label}: a splittable DoFn can't have its exceptions handled, since its element is processed in "
+                "parts; catch them in its process, and yield a TaggedOutput to a step after it"
             )
         check_signature(pardo.fn, pardo.args, pardo.kwargs, label)
         guarded = ParDo(
@@ -334,7 +335,7 @@ class _CallableParDo(ParDo):
 
 
 class Map(_CallableParDo):
-    """One output for each element: what the function returns.
+    """One output for each element: the function's result.
 
     >>> import penstock as beam
     >>> [1, 2] | beam.Map(lambda x, y: x * y, 10)
@@ -345,7 +346,7 @@ class Map(_CallableParDo):
 
 
 class FlatMap(_CallableParDo):
-    """Any number of outputs for each element: the items of what the function returns.
+    """Any number of outputs for each element: the items of the function's result.
 
     >>> import penstock as beam
     >>> ["a b", "c"] | beam.FlatMap(str.split)
@@ -359,7 +360,7 @@ class FlatMap(_CallableParDo):
 
 
 class Filter(_CallableParDo):
-    """The elements that the function holds true.
+    """The elements for which the function returns true.
 
     >>> import penstock as beam
     >>> [1, 2, 3] | beam.Filter(lambda x: x != 2)

@@ -1,4 +1,4 @@
-"""Partition: one PCollection as several, each element in one of them."""
+"""Partition: a PCollection split into several."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .pardo import ParDo
 
 
 class PartitionFn:
-    """Says which partition an element belongs to.
+    """Base class of partition functions.
 
     >>> class ByLength(PartitionFn):
     ...     def partition_for(self, element, num_partitions):
@@ -27,23 +27,22 @@ class PartitionFn:
     """
 
     def default_label(self) -> str:
-        """What a `Partition` by this is called that was given no label."""
+        """Return the default label of a `Partition` by this function."""
         return type(self).__name__
 
     def partition_for(self, element: Any, num_partitions: int, *args: Any, **kwargs: Any) -> int:
-        """The number of the element's partition: at least 0, less than `num_partitions`."""
+        """Return the number of the element's partition, from 0 to `num_partitions - 1`."""
         raise NotImplementedError(f"{type(self).__name__}.partition_for")
 
 
 class Partition(PTransform):
-    """The elements as `n` PCollections, in a tuple.
+    """The elements split into a tuple of `n` PCollections.
 
     Args:
-      fn: called with an element, `n` and the further arguments, says which of them; or a
-        `PartitionFn`.
-      n: how many.
+      fn: a function from an element, `n` and the further arguments to the number of a partition; or a `PartitionFn`.
+      n: the number of partitions.
 
-    Raises, when the pipeline runs, `ValueError` for an answer outside of 0 to `n - 1`.
+    Raises `ValueError`, while the pipeline runs, for a result outside of 0 to `n - 1`.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -60,7 +59,7 @@ class Partition(PTransform):
         if not isinstance(given, PartitionFn) and not callable(given):
             raise TypeError(f"Partition: expected a function or a PartitionFn, got {fn!r}")
         if not _is_whole(n) or n < 1:
-            raise ValueError(f"Partition: expected how many partitions there are, at least 1; got {n!r}")
+            raise ValueError(f"Partition: expected a number of partitions, at least 1; got {n!r}")
         self.fn = fn
         self.n = int(n)
         self.args = args
@@ -85,7 +84,7 @@ class _PartitionDoFn(DoFn):
         self.n = n
         self.label = label
 
-    # A function that asks for what the user's asks for, `n` excepted, and is made anew in each worker.
+    # A function with the user function's parameters except `n`, which is created in each worker.
     @cached_property
     def process(self) -> Any:
         n, label = self.n, self.label
@@ -93,9 +92,11 @@ class _PartitionDoFn(DoFn):
 
         def process(element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
             index = partition_for(element, n, *args, **kwargs)
-            # An exact int is by far the most common answer, and the quickest to know.
+            # An exact int is by far the most common result, and the fastest to check.
             if (type(index) is not int and not _is_whole(index)) or not 0 <= index < n:
-                raise ValueError(f"{label}: the partition function gave {index!r}, expected an int from 0 to {n - 1}")
+                raise ValueError(
+                    f"{label}: the partition function returned {index!r}, expected an int from 0 to {n - 1}"
+                )
             return (TaggedOutput(str(int(index)), element),)
 
         process.__qualname__ = label_of(partition_for)
@@ -109,7 +110,7 @@ class _PartitionDoFn(DoFn):
 
 
 def _parameters(partition_for: Callable[..., int]) -> list[inspect.Parameter] | None:
-    """The parameters of a partition function without its second, the number of partitions; None if it doesn't say."""
+    """Return a partition function's parameters except the second, the number of partitions; None if unknown."""
     try:
         parameters = list(signature(partition_for).parameters.values())
     except (TypeError, ValueError):  # a built-in

@@ -1,4 +1,4 @@
-"""PeriodicImpulse and PeriodicSequence: an element every so often."""
+"""PeriodicImpulse and PeriodicSequence: elements at regular intervals."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .read import Read
 
 
 class ImpulseSource(ScheduledSource[Any]):
-    """The times at which it fires, as elements; or the elements of a list, over and over.
+    """The times of firing as elements, or the elements of a list, repeatedly.
 
     Args:
-      start: when the first is due, as the user said: seconds, or a time; None for when it is first asked for.
-      stop: no element at or after it, in microseconds.
-      interval: from one to the next: seconds, or a span.
-      data: the elements; pairs of a `Timestamp` and a value have event times of their own.
+      start: the due time of the first element: seconds, or a time; None for the time of the first read.
+      stop: the time from which on there are no elements, in microseconds.
+      interval: the interval between elements: seconds, or a span of time.
+      data: the elements; pairs of a `Timestamp` and a value have their own event times.
     """
 
     def __init__(self, start: Any, stop: int, interval: Any, data: Sequence[Any] | None) -> None:
@@ -40,7 +40,7 @@ class ImpulseSource(ScheduledSource[Any]):
         self.data = None if data is None else list(data)
         self._first = _as_number(start) if begin is not None else None
         self._interval = interval if isinstance(interval, (int, float)) else self.period / 1_000_000
-        # Of elements with event times of their own, the least from each on.
+        # For elements with their own event times, the least event time from each element on.
         self._least: list[int] | None = None
         if data is not None and _is_timestamped(data):
             times = [timestamp.micros for timestamp, _ in data]
@@ -61,7 +61,7 @@ class ImpulseSource(ScheduledSource[Any]):
         return due if self._least is None or index >= len(self._least) else self._least[index]
 
     def count_from(self, begin: int | None) -> int | None:
-        """How many are due before it stops."""
+        """Return the number of elements that are due before the stop."""
         length = None if self.data is None else len(self.data)
         if self.stop >= MAX_MICROS:
             return length
@@ -80,27 +80,26 @@ class ImpulseSource(ScheduledSource[Any]):
         }
 
     def rescalable_from(self, before: Mapping[str, Any]) -> Set[str]:
-        # When the schedule has begun is in the offset.
+        # The offset has the beginning of the schedule.
         return {"start_timestamp", "stop_timestamp"}
 
 
 class PeriodicImpulse(PTransform):
     """An element at `start_timestamp`, and then every `fire_interval` seconds until `stop_timestamp`.
 
-    An element is the time at which it fires, as a number of seconds since 1970; that is its event time too.  None
-    comes before its time; those that are due in the past come at once.  It is unbounded.  A run that goes on from a
-    checkpoint keeps the start that the first run had, whatever `start_timestamp` is then.
+    An element is its time of firing, in seconds since 1970, which is also its event time.  Elements that are due in the
+    past are emitted immediately.  The output is unbounded.  A run that resumes from a checkpoint keeps the start of the
+    first run, independent of `start_timestamp`.
 
     Args:
-      start_timestamp: the first element's; None for when the pipeline starts to read.  (Beam's
-        default is when the module was imported.)
-      stop_timestamp: no element at or after it; the pipeline then ends.
+      start_timestamp: the time of the first element; None for the start of reading.  (Beam's default is the time of the
+        module's import.)
+      stop_timestamp: the time from which on there are no elements; the input then ends.
       fire_interval: in seconds, or a span of time.
-      apply_windowing: put each element into a window of its own, as long as the interval.
-      data: elements to give instead of times, from the beginning again after the last where
-        there is a `stop_timestamp`, once where there is none.  Pairs of a Timestamp and a value are values with event
-        times of their own; these aren't repeated.  The watermark is at the earliest of those that are yet to come, so
-        none is late.
+      apply_windowing: assigns each element to its own window, as long as the interval.
+      data: elements to emit instead of times, repeatedly if there is a `stop_timestamp`, otherwise once.  Pairs of a
+        Timestamp and a value are values with their own event times, and aren't repeated.  The watermark is at the
+        earliest future event time, so none is late.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -144,9 +143,9 @@ class PeriodicImpulse(PTransform):
 
 
 class PeriodicSequence(PTransform):
-    """The same for each element `(start, stop, interval)` of its input, which has to be Create.
+    """A periodic impulse for each element `(start, stop, interval)` of its input, which must be Create.
 
-    Raises `UnsupportedError` for elements that only turn up in the run.
+    Raises `UnsupportedError` for elements that are known only in the run.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -159,7 +158,7 @@ class PeriodicSequence(PTransform):
         source = producer.primitive.source if isinstance(producer.primitive, graph.Read) else None
         if not isinstance(source, ValuesSource):
             raise UnsupportedError(
-                f"{label}: no runner can begin a sequence for an element that only turns up in the run, as those of "
+                f"{label}: no runner can begin a sequence for an element that is known only in the run, as those of "
                 f"{producer.label}; apply it to Create"
             )
         sequences = [unwrapped(element)[0] for element in source.values]
@@ -170,7 +169,7 @@ class PeriodicSequence(PTransform):
 
 
 def _as_number(start: Any) -> float:
-    """A time in seconds; a number stays what it is, also where it is finer than a microsecond."""
+    """Return a time in seconds.  Numbers are unchanged, even if they are finer than a microsecond."""
     return start if isinstance(start, (int, float)) else Timestamp.of(start).micros / 1_000_000
 
 
@@ -178,7 +177,7 @@ def _warn_or_refuse(data: Sequence[Any], count: int, stop: Any) -> None:
     found = f"PeriodicImpulse: {count} elements are due until {stop}, and data has {len(data)}: not enough to span that"
     if _is_timestamped(data):
         raise ValueError(
-            f"{found}. Elements with timestamps of their own aren't repeated; give more of them, or stop earlier"
+            f"{found}. Elements with their own timestamps aren't repeated; give more of them, or stop earlier"
         )
     warnings.warn(f"{found}, so it begins again with the first after the last", UserWarning, stacklevel=3)
 

@@ -1,4 +1,4 @@
-"""What a function that is watched finds, and when nobody asks it any more."""
+"""Results of polling functions, and termination of polling."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ T = TypeVar("T")
 @stored_as("poll-result", 1)
 @attrs.frozen
 class PollResult(Generic[T]):
-    """What a function that is watched found.
+    """Result of a polling function.
 
     Attributes:
-      outputs: all that there is, new or not; values, or `TimestampedValue`s.
-      watermark: nothing new will be of before this time; None if that isn't known.
-      is_complete: whether it will never find anything new, as a watermark at the end of time says too.
-      is_in_order: whether nothing new will be of before what is new now, so that the watermark is known from that.
+      outputs: all outputs, old and new ones; values, or `TimestampedValue`s.
+      watermark: a lower bound of the event times of later outputs; None if unknown.
+      is_complete: whether there will be no more outputs, as a watermark at the maximum timestamp implies.
+      is_in_order: whether later outputs have no earlier event times, so that these outputs determine the watermark.
 
     >>> PollResult.complete(["a"], timestamp=5).outputs
     (TimestampedValue('a', Timestamp(5)),)
@@ -37,16 +37,16 @@ class PollResult(Generic[T]):
 
     @classmethod
     def incomplete(cls, outputs: Iterable[Any], timestamp: Any = None) -> PollResult[Any]:
-        """Outputs, after which more will come, of no earlier time; `timestamp` for those that have none."""
+        """Return outputs that later ones follow, with no earlier event times; `timestamp` is the default event time."""
         return cls(_stamped(outputs, timestamp), is_in_order=True)
 
     @classmethod
     def complete(cls, outputs: Iterable[Any], timestamp: Any = None) -> PollResult[Any]:
-        """The last outputs; `timestamp` for those that have none."""
+        """Return the last outputs; `timestamp` is the default event time."""
         return cls(_stamped(outputs, timestamp), is_complete=True)
 
     def with_watermark(self, watermark: Any) -> PollResult[T]:
-        """The same with a watermark: nothing new will be of before it."""
+        """Return the result with a watermark."""
         return attrs.evolve(self, watermark=Timestamp.of(watermark), is_in_order=False)
 
 
@@ -57,20 +57,20 @@ def _stamped(outputs: Iterable[Any], timestamp: Any) -> tuple[Any, ...]:
 
 
 class PollFn:
-    """What a function that is watched may be a subclass of; any other will do as well."""
+    """Optional base class of polling functions."""
 
     def __call__(self, element: Any) -> PollResult[Any]:
-        """All that there is for an element now."""
+        """Return all present outputs for an element."""
         raise NotImplementedError
 
 
 @attrs.frozen
 class Termination:
-    """When nobody looks for an element any more, in microseconds; None for never.
+    """Spans after which an element is not polled any more, in microseconds; None for never.
 
     Attributes:
-      total: so long after the first look.
-      quiet: when for so long nothing new was found.
+      total: the span since the first poll.
+      quiet: the span without new outputs.
     """
 
     total: int | None = None
@@ -78,12 +78,12 @@ class Termination:
 
 
 def never() -> Termination:
-    """Look until the function says that it is complete."""
+    """Poll until the function's result is complete."""
     return Termination()
 
 
 def after_total_of(duration: Any) -> Termination:
-    """Look for so many seconds, or for a `Duration`.
+    """Poll for a number of seconds, or for a `Duration`.
 
     >>> after_total_of(60)
     Termination(total=60000000, quiet=None)

@@ -14,7 +14,7 @@ from ..sdk.windowing_strategy import DEFAULT_WINDOWING
 
 
 class Read(PTransform):
-    """The elements of a source: all of a bounded one, or what comes of an unbounded one until the run is stopped.
+    """The elements of a bounded source, or of an unbounded one until the run is stopped.
 
     >>> import penstock as beam
     >>> from penstock.sdk.sources.bounded import ValuesSource

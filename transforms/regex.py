@@ -14,8 +14,7 @@ from .pardo import ParDo
 class Regex:
     """Transforms of strings by a regular expression, which is given as a string or compiled.
 
-    A group is named by its number or its name; 0 is the whole match.  Asking for a group that
-    the expression doesn't have is a `ValueError`.
+    A group is given by its number or its name; 0 is the whole match.  An unknown group raises `ValueError`.
 
     >>> import penstock as beam
     >>> ["a 1", "b", "c 23"] | beam.Regex.find(r"\\d+")
@@ -24,7 +23,7 @@ class Regex:
     ['a ?', 'b']
     """
 
-    # For `find_all`: all groups instead of one.
+    # Selects all groups in `find_all`.
     ALL = "__regex_all_groups"
 
     @staticmethod

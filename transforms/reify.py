@@ -1,4 +1,4 @@
-"""Reify: what the model knows of an element, made part of its value."""
+"""Reify: an element's timestamp or window as a part of its value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Reify(ParDo):
 
 
 class Reify:
-    """Transforms that give an element's timestamp or window a place in its value.
+    """Transforms that add an element's timestamp or window to its value.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -34,7 +34,7 @@ class Reify:
     """
 
     class Timestamp(_Reify):
-        """The element as a `TimestampedValue`, which is itself, with its own timestamp."""
+        """The element as a `TimestampedValue` with its timestamp."""
 
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:

@@ -1,4 +1,4 @@
-"""Reshuffle: the same elements, spread over the workers anew."""
+"""Reshuffle: redistribution of elements over the workers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from .pardo import FlatMap, Map, ParDo
 
 
 class Reshuffle(PTransform):
-    """The same elements with the same timestamps and windows, after a real shuffle.
+    """The elements with their timestamps and windows, after a shuffle.
 
-    What follows runs as parallel as the runner can, however few parts the input came
-    in, and isn't fused with what comes before.
+    The transforms behind it run with full parallelism, independent of the input's partitions, and aren't fused with the
+    transforms before it.
 
     Args:
-      num_buckets: how many parts there are at most; 16,384 unless said otherwise.
+      num_buckets: the largest number of parts, by default 16,384.
 
     >>> import penstock as beam
     >>> sorted([3, 1, 2] | beam.Reshuffle())
     [1, 2, 3]
     """
 
-    # Enough that each of a hundred workers gets about as much as the others; few enough that
-    # a group holds several elements of what is worth a shuffle.
+    # Enough for an even distribution over a hundred workers, and few enough for several elements in a group.
     DEFAULT_BUCKETS = 1 << 14
 
     def __init__(self, num_buckets: int | None = None) -> None:
@@ -53,12 +52,10 @@ class Reshuffle(PTransform):
 
 
 class ReshufflePerKey(PTransform):
-    """The same for pairs, with all of a key's values in one place.
+    """Pairs with their timestamps and windows, after a shuffle by key.
 
-    Panes stay as well, unless the input was never windowed: then there is only one.
-
-    Of an input that doesn't end each element is let through when it comes; what may be
-    retracted can't be, and raises `UnsupportedError`.
+    Panes are kept as well, unless the input is in the default windowing.  Elements of an unbounded input are emitted on
+    arrival.  An unbounded input with retractions raises `UnsupportedError`.
 
     >>> import penstock as beam
     >>> sorted([("a", 2), ("b", 3), ("a", 1)] | beam.ReshufflePerKey())
@@ -80,12 +77,12 @@ class ReshufflePerKey(PTransform):
         restored: PCollection[Any] = (
             pcoll
             | "Reify" >> Map(_reified).with_output_types(tuple[Any, Any])
-            # Nothing waits for the end of a window, and nothing is late.
+            # Elements don't wait for the end of a window, and none is late.
             | "Globally" >> _globally(pcoll.is_bounded)
             | "Group" >> GroupByKey()
             | "Restore" >> FlatMap(_restored).with_output_types(hint)
         )
-        # The elements are in their old windows again, which the graph has to know of.
+        # The elements are in their former windows again, which the graph must record.
         restored.windowing = pcoll.windowing
         return restored
 
@@ -97,13 +94,13 @@ def _globally(is_bounded: bool) -> PTransform:
 
 
 class _InTurn(DoFn):
-    """Each element behind the number of a bucket, the buckets in turn.
+    """Pairs of a bucket's number and an element, with the buckets in turn.
 
-    The first element of a bundle decides where the turn starts: bundles start at different
-    buckets, yet one that is run again, after a failure, fills the same ones.
+    The first element of a bundle decides the first bucket: bundles start at different buckets, and a recomputed bundle
+    fills the same buckets.
     """
 
-    # The same element, met again as a retraction, would be sent elsewhere.
+    # A retraction would be sent to another bucket than its element.
     deterministic = False
 
     def __init__(self, num_buckets: int) -> None:
@@ -119,8 +116,7 @@ class _InTurn(DoFn):
         return ((self.turn % self.num_buckets, element),)
 
 
-# Where there is but the global window, its elements' timestamps are all there is to restore.  No
-# element then leaves the fused loop, as those do that have windows of their own.
+# In the global window only timestamps must be restored, and elements stay in the fused loop.
 
 
 def _with_micros(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
@@ -137,7 +133,7 @@ def _timestamp(stamped: tuple[Any, int]) -> Timestamp:
     return Timestamp.of_micros(stamped[1])
 
 
-# Elsewhere an element is kept with all that is known of it.
+# In other windows an element is kept with all its properties.
 
 
 def _reified(

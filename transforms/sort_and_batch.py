@@ -1,4 +1,4 @@
-"""SortAndBatchElements: elements in lists, similar ones together."""
+"""SortAndBatchElements: lists of elements of similar size."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from .pardo import ParDo
 
 
 class SortAndBatchElements(PTransform):
-    """Elements in lists, sorted by their size first, so that a list holds elements of similar size.
+    """Elements in lists, sorted by size, so that a list has elements of similar size.
 
-    For what pads the elements of a list to the largest of them, such as a language model.
-    Sorted is what a bundle holds of one window; nothing is shuffled.  A list has the window of
-    its elements, and the timestamp of its end.
+    For steps that pad the elements of a list to the largest, such as a language model.  The elements of a bundle and a
+    window are sorted, without a shuffle.  A list has the window of its elements, and the timestamp of its end.
 
     Args:
-      min_batch_size: how many elements a list has at least before it is ended for its weight.
-      max_batch_size: how many it has at most.
-      max_batch_weight: what the sizes of its elements add up to at most.
-      element_size_fn: how large an element is; its length unless said otherwise, 1 if it has none.
+      min_batch_size: the least number of elements of a list that is ended because of its weight.
+      max_batch_size: the largest number of elements of a list.
+      max_batch_weight: the largest sum of the sizes of a list's elements.
+      element_size_fn: returns the size of an element; by default its length, or 1 without a length.
 
     >>> import penstock as beam
     >>> ["aaaa", "b", "ccc", "dd"] | beam.SortAndBatchElements(1, 3, max_batch_weight=6)
@@ -56,7 +55,7 @@ class SortAndBatchElements(PTransform):
 
 
 class _SortAndBatch(DoFn):
-    # Which elements share a list depends on what else is in the bundle.
+    # The elements of a list depend on the bundle.
     deterministic = False
 
     def __init__(self, limits: tuple[int, int, int], size_of: Callable[[Any], int]) -> None:
@@ -81,7 +80,7 @@ class _SortAndBatch(DoFn):
 def batches(
     sized: list[tuple[int, Any]], min_batch_size: int, max_batch_size: int, max_batch_weight: int
 ) -> list[list[Any]]:
-    """Elements, each behind its size, in lists of similar size.
+    """Yield lists of elements of similar size, for pairs of size and element.
 
     >>> batches([(3, "ccc"), (1, "a"), (2, "bb")], 1, 2, 100)
     [['a', 'bb'], ['ccc']]

@@ -1,4 +1,4 @@
-"""A ParDo of a splittable DoFn: a source without an end, or each element's work from beginning to end."""
+"""A ParDo of a splittable DoFn, as an unbounded source, or with the whole work on each element in one step."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from .read import Read
 def read_of_splittable(
     fn: DoFn, args: tuple[Any, ...], kwargs: dict[str, Any], signature: SplittableSignature, pcoll: PCollection[Any]
 ) -> PCollection[Any]:
-    """The outputs of one that may work on an element for ever.
+    """Return the outputs of an unbounded splittable DoFn.
 
-    Raises `UnsupportedError` where its elements aren't known when the pipeline is built.
+    Raises `UnsupportedError` if its elements aren't known while the pipeline is built.
     """
     label = pcoll.pipeline.full_label
     producer = pcoll.pipeline.producer(pcoll)
     source = producer.primitive.source if isinstance(producer.primitive, graph.Read) else None
     if not isinstance(source, ValuesSource):
         raise UnsupportedError(
-            f"{label}: {type(fn).__name__} may work on an element for ever, and no runner can have that "
-            f"of elements which only turn up in the run, as those of {producer.label}; apply it to Create or Impulse"
+            f"{label}: {type(fn).__name__} has unbounded work on an element, which no runner supports "
+            f"for elements that are known only in the run, as those of {producer.label}; apply it to Create or Impulse"
         )
     elements = [unwrapped(value)[:2] for value in source.values]
     read = Read(SplittableSource(Serialized((fn, args, kwargs), label), elements, label))
@@ -49,13 +49,13 @@ def check_arguments(args: Iterable[Any], label: str) -> None:
 
 
 class WorkToTheEnd(DoFn):
-    """Runs a splittable DoFn that isn't unbounded, restriction by restriction, as an ordinary one.
+    """A bounded splittable DoFn as an ordinary DoFn, which processes one restriction after another.
 
-    Where a stage may leave its loops, so may this between two claims: the last output is then what remains of the
-    element's work, a `Remainder`, with which `process` is called again.
+    In stages that may be interrupted, it can return between two claims: the last output is then a `Remainder` with the
+    unfinished work, with which `process` is called again.
 
     Attributes:
-      over: true when the work is to be left; set by the runner.
+      over: set by the runner to interrupt the work.
     """
 
     over: Any = ()
@@ -95,8 +95,8 @@ class WorkToTheEnd(DoFn):
             tracker.check_done()
             if view.deferred is not None:
                 raise PipelineError(
-                    f"{self.label}: {type(self.fn).__name__} put off {view.deferred[0]!r}, but each element is "
-                    "worked on to the end here; mark its process with @DoFn.unbounded_per_element() and apply it to "
+                    f"{self.label}: {type(self.fn).__name__} deferred {view.deferred[0]!r}, but bounded work on "
+                    "an element can't be deferred; mark its process with @DoFn.unbounded_per_element() and apply it to "
                     "Create or Impulse"
                 )
             if view.rest is not None:

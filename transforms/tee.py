@@ -1,4 +1,4 @@
-"""Tee: a branch off the chain of transforms, without leaving it."""
+"""Tee: a branch of a chain of transforms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..sdk.pvalue import PCollection, PDone
 
 
 class Tee(PTransform):
-    """Its input, which is also given to each of the consumers.
+    """Its input, to which each of the consumers is applied as well.
 
     A consumer is a transform, or a function of a PCollection.
 
@@ -35,7 +35,7 @@ class Tee(PTransform):
 
 
 class _Consumer(PTransform):
-    """A function whose result, if it has one, nobody asks for."""
+    """A function whose result is ignored."""
 
     def __init__(self, fn: Callable[[PCollection[Any]], Any]) -> None:
         super().__init__()

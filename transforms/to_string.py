@@ -23,7 +23,7 @@ class ToString:
 
     @staticmethod
     def Iterables(delimiter: str | None = None) -> PTransform:
-        """The items of each element, as strings, joined by the delimiter; a comma unless said otherwise."""
+        """The items of each element, as strings, joined by the delimiter, by default a comma."""
         joint = "," if delimiter is None else delimiter
         return "IterablesToString" >> Map(lambda items: joint.join(map(str, items))).with_output_types(str)
 

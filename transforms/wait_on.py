@@ -13,10 +13,10 @@ from .pardo import FlatMap, Map
 
 
 class WaitOn(PTransform):
-    """Its input, but only once the other PCollections are done, and with them all that made them.
+    """Its input, emitted once the other PCollections, and the transforms that produce them, are done.
 
-    For what has an effect outside of the pipeline, such as rows that must be in a database
-    before others refer to them.  It waits window by window.
+    For steps with external effects, such as rows that must be in a database before others refer to them.  It waits
+    window by window.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -34,8 +34,7 @@ class WaitOn(PTransform):
         self.to_be_waited_on = to_be_waited_on
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        # Nothing of the others is kept but that a window of theirs is done, which is when
-        # a grouping of nothing at all would emit it.
+        # Of the other PCollections, only the completion of windows matters, when an empty side input is available.
         nothing = typehints.KV[None, None]
         sides = [
             AsIter(side | f"Drop[{i}]" >> FlatMap(_nothing).with_output_types(nothing) | f"Done[{i}]" >> GroupByKey())

@@ -1,4 +1,4 @@
-"""Watch: what a function finds that it hadn't found before, asked again and again."""
+"""Watch: new outputs of a function that is polled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .read import Read
 @stored_as("watched-growth", 1)
 @attrs.frozen
 class _Growth:
-    """Where a reader stands: what it has found and not given yet, and all that it has found."""
+    """Offset of a reader: outputs that are not emitted yet, and all known outputs."""
 
     next_look: int | None = None
     quiet_since: int | None = None
@@ -42,7 +42,7 @@ class _Growth:
 
 
 class WatchedGrowth(UnboundedSource[Any]):
-    """A partition is an element; its outputs are pairs of it and what the function found for it."""
+    """Source of polled outputs.  A partition is an element, and its values are pairs of the element and an output."""
 
     keeps_partitions = True
 
@@ -74,7 +74,7 @@ class WatchedGrowth(UnboundedSource[Any]):
 
 
 class WatchedGrowthReader(EventTimeReader[Any]):
-    """Asks, remembers, and gives what is new."""
+    """Reader that polls the function, and emits new outputs."""
 
     def __init__(self, source: WatchedGrowth, element: Any, growth: _Growth) -> None:
         super().__init__(EventTimes(None, ManualWatermarkEstimator.default_provider()))
@@ -96,7 +96,7 @@ class WatchedGrowthReader(EventTimeReader[Any]):
         return _Growth(self._next, self._quiet, self._is_complete, self._reached, pending, seen, self._began)
 
     def watermark(self, now: Timestamp) -> int:
-        # What is found and not given yet may be of before what comes then.
+        # Outputs that aren't emitted yet may be earlier than later ones.
         if not self._pending and self._reached > MIN_MICROS:
             self._watermark = max(self._watermark, self._reached)
         if self.is_finished():
@@ -117,7 +117,7 @@ class WatchedGrowthReader(EventTimeReader[Any]):
             self._began += micros
 
     def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
-        """What the offsets say, whatever the function would find now."""
+        """Yield the outputs of the offsets, without polling the function."""
         new = [(value, micros) for key, value, micros in offset_end.seen if key not in self._seen]
         found = [*self._pending, *new]
         given = found[: len(found) - len(offset_end.pending)]
@@ -166,22 +166,21 @@ class WatchedGrowthReader(EventTimeReader[Any]):
 
 
 class Watch(PTransform):
-    """Pairs of an element and each new thing that a function finds for it, which is asked again and again.
+    """Pairs of an element and each new output of a function, which is polled for the element.
 
-    Its input has to be Create.  All that was found is kept with every checkpoint.
+    Its input must be Create.  Every checkpoint has all outputs.
 
     Args:
-      poll_fn: given an element, gives all that there is for it now: a list, or a `PollResult`.
-      poll_interval: seconds from one look to the next.
-      termination: `after_total_of(seconds)`, to stop looking for an element then; else `never()`.
-      output_coder, output_key_coder: Beam's; accepted.  What was found is kept pickled.
-      output_key_fn: what tells outputs apart; None for themselves, which then need a hash.
-      stop_after_quiet: stop looking for an element when for so many seconds nothing new was found; None
-        for never.
+      poll_fn: returns all present outputs for an element: a list, or a `PollResult`.
+      poll_interval: seconds between two polls.
+      termination: `after_total_of(seconds)` to stop polling an element after that time; by default `never()`.
+      output_coder, output_key_coder: Beam's; accepted.  Outputs are stored pickled.
+      output_key_fn: returns the identity of an output; None for the output itself, which then needs a hash.
+      stop_after_quiet: seconds without new outputs after which an element is not polled any more; None for never.
 
-    Without timestamps an output happens when it is found.  The watermark is what `PollResult`s
-    say; an element for which nothing is said holds it back until it is complete.  With `PollResult.incomplete` it
-    is where the earliest of what is new is.  Raises `UnsupportedError` for elements that only turn up in the run.
+    Without timestamps the event time of an output is its time of polling.  `PollResult`s determine the watermark; an
+    element without one holds it back until it is complete.  With `PollResult.incomplete` it is at the earliest new
+    output.  Raises `UnsupportedError` for elements that are known only in the run.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
@@ -218,7 +217,7 @@ class Watch(PTransform):
         source = producer.primitive.source if isinstance(producer.primitive, graph.Read) else None
         if not isinstance(source, ValuesSource):
             raise UnsupportedError(
-                f"{label}: no runner can watch what is found for elements that only turn up in the run, as those of "
+                f"{label}: no runner can watch elements that are known only in the run, as those of "
                 f"{producer.label}; apply it to Create"
             )
         elements = [unwrapped(value)[0] for value in source.values]

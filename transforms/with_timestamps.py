@@ -1,4 +1,4 @@
-"""WithTimestamps: event times from the elements themselves."""
+"""WithTimestamps: event times computed from elements."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .pardo import ParDo
 
 
 class WithTimestamps(ParDo):
-    """Each element at the event time that a function gives for it, in seconds or as a `Timestamp`.
+    """Each element with an event time that a function returns, in seconds or as a `Timestamp`.
 
-    Windows stay as they are: a `WindowInto` after it assigns those of the new timestamps.  What
-    happened before now, but is said so only here, may be late; sources had better know.
+    Windows are unchanged: a `WindowInto` after it assigns those of the new timestamps.  Elements may be late, since the
+    source's watermark is independent of these timestamps; so prefer event times of the source.
 
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:

@@ -13,7 +13,7 @@ from ..sdk.sink import Sink
 
 
 class Write(PTransform):
-    """Elements into a sink, which publishes them when the whole pipeline has succeeded."""
+    """Elements into a sink, which publishes them once the whole pipeline has succeeded."""
 
     def __init__(self, sink: Sink[Any]) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Write(PTransform):
         if pcoll.retracted_by and not self.sink.accepts_retractions:
             raise UnsupportedError(
                 f"{pcoll.pipeline.full_label}: {type(self.sink).__name__} only appends, but {pcoll.retracted_by} may "
-                "retract what it is given; write to a sink that takes retractions, such as WriteToSQLite or "
+                "retract its input; write to a sink that accepts retractions, such as WriteToSQLite or "
                 "WriteToChangelog, or use AccumulationMode.ACCUMULATING"
             )
         dumps(self.sink, pcoll.pipeline.full_label)

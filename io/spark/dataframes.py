@@ -291,21 +291,21 @@ def _is_function(frame: Any) -> bool:
     return callable(frame) and not hasattr(frame, "schema")
 
 
-def _check(frame: Any, who: str, is_streaming: bool) -> None:
+def _check(frame: Any, name: str, is_streaming: bool) -> None:
     if _is_function(frame):
         return
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
-            f"{who}: the DataFrame is one of Spark Connect, whose driver is another process; the Spark runners need a "
+            f"{name}: the DataFrame is one of Spark Connect, whose driver is another process; the Spark runners need a "
             "session whose driver is this one: leave SPARK_REMOTE unset, and run the program by spark-submit"
         )
     if not hasattr(frame, "isStreaming") or not hasattr(frame, "schema"):
-        raise TypeError(f"{who}: expected a DataFrame, or a function that makes one of a SparkSession; got {frame!r}")
+        raise TypeError(f"{name}: expected a DataFrame, or a function that makes one of a SparkSession; got {frame!r}")
     if frame.isStreaming and not is_streaming:
-        raise UnsupportedError(f"{who}: the DataFrame is a stream; read it by FromSparkStream")
+        raise UnsupportedError(f"{name}: the DataFrame is a stream; read it by FromSparkStream")
     if not frame.isStreaming and is_streaming:
         raise UnsupportedError(
-            f"{who}: the DataFrame isn't a stream (spark.readStream makes one); read it by FromSpark"
+            f"{name}: the DataFrame isn't a stream (spark.readStream makes one); read it by FromSpark"
         )
 
 

@@ -1,9 +1,8 @@
 """Coders: values as bytes, and the one encoding of keys.
 
-In reading order: what a coder is (`coder`); single values (`primitive`); values made
-of others (`container`); any value (`pickled`); what the model adds to a value
-(`windowed`); sharded keys (`sharded_key`) and Avro records (`avro`); which coder is for
-which type (`typecoders`); how keys become key groups (`key_encoding`), and which are equal (`coded_key`).
+In reading order: the interface (`coder`); single values (`primitive`); composite values (`container`); any value
+(`pickled`); timestamps, windows and panes (`windowed`); sharded keys (`sharded_key`) and Avro records (`avro`); the
+coders of types (`typecoders`); key groups (`key_encoding`), and the equality of keys (`coded_key`).
 """
 
 from .avro import AvroGenericCoder, AvroRecord

@@ -15,7 +15,7 @@ from .coder import Coder, wrong_type
 @stored_as("avro-record", 1)
 @attrs.frozen
 class AvroRecord:
-    """A record to be encoded with a schema: the dictionary, list or value that fits it.
+    """A record to encode with a schema: a dictionary, list or value that fits it.
 
     >>> AvroRecord({"name": "ann"})
     AvroRecord(record={'name': 'ann'})
@@ -28,7 +28,7 @@ class AvroGenericCoder(Coder):
     """`AvroRecord`s of one schema, without the schema in the bytes.
 
     Args:
-      schema: as JSON text, or as the objects that the JSON stands for.
+      schema: as JSON text, or as the decoded JSON.
 
     >>> coder = AvroGenericCoder('{"type": "array", "items": "int"}')
     >>> coder.decode(coder.encode(AvroRecord([1, 2])))
@@ -55,7 +55,7 @@ class AvroGenericCoder(Coder):
         return _fastavro().parse_schema(schema)
 
     def is_deterministic(self) -> bool:
-        # As Beam: a map's entries are written in any order.
+        # As in Beam, since a map's entries are written in any order.
         return False
 
     def to_type_hint(self) -> Any:

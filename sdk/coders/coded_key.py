@@ -1,7 +1,7 @@
-"""Keys whose type has a registered coder: equal exactly when their encoded bytes are, whatever `==` says of them.
+"""Keys whose type has a registered coder, which are equal exactly if their encoded bytes are, independent of `==`.
 
-A runner puts a `CodedKey` in the place of such a key before it groups, and gives the key itself to user code.  All
-other keys stay as they are: the encoding of those and `==` agree.
+A runner replaces such a key by a `CodedKey` before grouping, and passes the key itself to user code.  All other keys
+are unchanged: their encoding and `==` agree.
 
 >>> from penstock.sdk.coders import StrUtf8Coder, registry
 >>> class Name:
@@ -31,16 +31,16 @@ from .typecoders import registry
 # Keys of these types have no parts.
 _SIMPLE = frozenset({type(None), bool, int, float, str, bytes})
 
-# Types that settle whether a key can be encoded: some floats can't.
+# Types whose values can all be encoded; some floats can't.
 _ATOMS = frozenset({type(None), bool, int, str, bytes})
 
-# Types of which no value has a coder, or a part that has; as far as they have been seen.
+# Seen types whose values, and their parts, have no coder.
 _simple: set[type] = set(_SIMPLE)
 _simple_version = 0
 
 
 def coded(key: Any) -> Any:
-    """Return a `CodedKey` for a key that has a registered deterministic coder, or a part that has; else the key.
+    """Return a `CodedKey` for a key with a registered deterministic coder, or with such a part; else the key.
 
     Raises `InvalidKeyError` if another part can't be encoded.
     """
@@ -54,7 +54,7 @@ def coded(key: Any) -> Any:
 
 
 def plain(key: Any) -> Any:
-    """Return the key that `coded` was given.
+    """Return the original key of a coded key.
 
     >>> plain(CodedKey(b"1", 1)), plain(2)
     (1, 2)
@@ -84,8 +84,7 @@ def is_coded(key: Any) -> bool:
 def check_keys(keys: Iterable[Any]) -> None:
     """Raise `InvalidKeyError` if one of the keys can't be encoded, or has a coder and is not in coded form.
 
-    Meant for a batch of new keys: it looks at their types first, and at the keys
-    themselves only where the type doesn't settle it.
+    For a batch of new keys: it checks their types first, and the keys only if their type doesn't suffice.
 
     >>> check_keys(["a", 1, None])
     """
@@ -96,14 +95,14 @@ def check_keys(keys: Iterable[Any]) -> None:
                 encode_key(key)
                 if is_coded(key):
                     raise InvalidKeyError(
-                        f"the key {shortened(key)} ({kind.__qualname__}) has a registered coder, which was not there "
-                        "when the pipeline was started, or which a wrong type hint hides: register coders before "
+                        f"the key {shortened(key)} ({kind.__qualname__}) has a registered coder, which was registered "
+                        "after the pipeline was started, or which a wrong type hint hides: register coders before "
                         "the pipeline runs, and correct the type hints of keys"
                     )
 
 
 class CodedMapping(Mapping[Any, Any]):
-    """A dictionary whose keys are equal when their encoded bytes are.
+    """A dictionary whose keys are equal if their encoded bytes are.
 
     >>> mapping = CodedMapping([("a", 1), ("b", 2), ("a", 3)])
     >>> mapping["a"], len(mapping), mapping

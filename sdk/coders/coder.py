@@ -1,4 +1,4 @@
-"""Coder: how the values of one type become bytes, and values again."""
+"""Coder: the encoding of a type's values as bytes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from ..errors import InvalidKeyError, SerializationError
 
 
 class Coder:
-    """Turns values into bytes and back.
+    """Base class of coders, which encode values as bytes and decode them.
 
-    A subclass gives `encode` and `decode`, and `is_deterministic` where equal values
-    always have equal bytes.  Registered for a type (`registry.register_coder`), a
-    deterministic coder makes values of that type usable as keys.
+    A subclass defines `encode` and `decode`, and `is_deterministic` if equal values always have equal bytes.
+    Registered for a type (`registry.register_coder`), a deterministic coder makes values of that type usable as keys.
 
-    A coder has two forms of a value: alone (`encode`), where the value ends with the bytes,
-    and as a part of something larger (`encode_nested`), where it has to tell its own end.
-    Unless a subclass knows better, the second is the first behind its length.
+    A coder has two encodings of a value: alone (`encode`), where the value ends with the bytes, and as a part of a
+    larger encoding (`encode_nested`), which delimits itself.  By default the second is the first with a length prefix.
 
     >>> class Upper(Coder):
     ...     def encode(self, value):
@@ -28,26 +26,26 @@ class Coder:
     """
 
     def encode(self, value: Any) -> bytes:
-        """The value as bytes.  Raises `SerializationError` for a value of another type."""
-        raise NotImplementedError(f"{self!r} doesn't say how to encode")
+        """Return the value as bytes.  Raises `SerializationError` for a value of another type."""
+        raise NotImplementedError(f"{self!r} doesn't define encode")
 
     def decode(self, encoded: bytes) -> Any:
-        """The value that `encode` was given.  Raises `SerializationError` for malformed bytes."""
-        raise NotImplementedError(f"{self!r} doesn't say how to decode")
+        """Return the value of encoded bytes.  Raises `SerializationError` for malformed bytes."""
+        raise NotImplementedError(f"{self!r} doesn't define decode")
 
     def encode_nested(self, value: Any) -> bytes:
-        """The value as bytes that tell their own end."""
+        """Return the value as bytes that delimit themselves."""
         encoded = self.encode(value)
         return encode_varint(len(encoded)) + encoded
 
     def read_nested(self, encoded: bytes, start: int) -> tuple[Any, int]:
-        """The value whose nested form starts at `start`, and where that form ends."""
+        """Return the value whose nested form starts at `start`, and the end of that form."""
         length, start = read_varint(encoded, start)
         end = start + length
         return self.decode(take(encoded, start, end)), end
 
     def decode_nested(self, encoded: bytes) -> Any:
-        """The value that `encode_nested` was given."""
+        """Return the value of a nested form."""
         return self.read_nested(encoded, 0)[0]
 
     def is_deterministic(self) -> bool:
@@ -55,9 +53,9 @@ class Coder:
         return False
 
     def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
-        """A deterministic coder of the same values: this one, where it is.
+        """Return a deterministic coder of the same values, by default this one.
 
-        Raises `InvalidKeyError` when there is none, naming `step_label`.
+        Raises `InvalidKeyError`, naming `step_label`, if there is none.
         """
         if self.is_deterministic():
             return self
@@ -68,16 +66,16 @@ class Coder:
         )
 
     def estimate_size(self, value: Any) -> int:
-        """About how many bytes the value takes."""
+        """Return the approximate encoded size of a value in bytes."""
         return len(self.encode(value))
 
     def to_type_hint(self) -> Any:
-        """The type of the values."""
+        """Return the type of the values."""
         return Any
 
     @classmethod
     def from_type_hint(cls, typehint: Any, registry: Any) -> Coder:
-        """The coder of this class for a type hint; what the registry calls."""
+        """Return the coder of this class for a type hint.  Called by the registry."""
         return cls()
 
     def __eq__(self, other: object) -> bool:
@@ -91,7 +89,7 @@ class Coder:
 
 
 def encode_varint(n: int) -> bytes:
-    """A whole number, not negative, in groups of seven bits, the least significant first.
+    """Encode a non-negative whole number in groups of seven bits, the least significant first.
 
     >>> encode_varint(300)
     b'\\xac\\x02'
@@ -107,7 +105,7 @@ def encode_varint(n: int) -> bytes:
 
 
 def read_varint(encoded: bytes, start: int) -> tuple[int, int]:
-    """The number that starts at `start`, and where it ends.
+    """Return the number that starts at `start`, and its end.
 
     >>> read_varint(b'\\xac\\x02', 0)
     (300, 2)
@@ -125,14 +123,14 @@ def read_varint(encoded: bytes, start: int) -> tuple[int, int]:
 
 
 def take(encoded: bytes, start: int, end: int) -> bytes:
-    """`encoded[start:end]`.  Raises `SerializationError` when there are not that many bytes."""
+    """Return `encoded[start:end]`.  Raises `SerializationError` if there are too few bytes."""
     if end > len(encoded):
         raise SerializationError(f"expected {end - start} bytes from byte {start} of {shortened(encoded)}")
     return encoded[start:end]
 
 
 def wrong_type(coder: Coder, expected: str, value: Any) -> SerializationError:
-    """The error for a value that the coder is not for.
+    """Return the error for a value of a wrong type.
 
     >>> print(wrong_type(Coder(), "str", 5))
     Coder() encodes str, not 5 (an int)
@@ -143,7 +141,7 @@ def wrong_type(coder: Coder, expected: str, value: Any) -> SerializationError:
 
 
 def shortened(value: Any, limit: int = 60) -> str:
-    """A `repr` of at most `limit` characters, for messages."""
+    """Return a `repr` of at most `limit` characters, for messages."""
     try:
         text = repr(value)
     except Exception as error:

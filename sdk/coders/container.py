@@ -1,4 +1,4 @@
-"""Coders of values that are made of other values.  The formats are Beam's."""
+"""Coders of composite values.  The formats are Beam's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NullableCoder(SelfDelimitingCoder):
 
 
 class TupleCoder(Coder):
-    """Tuples of a fixed length, with a coder for each place.
+    """Tuples of a fixed length, with a coder for each item.
 
     >>> from penstock.sdk.coders import StrUtf8Coder, VarIntCoder
     >>> TupleCoder([StrUtf8Coder(), VarIntCoder()]).encode(("ab", 3))
@@ -54,7 +54,7 @@ class TupleCoder(Coder):
         self._coders = tuple(components)
 
     def coders(self) -> tuple[Coder, ...]:
-        """The coders, in order."""
+        """Return the coders, in order."""
         return self._coders
 
     def encode(self, value: Any) -> bytes:
@@ -100,11 +100,11 @@ class TupleCoder(Coder):
         return len(self._coders) == 2
 
     def key_coder(self) -> Coder:
-        """The coder of a pair's first place."""
+        """Return the coder of a pair's first item."""
         return self._coders[0]
 
     def value_coder(self) -> Coder:
-        """The coder of a pair's second place."""
+        """Return the coder of a pair's second item."""
         return self._coders[1]
 
     def to_type_hint(self) -> Any:
@@ -112,7 +112,7 @@ class TupleCoder(Coder):
 
 
 class IterableCoder(SelfDelimitingCoder):
-    """Any number of values of one coder; decoded as a list.
+    """Iterables of values of one coder, which are decoded as lists.
 
     >>> from penstock.sdk.coders import VarIntCoder
     >>> IterableCoder(VarIntCoder()).encode(range(2))
@@ -228,12 +228,12 @@ class LengthPrefixCoder(SelfDelimitingCoder):
 
 
 class RowCoder(SelfDelimitingCoder):
-    """Values with named fields: how many, a bit for each that is None, and the others in order.
+    """Values with named fields: their number, a bit for each field that is None, and the others in order.
 
     Args:
       names: the fields' names.
       coders: the fields' coders.
-      constructor: makes the value from the fields, given by name.
+      constructor: returns the value for the fields, which are passed by name.
 
     >>> from penstock.sdk.coders import VarIntCoder
     >>> from penstock.sdk.row import Row
@@ -251,7 +251,7 @@ class RowCoder(SelfDelimitingCoder):
 
     @classmethod
     def from_type_hint(cls, typehint: Any, registry: Any) -> RowCoder:
-        """The coder of a `NamedTuple`, dataclass or attrs class, from its annotations."""
+        """Return the coder of a `NamedTuple`, dataclass or attrs class, from its annotations."""
         from typing import get_type_hints
 
         hints = get_type_hints(typehint)

@@ -1,14 +1,12 @@
-"""The one encoding of keys, from which key groups come.
+"""The canonical encoding of keys, which determines key groups.
 
-Two keys have the same encoding exactly when Python finds them equal: `1`, `1.0` and
-`True` are one key, and so are `("a", 1)` and a named tuple of the same values.  Of types with
-a registered coder that alone decides (`coded_key.py`).  The
-encoding is the same in every process and on every machine (`hash` is not: it is seeded).
-What can't be encoded in this way can't be a key, and is refused.
+Two keys have the same encoding exactly if they are equal in Python: `1`, `1.0` and `True` are one key, and so are
+`("a", 1)` and a named tuple of the same values.  For types with a registered coder, the coder decides (`coded_key.py`).
+The encoding is the same in every process and on every machine (`hash` is not: it is seeded).  Values that can't be
+encoded can't be keys, and are refused.
 
-A byte for the kind of the value comes first.  Numbers have one kind of encoding
-whatever their type: whole ones `i`, other floats `f`, other fractions `q`.  The parts
-of a container stand behind their lengths.
+The first byte is the kind of the value.  Numbers are encoded independently of their type: whole ones as `i`, other
+floats as `f`, other fractions as `q`.  Each part of a container is prefixed with its length.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from ..row import Row
 from .refused_key import Refused, message, refused
 from .typecoders import registry
 
-# The unit of rescaling: state is split into this many groups of keys.
+# The number of key groups.  State is rescaled by key groups.
 KEY_GROUPS = 128
 
 Encoder: TypeAlias = Callable[[Any], bytes]
@@ -47,7 +45,7 @@ _INT_SEED = crc32(b"i")
 
 
 class CodedKey:
-    """A key together with its encoding, by which it is equal to others; see `coded_key.py`."""
+    """A key with its encoding, which decides its equality; see `coded_key.py`."""
 
     __slots__ = ("encoded", "key")
 
@@ -74,12 +72,12 @@ def _coded_key(encoded: bytes, key: Any) -> CodedKey:
 
 
 def key_hash(key: Any) -> int:
-    """A 32-bit hash of a key, equal in every process for equal keys.  Raises `InvalidKeyError`.
+    """Return a 32-bit hash of a key, which is the same in every process for equal keys.  Raises `InvalidKeyError`.
 
     >>> key_hash("a"), key_hash(1) == key_hash(1.0) == key_hash(True)
     (3991240644, True)
     """
-    # The two kinds of key that nearly all pipelines use; the same as below, in a quarter of the time.
+    # Fast path for the two kinds of key that nearly all pipelines use, in a quarter of the time.
     kind = type(key)
     try:
         if kind is str:
@@ -92,7 +90,7 @@ def key_hash(key: Any) -> int:
 
 
 def key_group(key: Any, groups: int = KEY_GROUPS) -> int:
-    """The group, of `groups`, that a key belongs to.  Raises `InvalidKeyError`.
+    """Return the key group, less than `groups`, of a key.  Raises `InvalidKeyError`.
 
     >>> key_group("a")
     118
@@ -101,13 +99,13 @@ def key_group(key: Any, groups: int = KEY_GROUPS) -> int:
 
 
 def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
-    """`key_group` of many keys; of strings and ints in half the time.
+    """Return the `key_group` of each key, for strings and ints in half the time.
 
     >>> key_groups(["a", "b"]), key_groups([("a", 1)])
     ([118, 19], [111])
     """
     kinds = set(map(type, keys))
-    # Of a power of two groups the high bits of the hash are the number.
+    # If `groups` is a power of two, the high bits of the hash are the group.
     last = groups - 1
     down = BITS - last.bit_length() if groups & last == 0 else 0
     try:
@@ -117,18 +115,18 @@ def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
             return [crc32(key.to_bytes(8, "big", signed=True), _INT_SEED) * MULTIPLIER >> down & last for key in keys]
     except (OverflowError, UnicodeEncodeError):
         pass
-    # Equal keys have one encoding, so each of them is encoded once.
+    # Equal keys have one encoding, which is computed once.
     known = {key: place(key_hash(key), groups) for key in dict.fromkeys(keys)}
     return [known[key] for key in keys]
 
 
 def encode_key(key: Any) -> bytes:
-    """The bytes that stand for a key: equal for equal keys, different for different ones.
+    """Return the encoding of a key: equal for equal keys, different for different ones.
 
     Keys can be None, numbers, strings, bytes, dates and times, UUIDs, enum members,
     windows, timestamps, NumPy scalars, `Row`s, frozen dataclasses and attrs classes, tuples
     and frozensets of all these, and values of a type with a registered deterministic coder.
-    Raises `InvalidKeyError` for all else, with a message that starts with what was found.
+    Raises `InvalidKeyError` for other values, with a message that starts with the value.
 
     >>> encode_key("a"), encode_key((1, "a")) == encode_key((1.0, "a"))
     (b'sa', True)
@@ -161,7 +159,7 @@ def _int(key: int) -> bytes:
     try:
         return b"i" + int.to_bytes(key, 8, "big", signed=True)
     except OverflowError:
-        # The least number of bytes, which is more than eight.
+        # The least number of bytes, which exceeds eight.
         return b"i" + int.to_bytes(key, int.bit_length(key) // 8 + 1, "big", signed=True)
 
 
@@ -217,7 +215,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
-# As datetime's own hash does: with fold 0, which comparison ignores as well.
+# With fold 0, which comparison and datetime's hash ignore.
 def _datetime(key: dt.datetime) -> bytes:
     offset = key.replace(fold=0).utcoffset()
     micros = (key.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
@@ -242,8 +240,8 @@ def _uuid(key: uuid.UUID) -> bytes:
     return b"U" + key.bytes
 
 
-# Timestamps and durations are equal to the number of their seconds, and are encoded as it.  Some
-# hundreds of years from now microseconds no longer fit a float; there they stand for themselves.
+# Timestamps and durations equal the number of their seconds, and are encoded as it.  Some hundreds of years from now,
+# microseconds no longer fit a float, and are encoded themselves.
 def _microseconds(key: Microseconds) -> bytes:
     seconds, rest = divmod(key.micros, MICROS_PER_SECOND)
     if rest == 0:
@@ -286,7 +284,7 @@ _EXACT: dict[type, Encoder] = {
     tuple: _tuple,
     IntervalWindow: _tuple,
     frozenset: _frozenset,
-    # Before date, whose subclass it is.
+    # Before date, its base class.
     dt.datetime: _datetime,
     dt.date: _date,
     dt.time: _time,
@@ -317,7 +315,7 @@ def _forget() -> None:
 
 
 def _derived(kind: type) -> Encoder:
-    """The encoder of a type that has none of its own."""
+    """Return the encoder of a type that isn't registered."""
     encoder = _cache[kind] = (
         _registered(kind) or _as_base(kind) or _as_enum(kind) or _as_fields(kind) or _as_numpy(kind) or _refuse
     )
@@ -335,7 +333,7 @@ def _registered(kind: type) -> Encoder | None:
 
 
 def _as_base(kind: type) -> Encoder | None:
-    """A subclass is encoded as its base where it is equal to it: named tuples, `IntEnum`s, `Timestamp`s."""
+    """Return the base class's encoder for a subclass with the same equality: named tuples, `IntEnum`s, `Timestamp`s."""
     for base, encoder in _EXACT.items():
         if issubclass(kind, base) and all(_method(kind, name) is _method(base, name) for name in _EQUALITY):
             return encoder
@@ -348,7 +346,7 @@ def _as_enum(kind: type) -> Encoder | None:
 
 
 def _as_fields(kind: type) -> Encoder | None:
-    """Dataclasses and attrs classes, where equality and hash were generated from their fields."""
+    """Return the encoder of a dataclass or attrs class whose equality and hash are generated from its fields."""
     if _method(kind, "__hash__") in (None, object.__hash__) or not _is_generated(_method(kind, "__eq__")):
         return None
     if attr.has(kind):
@@ -361,7 +359,7 @@ def _as_fields(kind: type) -> Encoder | None:
     return lambda key: prefix + _tuple(tuple(getter(key) for getter in getters))
 
 
-# What says which values are equal.
+# The methods that define equality.
 _EQUALITY = ("__eq__", "__hash__")
 
 
@@ -373,7 +371,7 @@ def _has_hash(kind: type) -> bool:
     return _method(kind, "__hash__") is not None
 
 
-# Source that a library generated has no file: "<string>", or "<attrs generated ...>".
+# The file of generated source: "<string>", or "<attrs generated ...>".
 def _is_generated(method: Any) -> bool:
     return getattr(getattr(method, "__code__", None), "co_filename", "").startswith("<")
 
@@ -383,7 +381,7 @@ def _getter(name: str, eq_key: Callable[[Any], Any] | None) -> Callable[[Any], A
 
 
 def _as_numpy(kind: type) -> Encoder | None:
-    # Known by their module, so that NumPy needn't be there.  A datetime64 is no Python value.
+    # Recognized by their module, so that NumPy isn't required.  A datetime64 has no Python value.
     is_scalar = kind.__module__ == "numpy" and _has_hash(kind) and hasattr(kind, "item")
     return _numpy if is_scalar and kind.__name__ not in ("datetime64", "timedelta64") else None
 

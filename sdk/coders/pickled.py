@@ -1,4 +1,4 @@
-"""Coders of any value: by pickle, cloudpickle, or a tag and the value where it is simple."""
+"""Coders of any value: by pickle, cloudpickle, or a tag and a simple value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .coder import Coder, encode_varint, read_varint, shortened, take
 
 
 class PickleCoder(Coder):
-    """Any value that pickle can take; what pickle can't, such as a lambda, by cloudpickle.
+    """Any value, by pickle, or by cloudpickle for values that pickle refuses, such as a lambda.
 
     >>> PickleCoder().decode(PickleCoder().encode({"a": 1}))
     {'a': 1}
@@ -29,7 +29,7 @@ class PickleCoder(Coder):
 
 
 class CloudpickleCoder(Coder):
-    """Any value, by cloudpickle: functions and the classes of `__main__` travel by value.
+    """Any value, by cloudpickle: functions and the classes of `__main__` are pickled by value.
 
     >>> CloudpickleCoder().decode(CloudpickleCoder().encode(lambda n: n + 1))(1)
     2
@@ -50,7 +50,7 @@ class CloudpickleCoder(Coder):
 
 
 class Base64PickleCoder(PickleCoder):
-    """As `PickleCoder`, in base 64, so that the bytes hold no line break and can stand in a text file."""
+    """Like `PickleCoder`, in base 64, so that the bytes have no line breaks and fit a text file."""
 
     def encode(self, value: Any) -> bytes:
         return base64.b64encode(super().encode(value))
@@ -64,10 +64,10 @@ _double = struct.Struct(">d")
 
 
 class FastPrimitivesCoder(Coder):
-    """Any value: a byte for its type and the value, where it is of a simple type, else its pickle.
+    """Any value: a byte for its type and the value if its type is simple, else its pickle.
 
-    Simple are None, bool, int, float, str, bytes, and tuples and lists of anything.  What the
-    registry gives for a type that it knows nothing of.
+    Simple types are None, bool, int, float, str, bytes, and tuples and lists of any values.  The registry's coder for
+    unregistered types.
 
     >>> FastPrimitivesCoder().decode(FastPrimitivesCoder().encode(("a", [1, None])))
     ('a', [1, None])
@@ -96,7 +96,7 @@ class FastPrimitivesCoder(Coder):
     def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
         return DeterministicFastPrimitivesCoder(step_label, error_message)
 
-    # Exact types only: a bool is not to come back as an int, or a named tuple as a tuple.
+    # Exact types only, so that a bool isn't decoded as an int, or a named tuple as a tuple.
     def _write(self, value: Any, out: bytearray) -> None:
         kind = type(value)
         if kind is str:
@@ -148,7 +148,7 @@ class FastPrimitivesCoder(Coder):
             return block
         if tag == _PICKLED:
             return self._fallback.decode(block)
-        raise SerializationError(f"{self!r} knows no type {tag}; the bytes were written by something else")
+        raise SerializationError(f"{self!r} knows no type {tag}; the bytes were written by another coder")
 
 
 def _write_block(tag: int, block: bytes, out: bytearray) -> None:
@@ -158,9 +158,9 @@ def _write_block(tag: int, block: bytes, out: bytearray) -> None:
 
 
 class DeterministicFastPrimitivesCoder(FastPrimitivesCoder):
-    """As `FastPrimitivesCoder`, but of simple types only, since pickles of equal values differ.
+    """Like `FastPrimitivesCoder`, of simple types only, since pickles of equal values may differ.
 
-    Else it raises `InvalidKeyError`, naming the step.
+    Raises `InvalidKeyError`, naming the step, for other types.
     """
 
     def __init__(self, step_label: str, error_message: str | None = None) -> None:

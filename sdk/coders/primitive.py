@@ -14,7 +14,7 @@ _UINT64 = 1 << 64
 
 
 class SelfDelimitingCoder(Coder):
-    """A coder whose values tell their own end, so that the nested form is the same."""
+    """A coder whose encodings delimit themselves, so that the nested form is the same."""
 
     def decode(self, encoded: bytes) -> Any:
         value, end = self.read_nested(encoded, 0)
@@ -53,7 +53,7 @@ class StrUtf8Coder(Coder):
 
 
 class ToBytesCoder(Coder):
-    """Anything, as bytes that are only written: bytes as they are, all else as its `str` in UTF-8.
+    """Any value, encoded but never decoded: bytes unchanged, other values as their `str` in UTF-8.
 
     >>> ToBytesCoder().encode(12)
     b'12'
@@ -63,14 +63,14 @@ class ToBytesCoder(Coder):
         return value if isinstance(value, bytes) else str(value).encode("utf-8")
 
     def decode(self, encoded: bytes) -> Any:
-        raise NotImplementedError("ToBytesCoder only encodes: what it writes doesn't say which type it was")
+        raise NotImplementedError("ToBytesCoder only encodes: the type of a value is not in its bytes")
 
     def is_deterministic(self) -> bool:
         return True
 
 
 class BytesCoder(Coder):
-    """Bytes, as they are.
+    """Bytes, unchanged.
 
     >>> BytesCoder().encode(b"a"), BytesCoder().encode_nested(b"a")
     (b'a', b'\\x01a')
@@ -117,7 +117,7 @@ class BooleanCoder(SelfDelimitingCoder):
 
 
 class VarIntCoder(SelfDelimitingCoder):
-    """Integers of 64 bits, in one to ten bytes; small ones, not negative, take the fewest.
+    """Integers of 64 bits, in one to ten bytes; small non-negative ones take the fewest.
 
     >>> VarIntCoder().encode(300)
     b'\\xac\\x02'
@@ -166,7 +166,7 @@ class FloatCoder(SelfDelimitingCoder):
 
 
 class SingletonCoder(SelfDelimitingCoder):
-    """One value, the same always, in no bytes at all.
+    """One constant value, encoded as no bytes.
 
     >>> SingletonCoder("only").decode(b"")
     'only'

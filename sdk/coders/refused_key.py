@@ -1,4 +1,4 @@
-"""What is said of keys that can't be encoded."""
+"""Error messages for keys that can't be encoded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INSTEAD: dict[type, str] = {
 
 
 class Refused(Exception):
-    """The part of a key that has no encoding, what is wrong with it, and what to do."""
+    """The part of a key that has no encoding, the reason, and advice."""
 
     def __init__(self, part: Any, fault: str, advice: str) -> None:
         self.part = part
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 def refused(key: Any) -> Refused:
-    """What there is to say of a value whose type can't be encoded."""
+    """Return the reason why a value's type can't be encoded, and advice."""
     kind: Any = type(key)
     if kind.__hash__ is not None:
         name = kind.__name__
@@ -41,7 +41,7 @@ def refused(key: Any) -> Refused:
 
 
 def message(key: Any, refused: Refused) -> str:
-    """What to tell the user, starting with the key."""
+    """Return the error message, which starts with the key."""
     if refused.part is key:
         return f"{_found(key)} {refused.fault}, so it can't be a key: {refused.advice}"
     return f"{_found(key)} can't be a key, for {_found(refused.part)} inside it {refused.fault}: {refused.advice}"

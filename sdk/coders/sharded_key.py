@@ -1,4 +1,4 @@
-"""ShardedKey: a key split into shards, so that a hot one is worked on in several places."""
+"""ShardedKey: a key split into shards, so that a hot key is processed in parallel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .primitive import BytesCoder
 @stored_as("sharded-key", 1)
 @attrs.frozen
 class ShardedKey:
-    """A part of a key: the key and the id of its shard, as bytes.
+    """A shard of a key: the key and the id of the shard, as bytes.
 
     >>> ShardedKey("k", b"1")
     ShardedKey(key='k', shard_id=b'1')

@@ -1,4 +1,4 @@
-"""The registry: which coder is for which type."""
+"""The registry of coders by type."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BUILT_IN: dict[Any, type[Coder]] = {
 
 
 class CoderRegistry:
-    """Coders by type.  Types it was told nothing of get a `FastPrimitivesCoder`.
+    """Coders by type, with `FastPrimitivesCoder` as the default.
 
     >>> registry = CoderRegistry()
     >>> registry.get_coder(tuple[str, int])
@@ -37,14 +37,14 @@ class CoderRegistry:
 
     def __init__(self) -> None:
         self._registered: dict[Any, type[Coder]] = {}
-        # Goes up with every registration: whoever keeps what follows from them can tell.
+        # Increased by every registration, which invalidates caches.
         self.version = 0
         self._deterministic: tuple[int, frozenset[type]] = 0, frozenset()
 
     def register_coder(self, typehint_type: Any, typehint_coder_class: type[Coder]) -> None:
-        """Uses a coder class for a type.  If it is deterministic, the type's values can be keys.
+        """Register a coder class for a type.  If it is deterministic, the type's values can be keys.
 
-        Raises `PipelineError` for anything but a coder class.
+        Raises `PipelineError` for other values than a coder class.
         """
         if not (isinstance(typehint_coder_class, type) and issubclass(typehint_coder_class, Coder)):
             raise PipelineError(
@@ -54,11 +54,11 @@ class CoderRegistry:
         self.version += 1
 
     def registered(self) -> dict[Any, type[Coder]]:
-        """What users have registered, by type."""
+        """Return the users' registrations, by type."""
         return dict(self._registered)
 
     def deterministic_types(self) -> frozenset[type]:
-        """Return the types with a registered deterministic coder, by which keys of theirs are told apart."""
+        """Return the types with a registered deterministic coder, which decides the equality of keys."""
         version, types = self._deterministic
         if version != self.version:
             kinds = [kind for kind in self._registered if isinstance(kind, type)]
@@ -71,17 +71,17 @@ class CoderRegistry:
         return coder is not None and coder.is_deterministic()
 
     def register_all(self, coders: Mapping[Any, type[Coder]]) -> None:
-        """Uses these and no others: what `registered` gave in the process that has planned the work."""
+        """Replace all registrations, by those of the process that planned the work."""
         if self._registered != coders:
             self._registered = dict(coders)
             self.version += 1
 
     def register_row(self, typehint_type: Any) -> None:
-        """Uses a `RowCoder` for a `NamedTuple`, a dataclass or an attrs class."""
+        """Register a `RowCoder` for a `NamedTuple`, a dataclass or an attrs class."""
         self.register_coder(typehint_type, RowCoder)
 
     def get_coder(self, typehint: Any) -> Coder:
-        """The coder for a type hint."""
+        """Return the coder for a type hint."""
         coder_class = self._registered.get(typehint) if _is_hashable(typehint) else None
         if coder_class is not None:
             return coder_class.from_type_hint(typehint, self)
@@ -91,7 +91,7 @@ class CoderRegistry:
         return self._structural(get_origin(typehint), get_args(typehint)) or FastPrimitivesCoder()
 
     def _structural(self, origin: Any, args: tuple[Any, ...]) -> Coder | None:
-        """The coder for a hint that is put together from others."""
+        """Return the coder for a composite hint."""
         if origin in (Union, types.UnionType):
             others = [arg for arg in args if arg is not type(None)]
             return NullableCoder(self.get_coder(others[0])) if len(others) == 1 < len(args) else None
@@ -106,7 +106,7 @@ class CoderRegistry:
         return None
 
     def registered_coder(self, kind: type) -> Coder | None:
-        """The coder that a user registered for exactly this type."""
+        """Return the coder that a user registered for exactly this type."""
         coder_class = self._registered.get(kind)
         return None if coder_class is None else coder_class.from_type_hint(kind, self)
 

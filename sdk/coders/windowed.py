@@ -1,7 +1,6 @@
-"""Coders of what the model adds to a value: timestamps, windows, panes.
+"""Coders of timestamps, windows and panes.
 
-Formats are Beam's, except that times are microseconds throughout, as they are inside
-penstock; Beam's portable formats cut windows down to milliseconds.
+Formats are Beam's, except that all times are microseconds; Beam's portable formats truncate windows to milliseconds.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class IntervalWindowCoder(SelfDelimitingCoder):
 
 
 class GlobalWindowCoder(SingletonCoder):
-    """The global window, in no bytes at all.
+    """The global window, encoded as no bytes.
 
     >>> GlobalWindowCoder().decode(b"")
     GlobalWindow
@@ -92,7 +91,7 @@ class GlobalWindowCoder(SingletonCoder):
 
 
 class PaneInfoCoder(SelfDelimitingCoder):
-    """`PaneInfo`s: a byte for the flags, and behind it the indexes that don't follow from them.
+    """`PaneInfo`s: a byte for the flags, followed by the indexes that the flags don't imply.
 
     >>> from penstock.triggers import PaneInfo
     >>> PaneInfoCoder().encode(PaneInfo())
@@ -134,8 +133,8 @@ class WindowedValueCoder(Coder):
     """`WindowedValue`s: timestamp, windows, pane and then the value.
 
     Args:
-      wrapped_value_coder: of the values.
-      window_coder: of the windows; they are pickled when it isn't given.
+      wrapped_value_coder: the coder of the values.
+      window_coder: the coder of the windows; by default they are pickled.
     """
 
     def __init__(self, wrapped_value_coder: Coder, window_coder: Coder | None = None) -> None:

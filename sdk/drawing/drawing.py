@@ -1,7 +1,7 @@
 """Drawings of a pipeline: Mermaid, Graphviz, and HTML for notebooks.
 
-Transforms are boxes, inside of the composites that their labels name; PCollections are the
-arrows between them, with the tag if it is not the main output.  Side inputs are dashed.
+Transforms are boxes within the composites of their labels.  PCollections are arrows between them, with the tag unless
+it is the main output.  Side inputs are dashed.
 
 >>> import penstock as beam
 >>> p = beam.Pipeline()
@@ -27,7 +27,7 @@ import attrs
 from .. import graph
 from .layout import HEADER, PADDING, Box, Group, Layout, Leaf, layout
 
-# What a notebook is given to choose from.
+# Forms of a drawing, of which a notebook chooses one.
 MimeBundle: TypeAlias = dict[str, str]
 
 _LONGEST = 44
@@ -35,7 +35,7 @@ _LONGEST = 44
 
 @attrs.frozen
 class _Edge:
-    """From transform to transform, by their numbers."""
+    """An arrow between transforms, by their numbers."""
 
     source: int
     target: int
@@ -44,7 +44,7 @@ class _Edge:
 
 
 def mime_bundle(pipeline: graph.Graph) -> MimeBundle:
-    """The pipeline in every form that there is, by MIME type."""
+    """Return the pipeline in every form, by MIME type."""
     return {
         "text/plain": to_text(pipeline),
         "text/html": to_html(pipeline),
@@ -54,7 +54,7 @@ def mime_bundle(pipeline: graph.Graph) -> MimeBundle:
 
 
 def to_text(pipeline: graph.Graph) -> str:
-    """A line for each transform, with what it reads.
+    """Return a line for each transform, with its inputs.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -84,7 +84,7 @@ _MERMAID_SHAPES = {
 
 
 def to_mermaid(pipeline: graph.Graph) -> str:
-    """A Mermaid flowchart, composites as nested subgraphs."""
+    """Return a Mermaid flowchart with composites as nested subgraphs."""
     lines = ["flowchart TD"]
     numbers = count()
 
@@ -107,7 +107,7 @@ def to_mermaid(pipeline: graph.Graph) -> str:
 
 
 def _mermaid_text(text: str) -> str:
-    """In quotes, with what means something to Mermaid as a character code."""
+    """Return text in quotes, with Mermaid's special characters as character codes."""
     text = " ".join(text.split())
     return '"' + "".join(c if c.isalnum() or c in " _-.,:/()[]=+'" else f"#{ord(c)};" for c in text) + '"'
 
@@ -118,7 +118,7 @@ _DOT_SHAPES = {"Read": "oval", "Write": "cylinder", "GroupByKeyAndWindow": "hexa
 
 
 def to_dot(pipeline: graph.Graph) -> str:
-    """A Graphviz digraph, composites as nested clusters.
+    """Return a Graphviz digraph with composites as nested clusters.
 
     >>> import penstock as beam
     >>> p = beam.Pipeline()
@@ -168,7 +168,7 @@ _GROUP_FILLS = ("#fafafa", "#f1f3f5")
 
 
 def to_html(pipeline: graph.Graph) -> str:
-    """One `div` with a drawing in SVG, which needs nothing else."""
+    """Return one `div` with a self-contained drawing in SVG."""
     tree, edges = _tree(pipeline, _LONGEST), _edges(pipeline)
     placed = layout(tree, [(edge.source, edge.target) for edge in edges])
     size = f'width="{placed.width:.0f}" height="{placed.height:.0f}"'
@@ -231,7 +231,7 @@ def _svg_edge(edge: _Edge, placed: Layout) -> str:
     )
 
 
-# --- What all of them draw
+# --- The graph to draw
 
 
 def _kind(transform: graph.Transform) -> str:
@@ -254,7 +254,7 @@ def _edges(pipeline: graph.Graph) -> list[_Edge]:
 
 
 def _tree(pipeline: graph.Graph, longest: int | None = None) -> Group:
-    """The transforms in the composites that their labels name, in the order of the pipeline."""
+    """Return the transforms in the composites of their labels, in the order of the pipeline."""
     root = Group("", "")
     groups = {"": root}
     for index, transform in enumerate(pipeline.transforms):
@@ -279,7 +279,7 @@ def _leaves(group: Group) -> Iterator[Leaf]:
 
 
 def _path(label: str) -> list[str]:
-    """A full label's parts.  A slash within brackets, as in "Read(a/b)", divides nothing.
+    """Return the parts of a full label.  A slash within brackets, as in "Read(a/b)", is no separator.
 
     >>> _path("Count/Group/WithKeys(a/b)")
     ['Count', 'Group', 'WithKeys(a/b)']

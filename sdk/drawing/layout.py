@@ -1,7 +1,6 @@
-"""A layered layout for a graph of nested boxes: sources on top, what consumes them below.
+"""A layered layout for a graph of nested boxes: sources on top, their consumers below.
 
-Each group is laid out on its own, as rows of its members, and is then one box among
-the members of the group that it is in.
+Each group is laid out on its own, as rows of its members, and is then one box among the members of its group.
 
 >>> tree = Group("", "", [Leaf(0, "Read"), Group("Count", "Count", [Leaf(1, "Pair"), Leaf(2, "Sum")])])
 >>> placed = layout(tree, [(0, 1), (1, 2)])
@@ -27,7 +26,7 @@ HEADER = 24
 
 @attrs.frozen
 class Leaf:
-    """A box without members: a transform, by its number in the graph, and what is written into it."""
+    """A box without members: a transform, by its number in the graph, and its text."""
 
     index: int
     text: str
@@ -35,7 +34,7 @@ class Leaf:
 
 @attrs.frozen
 class Group:
-    """A box with members: the path of a composite, and its own part of that."""
+    """A box with members: the path of a composite, and the last part of the path."""
 
     path: str
     text: str
@@ -47,7 +46,7 @@ Member: TypeAlias = Leaf | Group
 
 @attrs.frozen
 class Box:
-    """Where a member is: its upper left corner, and its size."""
+    """The upper left corner and the size of a member."""
 
     x: float
     y: float
@@ -55,18 +54,18 @@ class Box:
     height: float
 
     def moved(self, x: float, y: float) -> Box:
-        """The same, elsewhere."""
+        """Return the box at another position."""
         return attrs.evolve(self, x=self.x + x, y=self.y + y)
 
 
 @attrs.frozen
 class Layout:
-    """Where everything is.
+    """Positions of all boxes.
 
     Attributes:
-      boxes: of each leaf, by its index.
-      groups: of each group, outer ones first.
-      width, height: of the whole.
+      boxes: the box of each leaf, by its index.
+      groups: the box of each group, outer groups first.
+      width, height: the size of the drawing.
     """
 
     boxes: dict[int, Box]
@@ -76,12 +75,12 @@ class Layout:
 
 
 def layout(group: Group, edges: Iterable[tuple[int, int]]) -> Layout:
-    """Where to draw a group's members; edges go from leaf to leaf."""
+    """Return the layout of a group's members, with edges between leaves."""
     return _layout(group, list(edges))
 
 
 def text_width(text: str) -> float:
-    """About how wide a text is."""
+    """Return the approximate width of a text."""
     return len(text) * CHARACTER
 
 
@@ -120,10 +119,10 @@ def _leaf(leaf: Leaf) -> Layout:
 
 
 def _rows(members: int, between: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """The members by how many others come before them, at most.
+    """Return the members by the length of the longest path to them.
 
-    Two groups may each have a part that follows a part of the other.  Members stand in the
-    order of the pipeline, so edges to an earlier one are those to leave out.
+    Two groups may each have a part that follows a part of the other.  Members are in the order of the pipeline, so
+    edges to earlier members are left out.
     """
     depth = [0] * members
     for a, b in sorted(between):

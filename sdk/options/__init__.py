@@ -1,8 +1,7 @@
-"""Options: how a pipeline is to be run.
+"""Options of a pipeline's run.
 
-In reading order: options and their views (`pipeline_options`); the views that penstock
-itself reads (`views`); one view's flags (`parser`); values of Beam's templates
-(`value_provider`); the options in scope (`context`).
+In reading order: options and their views (`pipeline_options`); penstock's own views (`views`); the flags of a view
+(`parser`); values of Beam's templates (`value_provider`); the options in scope (`context`).
 """
 
 from .context import get_pipeline_options, scoped_pipeline_options

@@ -1,4 +1,4 @@
-"""Numbers of bytes, as people write them."""
+"""Numbers of bytes with units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def byte_size(given: str | int) -> int:
-    """The bytes that a flag asks for: a number, or one with a unit of 1024 or its powers, as Spark takes them too.
+    """Return the bytes of a flag's value: a number, optionally with a unit of a power of 1024, as for Spark.
 
     >>> byte_size("512MB") == byte_size("512m") == 512 << 20, byte_size("1.5 GB"), byte_size(100)
     (True, 1610612736, 100)

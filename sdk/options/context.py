@@ -1,4 +1,4 @@
-"""The options of the pipeline that is being built or run, for code that is not handed them."""
+"""The options of the pipeline that is being built or run, for code without access to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .pipeline_options import PipelineOptions
 
 _current: ContextVar[PipelineOptions | None] = ContextVar("pipeline_options", default=None)
 
-# Those that a program was started with: for all of its threads.
+# The options that a program was started with, for all of its threads.
 _of_program: PipelineOptions | None = None
 
 # Whether a pipeline runs in this thread.
@@ -18,7 +18,7 @@ _is_inside: ContextVar[bool] = ContextVar("inside_a_run", default=False)
 
 
 def get_pipeline_options() -> PipelineOptions | None:
-    """The options in scope, or None.
+    """Return the options in scope, or None.
 
     >>> with scoped_pipeline_options(PipelineOptions([], streaming=True)):
     ...     get_pipeline_options()
@@ -29,9 +29,9 @@ def get_pipeline_options() -> PipelineOptions | None:
 
 
 def options_of_new_pipeline() -> PipelineOptions | None:
-    """The options that a pipeline has which is given none: those in scope, unless it is built while another one runs.
+    """Return the default options of a new pipeline: those in scope, unless another pipeline is running in this thread.
 
-    The directory of checkpoints, the port for metrics and so on of a pipeline are not for those that its DoFns run.
+    A pipeline that a DoFn runs must not use the outer pipeline's checkpoint directory, metrics port and so on.
 
     >>> with scoped_pipeline_options(PipelineOptions([], streaming=True)), inside_a_run():
     ...     options_of_new_pipeline()
@@ -41,7 +41,7 @@ def options_of_new_pipeline() -> PipelineOptions | None:
 
 @contextmanager
 def scoped_pipeline_options(options: PipelineOptions | None) -> Iterator[None]:
-    """Inside of the `with` block, `get_pipeline_options` gives `options` in this thread."""
+    """Set the options that `get_pipeline_options` returns in this thread within the block."""
     token, inside = _current.set(options), _is_inside.set(False)
     try:
         yield
@@ -52,7 +52,7 @@ def scoped_pipeline_options(options: PipelineOptions | None) -> Iterator[None]:
 
 @contextmanager
 def options_of_program(options: PipelineOptions) -> Iterator[None]:
-    """Inside of the `with` block, `get_pipeline_options` gives `options` in all threads that have no others."""
+    """Set the options that `get_pipeline_options` returns within the block, in all threads without their own."""
     global _of_program
     before, _of_program = _of_program, options
     try:
@@ -63,7 +63,7 @@ def options_of_program(options: PipelineOptions) -> Iterator[None]:
 
 @contextmanager
 def inside_a_run() -> Iterator[None]:
-    """Inside of the `with` block a pipeline runs in this thread."""
+    """Mark this thread as running a pipeline within the block."""
     token = _is_inside.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The parser of one view's flags.  Raises `OptionsError` where argparse would end the program."""
+"""The parser of one view's flags.  Raises `OptionsError` instead of ending the program as argparse does."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _TYPE_NAMES = {int: "an int", float: "a number", str: "a string", bool: "true or
 
 
 class OptionsParser(argparse.ArgumentParser):
-    """An argparse parser that says which of its flags were given, and complains by exceptions.
+    """An argparse parser that tells which of its flags were given, and raises its errors.
 
     Attributes:
-      required: by name, the flags that have to be given, here or as a keyword.
-      required_one_of: groups of such, one of which has to be given.
+      required: by name, the flags that must be given, as a flag or as a keyword.
+      required_one_of: groups of flags, one of which must be given.
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        # Not --help: the command line may be the program's own.
+        # Without --help, since the command line may be the program's own.
         own: dict[str, Any] = {"usage": argparse.SUPPRESS, "add_help": False, "allow_abbrev": False}
         own.update(conflict_handler="resolve", exit_on_error=False)
         super().__init__(**{**kwargs, **own})
@@ -28,7 +28,7 @@ class OptionsParser(argparse.ArgumentParser):
         self.required_one_of: list[dict[str, str]] = []
 
     def add_value_provider_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
-        """Beam's, for templates: a flag whose value has a method `get`.  Here the value is known at once."""
+        """Add a flag whose value has a method `get`, as for Beam's templates.  The value is known immediately."""
         from .value_provider import StaticValueProvider
 
         kind: Any = kwargs.pop("type", None) or str
@@ -42,9 +42,9 @@ class OptionsParser(argparse.ArgumentParser):
         return self.add_argument(*args, **kwargs)
 
     def settle(self) -> None:
-        """Take over from argparse which flags are required, those in groups included: it is the view's business."""
+        """Move the required flags from argparse to this object, since keywords may give them as well."""
         for action in self._actions:
-            # A function is argparse's way to say it; bool("False") is True, which is never intended.
+            # bool("False") is True, which is never intended.
             if action.type is bool:
                 action.type = _boolean
             if action.required:
@@ -56,17 +56,17 @@ class OptionsParser(argparse.ArgumentParser):
                 self.required_one_of.append({action.dest: _name(action) for action in group._group_actions})
 
     def flags(self) -> list[str]:
-        """All flags, such as `--runner`."""
+        """Return all flags, such as `--runner`."""
         return [flag for action in self._actions for flag in action.option_strings]
 
     def defaults(self) -> dict[str, Any]:
-        """The names of all options and their values when nothing is said."""
+        """Return the names of all options with their defaults."""
         return vars(self._parse([]))
 
     def given(self, arguments: list[str]) -> dict[str, Any]:
-        """The options that the arguments speak of, and their values."""
+        """Return the options in the arguments, with their values."""
         values = vars(self._parse(arguments))
-        # Once more without defaults: what appears now was given.
+        # Parsed again without defaults, so that only given options have values.
         before = {action: action.default for action in self._actions}
         for action in self._actions:
             action.default = argparse.SUPPRESS
@@ -78,7 +78,7 @@ class OptionsParser(argparse.ArgumentParser):
         return {name: value for name, value in values.items() if name in names}
 
     def check_choices(self, given: dict[str, Any]) -> None:
-        """Raise `OptionsError` for an option, however it was given, that is none of its choices."""
+        """Raise `OptionsError` for an option whose value is not among its choices."""
         for action in self._actions:
             value = given.get(action.dest)
             if value is not None and action.nargs is None and not isinstance(value, list):

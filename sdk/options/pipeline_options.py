@@ -1,4 +1,4 @@
-"""PipelineOptions: how a pipeline is to be run, from the command line or from the program."""
+"""PipelineOptions: the settings of a run, from the command line or from the program."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ _logger = logging.getLogger(__name__)
 
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
 
-# What stands for the program's command line where no flags are given.  None: `sys.argv[1:]`.
-# The pytest plugin puts an empty list here, since that command line is pytest's.
+# Replacement of the program's command line; None for `sys.argv[1:]`.  The pytest plugin sets it to an empty list, since
+# that command line is pytest's.
 implicit_flags: list[str] | None = None
 
-# The flags of the command line that the program reads itself, where that is watched, as `penstock run` does; None
-# where it isn't.
+# The flags that the program itself reads from the command line, as recorded by `penstock run`; None if not recorded.
 flags_of_program: set[str] | None = None
 
 
-# Options that are numbers of seconds, and can be given as spans of time in a program.
+# Options in seconds, which a program can give as spans of time.
 _SPANS = frozenset(
     {
         "batch_interval",
@@ -45,25 +44,23 @@ _SPANS = frozenset(
 
 
 def _in_seconds(name: str, value: Any) -> Any:
-    """A span of time in seconds; any other value of an option as it is."""
+    """Return a span of time in seconds, and other values unchanged."""
     if name in _SPANS and isinstance(value, (Duration, timedelta)):
         return seconds_of_span(value)
     return value
 
 
 class PipelineOptions:
-    """Options, shown by a *view*: a subclass that says which ones it has.
+    """Options, which are read through a *view*: a subclass that declares its flags.
 
     Args:
-      flags: such as `["--runner", "local"]`; the program's command line when None.
-      kwargs: options by name, which come before flags.
+      flags: such as `["--runner", "local"]`; None for the program's command line.
+      kwargs: options by name, which take precedence over flags.
 
-    A subclass adds its flags in `_add_argparse_args`.  All views of the same options share
-    their values: what is set on one is read on every other.
+    A subclass adds its flags in `_add_argparse_args`.  All views of the same options share their values.
 
-    Raises `OptionsError` when a flag of the view has a value of the wrong type, or is
-    required and not given.  Flags that the view doesn't have are left to others; those that no
-    view has are found by `check_known`, when a `Pipeline` is made.
+    Raises `OptionsError` if a flag of the view has a value of the wrong type, or is required and missing.  Flags of
+    other views are ignored.  `check_known` raises for flags that no view has, when a `Pipeline` is created.
 
     >>> class MyOptions(PipelineOptions):
     ...     @classmethod
@@ -77,7 +74,7 @@ class PipelineOptions:
     def __init__(self, flags: Sequence[str] | None = None, **kwargs: Any) -> None:
         self._is_implicit = flags is None
         self._flags = _command_line() if flags is None else [str(flag) for flag in flags]
-        # What was said by anyone: by name, whichever view it belongs to.  Shared by all views.
+        # The given options of all views, by name.  Shared by all views.
         self._given: dict[str, Any] = {name: _in_seconds(name, value) for name, value in kwargs.items()}
         self._defaults: dict[str, Any] = {}
         self._read_flags()
@@ -90,7 +87,7 @@ class PipelineOptions:
         self._defaults = _read(type(self), self._flags, self._given, check_required=True)
 
     def view_as(self, cls: type[ViewT]) -> ViewT:
-        """The same options, seen as those of `cls`.
+        """Return a view of class `cls` of the same options.
 
         Raises `OptionsError` as the constructor does.
         """
@@ -103,9 +100,9 @@ class PipelineOptions:
 
     @classmethod
     def from_dictionary(cls: type[ViewT], options: dict[str, Any]) -> ViewT:
-        """Options from names and values; True is a flag without a value, a list one given several times.
+        """Return options from names and values: True is a flag without a value, a list a repeated flag.
 
-        False and None are as if they weren't there, except for an option that is on by default.
+        None is ignored, and so is False except for an option that is on by default.
 
         >>> from penstock.sdk.options import DebugOptions
         >>> PipelineOptions.from_dictionary({"experiments": ["a", "b"]}).view_as(DebugOptions).experiments
@@ -126,11 +123,11 @@ class PipelineOptions:
         return cls(flags, **switched_off)
 
     def get_all_options(self, drop_default: bool = False, retain_unknown_options: bool = False) -> dict[str, Any]:
-        """All options of all views by name.
+        """Return all options of all views by name.
 
         Args:
-          drop_default: only those that differ from their default.
-          retain_unknown_options: also those given by keyword that no view has.
+          drop_default: leaves out options with their default value.
+          retain_unknown_options: includes options given by keyword that no view has.
 
         >>> PipelineOptions([], streaming=True).get_all_options(drop_default=True)
         {'streaming': True}
@@ -148,7 +145,7 @@ class PipelineOptions:
         return every
 
     def changed(self) -> dict[str, Any]:
-        """The options of this view that differ from their default.
+        """Return the options of this view that differ from their default.
 
         >>> from penstock.sdk.options import StreamingOptions
         >>> PipelineOptions(["--parallelism=1", "--workers=2"]).view_as(StreamingOptions).changed()
@@ -158,7 +155,7 @@ class PipelineOptions:
         return {name: value for name, value in values.items() if value != self._defaults[name]}
 
     def display_data(self) -> dict[str, Any]:
-        """All options that differ from their default, with passwords, tokens and keys hidden.
+        """Return all options that differ from their default, with passwords, tokens and keys hidden.
 
         >>> PipelineOptions([], api_token="abc").display_data()
         {'api_token': '***'}
@@ -169,9 +166,9 @@ class PipelineOptions:
     def check_known(self) -> None:
         """Raise `OptionsError` for an option that no view has, suggesting the nearest one.
 
-        On the program's own command line, where there may be flags of the program's own, only
-        for one that looks like a misspelled option; under `penstock run`, which sees what the
-        program reads, for every one that it hasn't read.
+        On the program's command line, which may have the program's own flags, raises only for a flag that looks like a
+        misspelled option.  Under `penstock run`, which records the flags that the program reads, raises for every other
+        unknown flag.
         """
         flags, names = _known()
         own = flags_of_program
@@ -190,7 +187,7 @@ class PipelineOptions:
                 raise OptionsError(f"unknown option {name!r}; {_did_you_mean(name, names) or advice}")
 
     def __getattr__(self, name: str) -> Any:
-        # Only asked for what is not an attribute.  Private names are never options.
+        # Called for missing attributes only.  Private names are never options.
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self._defaults:
@@ -229,7 +226,7 @@ class PipelineOptions:
 
 
 def describe_options() -> str:
-    """All options of all views, as text for a user."""
+    """Return a text that describes all options of all views."""
     groups = []
     for view, parser, _ in _usable():
         described = parser.format_help().strip()
@@ -252,7 +249,8 @@ _broken: WeakKeyDictionary[type[PipelineOptions], str] = WeakKeyDictionary()
 
 
 def _usable() -> list[tuple[type[PipelineOptions], OptionsParser, dict[str, Any]]]:
-    """All views with their parsers and defaults, those excepted that fail: of these each is warned of once."""
+    """Return all views with their parsers and defaults.  Log a warning once for each view that fails, and leave it
+    out."""
     usable = []
     for view in _views():
         try:
@@ -274,7 +272,7 @@ def _broken_ones() -> str:
 
 
 def _views() -> Iterator[type[PipelineOptions]]:
-    """All subclasses, bases first, each once."""
+    """Return all subclasses, bases first."""
     seen: dict[type[PipelineOptions], None] = {}
     pending = list(PipelineOptions.__subclasses__())
     while pending:
@@ -285,7 +283,7 @@ def _views() -> Iterator[type[PipelineOptions]]:
 
 
 class _KeptParsers(threading.local):
-    """A thread's own: a parser changes while it parses."""
+    """Parsers of one thread, since a parser changes while it parses."""
 
     def __init__(self) -> None:
         self.by_view: dict[type[PipelineOptions], OptionsParser] = {}
@@ -295,8 +293,8 @@ _kept = _KeptParsers()
 
 
 def _parser(view: type[PipelineOptions]) -> OptionsParser:
-    # Each pipeline asks some twenty times, and making them was a third of what a small one took.  Only those of the
-    # views that come with penstock are kept: others may add flags or defaults that change.
+    # Each pipeline needs parsers some twenty times, and creating them took a third of the time of a small pipeline.
+    # Only parsers of penstock's own views are cached: others may have changing flags or defaults.
     if view is not PipelineOptions and view.__module__ != f"{__package__}.views":
         return _new_parser(view)
     if view not in _kept.by_view:
@@ -305,7 +303,7 @@ def _parser(view: type[PipelineOptions]) -> OptionsParser:
 
 
 def _new_parser(view: type[PipelineOptions]) -> OptionsParser:
-    # argparse is only needed once there are options, so that importing penstock stays fast.
+    # argparse is imported on first use, so that importing penstock is fast.
     from .parser import OptionsParser
 
     parser = OptionsParser()
@@ -324,7 +322,7 @@ def _new_parser(view: type[PipelineOptions]) -> OptionsParser:
 
 
 def _read(view: type[PipelineOptions], flags: list[str], given: dict[str, Any], check_required: bool) -> dict[str, Any]:
-    """A view's defaults; what the flags say is added to what is `given`, unless it is there already."""
+    """Return a view's defaults, and add the values of flags to `given` unless the options are given there."""
     parser = _parser(view)
     defaults = parser.defaults()
     if not defaults:
@@ -342,14 +340,14 @@ def _read(view: type[PipelineOptions], flags: list[str], given: dict[str, Any], 
 
 
 def _known() -> tuple[list[str], list[str]]:
-    """The flags and the names of all options of all views."""
+    """Return the flags and the names of all options of all views."""
     usable = _usable()
     flags = [flag for _, parser, _ in usable for flag in parser.flags()]
     return flags, [name for _, _, defaults in usable for name in defaults]
 
 
 def flags_in(arguments: list[str]) -> Iterator[str]:
-    """The arguments that are flags, up to a `--`, as argparse sees it, without the values they may carry."""
+    """Yield the arguments that are flags for argparse, up to a `--`, without their values."""
     for argument in arguments:
         if argument == "--":
             return
@@ -360,7 +358,7 @@ def flags_in(arguments: list[str]) -> Iterator[str]:
 
 
 def _nearest(name: str, known: list[str], cutoff: float = 0.6) -> str | None:
-    # A longer name that starts with what was given is nearer than one that merely resembles it.
+    # A longer name that starts with the given one is nearer than a similar name.
     longer = [one for one in known if one.startswith(name)]
     if longer and cutoff < 0.8:
         return longer[0]
@@ -374,7 +372,7 @@ def _did_you_mean(name: str, known: list[str]) -> str | None:
 
 
 def _shown(name: str, value: Any) -> Any:
-    """The value, hidden if it looks like a secret: by the option's name, by the key in `key=value`, or within a URL."""
+    """Return the value, redacted if the option's name, the key in `key=value`, or a URL indicates a secret."""
     if value is not None and looks_secret(name):
         return HIDDEN
     if isinstance(value, dict):

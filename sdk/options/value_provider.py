@@ -1,4 +1,4 @@
-"""Values of options as Beam's templates have them: asked for by `get`."""
+"""Values of options with a method `get`, as in Beam's templates."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 class StaticValueProvider:
-    """A value that is known when the pipeline is built.
+    """A value that is known while the pipeline is built.
 
     Args:
-      value_type: its type, which is shown and not checked.
+      value_type: its type, which is displayed and not checked.
 
     >>> StaticValueProvider(int, 3).get()
     3
@@ -20,11 +20,11 @@ class StaticValueProvider:
         self.value = value
 
     def is_accessible(self) -> bool:
-        """Always true; in Beam, false of a template's value before the template is run."""
+        """Return True.  In Beam, values of a template are inaccessible before the template runs."""
         return True
 
     def get(self) -> Any:
-        """The value."""
+        """Return the value."""
         return self.value
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""The views that penstock itself reads."""
+"""The views of penstock's own options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .pipeline_options import PipelineOptions
 
 
 class StandardOptions(PipelineOptions):
-    """Which runner, and in which mode.
+    """The runner and its mode.
 
     >>> PipelineOptions(["--runner=local"]).view_as(StandardOptions).runner
     'local'
@@ -17,31 +17,31 @@ class StandardOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--runner", help="The runner's name or class; the local runner when not given.")
+        parser.add_argument("--runner", help="The runner's name or class. Default: the local runner.")
         parser.add_argument("--streaming", default=False, action="store_true", help="Run as a stream, not as a batch.")
 
 
 class TypeOptions(PipelineOptions):
-    """How strictly types are checked while the pipeline is built."""
+    """Checks of types and triggers."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
         _switch(parser, "pipeline_type_check", True, "Compare the type hints of neighbouring transforms.")
         _switch(parser, "runtime_type_check", False, "Check each element against the type hints.")
-        _switch(parser, "allow_unsafe_triggers", False, "Allow triggers that finish and then drop what still comes.")
+        _switch(parser, "allow_unsafe_triggers", False, "Allow triggers that finish and then drop later elements.")
 
 
 class SetupOptions(PipelineOptions):
-    """What the workers need before they start."""
+    """Set-up of the workers."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        help = "Beam's; accepted. What functions use of the main module travels with them in any case."
+        help = "Beam's; accepted. Globals of the main module that functions use are always pickled with them."
         _switch(parser, "save_main_session", False, help)
 
 
 class DebugOptions(PipelineOptions):
-    """Experiments: named behaviours that are not settled yet.
+    """Experiments: named behaviours that may change.
 
     >>> options = PipelineOptions(["--experiments", "fast", "--experiments", "size=3"])
     >>> options.view_as(DebugOptions).lookup_experiment("size")
@@ -55,12 +55,12 @@ class DebugOptions(PipelineOptions):
         parser.add_argument("--experiments", "--experiment", action="append", help="A name, or name=value; repeatable.")
 
     def add_experiment(self, experiment: str) -> None:
-        """Add one, unless it is there already."""
+        """Add an experiment, unless it is present."""
         if experiment not in (self.experiments or []):
             self.experiments = [*(self.experiments or []), experiment]
 
     def lookup_experiment(self, key: str, default: Any = None) -> Any:
-        """The value of `key=value`; True for a `key` alone; else `default`."""
+        """Return the value of `key=value`, True for a `key` alone, or else `default`."""
         for experiment in self.experiments or []:
             name, is_pair, value = experiment.partition("=")
             if name == key:
@@ -69,7 +69,7 @@ class DebugOptions(PipelineOptions):
 
 
 class SparkOptions(PipelineOptions):
-    """The Spark session that the Spark runners use.
+    """The Spark session of the Spark runners.
 
     >>> PipelineOptions(["--spark_conf", "spark.ui.enabled=false"]).view_as(SparkOptions).conf()
     {'spark.ui.enabled': 'false'}
@@ -77,13 +77,13 @@ class SparkOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--spark_master", help="The master's URL, such as local[4]; else what spark-submit says.")
+        parser.add_argument("--spark_master", help="The master's URL, such as local[4]. Default: spark-submit's.")
         parser.add_argument("--spark_app_name", help="The application's name in Spark's own pages.")
-        parser.add_argument("--spark_shuffle_partitions", type=int, help="Into how many parts a shuffle splits.")
-        parser.add_argument("--spark_conf", action="append", help="A setting of Spark's, as key=value; repeatable.")
+        parser.add_argument("--spark_shuffle_partitions", type=int, help="The number of partitions of a shuffle.")
+        parser.add_argument("--spark_conf", action="append", help="A setting of Spark, as key=value; repeatable.")
 
     def conf(self) -> dict[str, str]:
-        """`spark_conf` as a dictionary.  Raises `OptionsError` for an entry that is not `key=value`."""
+        """Return `spark_conf` as a dictionary.  Raises `OptionsError` for an entry that is not `key=value`."""
         entries = self.spark_conf or []
         if isinstance(entries, dict):
             return {str(key): str(value) for key, value in entries.items()}
@@ -97,7 +97,7 @@ class SparkOptions(PipelineOptions):
 
 
 class StreamingOptions(PipelineOptions):
-    """How the local runner streams: side by side, with checkpoints, and again after a failure.
+    """Parallelism, checkpoints and recovery of streaming runs.
 
     >>> PipelineOptions(["--parallelism=4", "--checkpoint_interval=0.5"]).view_as(StreamingOptions).parallelism
     4
@@ -106,40 +106,53 @@ class StreamingOptions(PipelineOptions):
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
         add = parser.add_argument
-        add("--parallelism", type=int, default=1, help="How many subtasks each task has; 1 stays in this process.")
-        add("--workers", type=int, help="How many processes they run in; as many as subtasks when not given.")
-        add("--metrics_port", type=int, help="Serve metrics to Prometheus at this port; 0 for one that is free.")
-        add("--metrics_host", default="127.0.0.1", help="The address to serve them at; else only to this machine.")
-        help = "How their processes begin; fork where there is one."
+        add("--parallelism", type=int, default=1, help="The number of subtasks of each task; 1 runs in this process.")
+        add("--workers", type=int, help="The number of worker processes. Default: one for each subtask.")
+        add("--metrics_port", type=int, help="Serve metrics to Prometheus at this port; 0 for a free port.")
+        add("--metrics_host", default="127.0.0.1", help="The address to serve metrics at.")
+        help = "The start method of worker processes. Default: fork, if the system has it."
         add("--worker_start", choices=["fork", "spawn"], help=help)
-        add("--worker_timeout", type=float, default=10.0, help="Seconds until a worker that hangs is killed.")
-        add("--checkpoint_dir", help="Where checkpoints are kept, and found again by the next start: a path or URL.")
-        add("--checkpoint_interval", type=float, default=10.0, help="Seconds from one checkpoint to the next.")
-        add("--checkpoint_timeout", type=float, default=600.0, help="Seconds until a checkpoint has failed.")
-        help = "Seconds between checkpoints, at least; as long as the last one took, up to one, when not given."
-        add("--checkpoint_min_pause", type=float, help=help)
-        add("--checkpoint_retention", type=int, default=3, help="How many checkpoints are kept.")
-        modes = ["aligned", "unaligned", "synchronous"]
-        add("--checkpoint_mode", choices=modes, default="aligned", help="How barriers are dealt with.")
-        help = "What exactly once rests on: barriers through all, or productions of each subtask, logged or not."
-        add("--delivery", choices=["barriers", "strong", "weak"], default="barriers", help=help)
-        help = "What starts again after a failure: the whole graph, or the region of it that has to."
-        add("--recovery", choices=["graph", "region"], default="graph", help=help)
-        add("--max_restarts", type=int, default=3, help="How often to start again, without a checkpoint in between.")
-        add("--restart_delay", type=float, default=0.1, help="Seconds before the first such start; doubled each time.")
-        _switch(parser, "allow_dropped_state", False, "Drop a checkpoint's state of steps that are gone.")
-        help = (
-            "Resume from the checkpointed positions of sources that have changed, such as those with another address."
+        add("--worker_timeout", type=float, default=10.0, help="Seconds after which a worker that hangs is killed.")
+        add("--checkpoint_dir", help="The directory of checkpoints, a path or URL, from which the next start resumes.")
+        add("--checkpoint_interval", type=float, default=10.0, help="Seconds between the starts of two checkpoints.")
+        add(
+            "--checkpoint_timeout",
+            type=float,
+            default=600.0,
+            help="Seconds after which an unfinished checkpoint fails.",
         )
+        help = "The least number of seconds between two checkpoints. Default: the duration of the last one, at most 1."
+        add("--checkpoint_min_pause", type=float, help=help)
+        add("--checkpoint_retention", type=int, default=3, help="The number of checkpoints to retain.")
+        modes = ["aligned", "unaligned", "synchronous"]
+        add("--checkpoint_mode", choices=modes, default="aligned", help="The alignment of barriers.")
+        help = "The basis of exactly once: barriers (checkpoints), or productions of each subtask, logged or not."
+        add("--delivery", choices=["barriers", "strong", "weak"], default="barriers", help=help)
+        help = "The tasks to restart after a failure: all, or the failover region of the failed ones."
+        add("--recovery", choices=["graph", "region"], default="graph", help=help)
+        add(
+            "--max_restarts",
+            type=int,
+            default=3,
+            help="The largest number of restarts between checkpoints.",
+        )
+        add(
+            "--restart_delay",
+            type=float,
+            default=0.1,
+            help="Seconds before a restart; doubled each time.",
+        )
+        _switch(parser, "allow_dropped_state", False, "Drop a checkpoint's state of removed steps.")
+        help = "Resume from the checkpointed offsets of sources that have changed, such as those with another address."
         _switch(parser, "allow_changed_sources", False, help)
-        help = "Go on although a step's keys are of other types than those in the checkpoint."
+        help = "Resume although a step's keys are of other types than those in the checkpoint."
         _switch(parser, "allow_new_key_types", False, help)
         help = "Read checkpoints from a directory that other users can write to."
         _switch(parser, "allow_untrusted_checkpoints", False, help)
 
 
 class SinkOptions(PipelineOptions):
-    """What becomes of a record that a sink's target refuses.
+    """The treatment of records that a sink's target refuses.
 
     >>> PipelineOptions(["--on_commit_error=dead_letter"]).view_as(SinkOptions).on_commit_error
     'dead_letter'
@@ -152,7 +165,7 @@ class SinkOptions(PipelineOptions):
 
 
 class MicroBatchOptions(PipelineOptions):
-    """How Spark's micro-batches are driven.
+    """Size and frequency of Spark's micro-batches.
 
     >>> PipelineOptions(["--batch_interval=0.5"]).view_as(MicroBatchOptions).batch_interval
     0.5
@@ -161,16 +174,26 @@ class MicroBatchOptions(PipelineOptions):
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
         add = parser.add_argument
-        add("--batch_interval", type=float, default=0.0, help="Seconds from one micro-batch to the next, at least.")
-        add("--max_records_per_batch", type=int, default=1_000_000, help="How many elements a micro-batch reads.")
-        add("--max_bytes_per_batch", type=int, help="About how many bytes it reads of each partition of a source.")
-        help = "Keyed state that a subtask has in memory, about, such as 512MB; the rest is in RocksDB."
+        add(
+            "--batch_interval",
+            type=float,
+            default=0.0,
+            help="Seconds between micro-batches, at least.",
+        )
+        add(
+            "--max_records_per_batch",
+            type=int,
+            default=1_000_000,
+            help="The largest number of elements of a micro-batch.",
+        )
+        add("--max_bytes_per_batch", type=int, help="The approximate number of bytes that it reads of each partition.")
+        help = "The approximate size of a subtask's keyed state in memory, such as 512MB; the rest is in RocksDB."
         add("--shard_memory", help=help)
-        _switch(parser, "available_now", False, "Read what is there when the pipeline starts, and end.")
+        _switch(parser, "available_now", False, "Read the input available at the start, and end.")
 
 
 class ProgressOptions(PipelineOptions):
-    """Whether progress is shown; None leaves it to whether there is a terminal to show it on."""
+    """Display of progress; None for a display if there is a terminal."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -187,6 +210,6 @@ class ProfilingOptions(PipelineOptions):
 
 
 def _switch(parser: Any, name: str, default: bool | None, help: str) -> None:
-    """A flag `--name` and its contrary `--no_name`."""
+    """Add a flag `--name` and its opposite `--no_name`."""
     parser.add_argument(f"--{name}", dest=name, action="store_true", default=default, help=help)
     parser.add_argument(f"--no_{name}", dest=name, action="store_false", default=default, help=f"Not --{name}.")

@@ -1,7 +1,7 @@
 """BoundedSource: the interface between a bounded source and a runner.
 
-A source describes its *splits* in the process that builds the pipeline. The runner reads each split where it likes: in
-this process, in a worker, or in Spark's executors.
+A source describes its *splits* in the process that builds the pipeline. The runner reads each split in this process, in
+a worker, or in Spark's executors.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ T = TypeVar("T")
 class BoundedSource(ABC, Generic[T]):
     """A finite input that can be read in parallel.
 
-    A subclass gives `split` and `read`; one that can hand out whole lists of values at
-    a time gives `read_bundles` instead of `read`, which is much faster.  Elements are
-    values, or `TimestampedValue`s where they have event times.
+    A subclass defines `split` and `read`.  One that reads lists of values defines `read_bundles` instead of `read`,
+    which is much faster.  Elements are values, or `TimestampedValue`s if they have event times.
 
     >>> class Squares(BoundedSource[int]):
     ...     def split(self, desired_splits):
@@ -34,33 +33,33 @@ class BoundedSource(ABC, Generic[T]):
     """
 
     def estimate_size(self) -> int | None:
-        """The size of the input in bytes, as far as it is known without reading it."""
+        """Return the size of the input in bytes, if it is known without reading it."""
         return None
 
     @abstractmethod
     def split(self, desired_splits: int) -> Sequence[Any]:
-        """Parts that can be read independently; roughly `desired_splits` of them.
+        """Return about `desired_splits` parts that can be read independently.
 
-        Each is picklable and means something to `read` only.  Raises `SourceError`,
-        naming the file or address, when the input is missing or unreadable.
+        Splits are picklable, and opaque to the runner.  Raises `SourceError`, naming the file or address, if the input
+        is missing or unreadable.
         """
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what splits depend on, by name: as `UnboundedSource.identity`."""
+        """Return the settings that splits depend on, by name, as `UnboundedSource.identity` does."""
         return {}
 
     def check_split(self, split: Any) -> None:
-        """Raise `SourceError` if a split, which an earlier run has made, isn't what it was any more."""
+        """Raise `SourceError` if the input of a split has changed since an earlier run."""
 
     def read(self, split: Any) -> Iterator[T]:
-        """The elements of one split, one by one."""
+        """Yield the elements of one split."""
         raise TypeError(f"{type(self).__name__} defines neither read nor read_bundles")
 
     def read_bundles(self, split: Any) -> Iterator[Bundle]:
-        """The elements of one split, in bundles of about `BUNDLE_SIZE`.
+        """Yield the elements of one split, in bundles of about `BUNDLE_SIZE`.
 
-        The values of these bundles are plain values: their timestamps are in the
-        bundle's column (`MIN_TIMESTAMP` for an input without event times).
+        The values are plain values: their timestamps are in the bundle's column (`MIN_TIMESTAMP` for an input without
+        event times).
         """
         elements = iter(self.read(split))
         while chunk := list(islice(elements, BUNDLE_SIZE)):
@@ -68,7 +67,7 @@ class BoundedSource(ABC, Generic[T]):
 
 
 class ValuesSource(BoundedSource[T]):
-    """The values of a list; a split is a part of it."""
+    """The values of a list.  A split is a part of the list."""
 
     def __init__(self, values: Sequence[T]) -> None:
         self.values = values
@@ -92,12 +91,12 @@ class ValuesSource(BoundedSource[T]):
             yield bundle_of(part if type(part) is list else list(part))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The values travel with the splits.
+        # The splits contain the values.
         return (ValuesSource, ((),))
 
 
 def bundle_of(elements: list[Any]) -> Bundle:
-    """A bundle of plain values, `TimestampedValue`s and `WindowedValue`s."""
+    """Return a bundle of plain values, `TimestampedValue`s and `WindowedValue`s."""
     from ..element_wrappers import SPECIAL_TYPES, unwrapped
 
     if SPECIAL_TYPES.isdisjoint(set(map(type, elements))):

@@ -38,17 +38,17 @@ def _estimator(given: Any) -> WatermarkEstimatorProvider:
 
 @attrs.frozen
 class EventTimes:
-    """When a source's elements happened, and what is known of those to come.
+    """The event times of a source's elements, and the estimation of its watermark.
 
     Args:
-      timestamp_fn: gives an element's event time (seconds, a `Timestamp`, or a datetime with a time zone); None for the
-        time that it arrives, or that the source itself knows.
-      estimator: makes a watermark of them: an estimator, its class, or a provider.  It may be left out without a
-        `timestamp_fn`, and follows the clock then.
-      idle_after: after so long without an element (seconds, a `Duration`, or a timedelta) a partition is idle, and
-        holds nobody's watermark back; None for never.
+      timestamp_fn: returns an element's event time (seconds, a `Timestamp`, or a datetime with a time zone); None for
+        the time of arrival, or the source's own event times.
+      estimator: estimates the watermark: an estimator, its class, or a provider.  Without a `timestamp_fn` it may be
+        left out, and the watermark follows the clock.
+      idle_after: the time without elements (seconds, a `Duration`, or a timedelta) after which a partition is idle, so
+        that it doesn't hold back the watermark; None for never.
 
-    Raises `ValueError` for a `timestamp_fn` without an estimator: by the clock all that is historical would be late.
+    Raises `ValueError` for a `timestamp_fn` without an estimator: historical elements would be late by the clock.
 
     Attributes:
       idle_micros: `idle_after`, in microseconds.
@@ -72,7 +72,7 @@ class EventTimes:
         idle_after: Any,
         default: WatermarkEstimatorProvider | None = None,
     ) -> EventTimes:
-        """From what a user wrote.  With a `timestamp_fn` the estimator has to be said.
+        """Return the event times for a transform's arguments.  With a `timestamp_fn` the estimator is required.
 
         Raises `ValueError` and `TypeError`, naming the transform.
         """
@@ -93,10 +93,10 @@ _WHICH = (
 
 
 class EventTimeReader(UnboundedReader[T]):
-    """A reader that is asked for values only.
+    """Base class of readers that only return values.
 
-    A subclass gives `take`, `offset` and `is_finished`; it looks at `self.end` if it can tell
-    in advance where an offset is, so that a micro-batch is read in whole bundles.
+    A subclass defines `take`, `offset` and `is_finished`.  It uses `self.end` if it can determine the position of an
+    offset in advance, so that a micro-batch is read in whole bundles.
 
     >>> class Letters(EventTimeReader[str]):
     ...     position = 0
@@ -113,7 +113,7 @@ class EventTimeReader(UnboundedReader[T]):
     (False, True)
 
     Attributes:
-      end: where a micro-batch ends; None when there is no such place.
+      end: the offset at which a micro-batch ends, or None.
     """
 
     end: Any = None
@@ -127,9 +127,9 @@ class EventTimeReader(UnboundedReader[T]):
 
     @abstractmethod
     def take(self, max_elements: int, now: Timestamp) -> tuple[list[T], list[int] | int | None]:
-        """At most so many values, and their event times in microseconds, if the source knows any.
+        """Return at most `max_elements` values, and their event times in microseconds, if the source has any.
 
-        Never beyond `self.end`; and, where that is set, without waiting for a next look.
+        Never beyond `self.end`; and, if that is set, without waiting for the next poll.
         """
 
     def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
@@ -140,7 +140,7 @@ class EventTimeReader(UnboundedReader[T]):
             return None
         if self.times.timestamp_fn is not None:
             times = map(self.times.timestamp_fn, values)
-            # No Timestamp is made of whole seconds: that is most of what this costs.
+            # No Timestamp is created for whole seconds, which would be most of the cost.
             timestamps = [t * 1_000_000 if type(t) is int else Timestamp.of(t).micros for t in times]
             in_range(min(timestamps)), in_range(max(timestamps))
         elif timestamps is None:

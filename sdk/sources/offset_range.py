@@ -13,7 +13,7 @@ from .splittable import RestrictionProgress, RestrictionTracker
 @stored_as("offset-range", 1)
 @attrs.frozen
 class OffsetRange:
-    """From `start` up to, and without, `stop`.
+    """The whole numbers from `start` up to, and without, `stop`.
 
     >>> list(OffsetRange(0, 10).split(4))
     [OffsetRange(start=0, stop=4), OffsetRange(start=4, stop=8), OffsetRange(start=8, stop=10)]
@@ -27,7 +27,7 @@ class OffsetRange:
             raise ValueError(f"OffsetRange: its start must not be after its stop, got {self.start} and {self.stop}")
 
     def split(self, desired_num_offsets_per_split: int, min_num_offsets_per_split: int = 1) -> Iterator[OffsetRange]:
-        """Ranges of this size; the last one takes what would be too little for one of its own."""
+        """Yield ranges of this size.  A remainder below the minimum is part of the last range."""
         size, start = max(desired_num_offsets_per_split, min_num_offsets_per_split), self.start
         while start < self.stop:
             stop = min(start + size, self.stop)
@@ -38,20 +38,20 @@ class OffsetRange:
             start = stop
 
     def split_at(self, split_pos: int) -> tuple[OffsetRange, OffsetRange]:
-        """What is before a position, and what is from it on."""
+        """Return the range before a position, and the range from it on."""
         return OffsetRange(self.start, split_pos), OffsetRange(split_pos, self.stop)
 
     def new_tracker(self) -> OffsetRestrictionTracker:
-        """A tracker of it."""
+        """Return a tracker of the range."""
         return OffsetRestrictionTracker(self)
 
     def size(self) -> int:
-        """How many numbers."""
+        """Return the number of offsets."""
         return self.stop - self.start
 
 
 class OffsetRestrictionTracker(RestrictionTracker):
-    """Claims go up; what comes after the last one can be split off.
+    """Tracker of an offset range, with increasing claims.  The range behind the last claim can be split off.
 
     >>> tracker = OffsetRestrictionTracker(OffsetRange(0, 10))
     >>> tracker.try_claim(2), tracker.try_split(0), tracker.try_claim(3)
@@ -68,7 +68,7 @@ class OffsetRestrictionTracker(RestrictionTracker):
     def try_claim(self, position: int) -> bool:
         if position < self._range.start or (self._last is not None and position <= self._last):
             least = self._range.start if self._last is None else self._last + 1
-            raise ValueError(f"OffsetRestrictionTracker: claims go up; expected {least} or more, got {position}")
+            raise ValueError(f"OffsetRestrictionTracker: claims increase; expected {least} or more, got {position}")
         self._last = position
         return position < self._range.stop
 
@@ -85,7 +85,7 @@ class OffsetRestrictionTracker(RestrictionTracker):
         if last < self._range.stop - 1:
             raise ValueError(
                 f"OffsetRestrictionTracker: the work from {last + 1} to {self._range.stop} was not claimed; "
-                "go on until try_claim says False, or defer_remainder"
+                "continue until try_claim returns False, or call defer_remainder"
             )
         return True
 

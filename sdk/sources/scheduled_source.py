@@ -1,8 +1,7 @@
-"""ScheduledSource: elements that are due by the clock, so many in each period.
+"""ScheduledSource: elements at a rate, which are due by the clock.
 
-Element i is due at `begin + i * period / elements`, and has that event time.  Where a reader
-stands is a number and a beginning, so the same offset gives the same elements, whenever and
-however often it is read.
+Element i is due at `begin + i * period / elements`, and has that event time.  An offset is a number and a beginning, so
+reading from the same offset always returns the same elements.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from .unbounded import UnboundedReader, UnboundedSource
 
 T = TypeVar("T")
 
-# Numbers that are still to be read and come before the offset's own: first, end and step of each series.
+# Unread numbers before the offset's own: first, end and step of each series.
 Left = tuple[tuple[int, int, int], ...]
 
 
 class ScheduledSource(UnboundedSource[T]):
-    """A subclass says by `elements_at` what the elements are.
+    """Base class of scheduled sources.  A subclass defines the elements by `elements_at`.
 
     Args:
-      elements: how many are due in each period; None for as many as are asked for.
+      elements: the number of elements that are due in each period; None for no schedule.
       period: in microseconds.
-      begin: when the first is due, in microseconds; None for when it is first asked for.
-      count: how many there are; None for no end.
-      partitions: how many readers share them, each taking every so manieth.
-      times: event times, where they aren't those of the schedule.
+      begin: the due time of the first element in microseconds; None for the time of the first read.
+      count: the number of elements; None for no end.
+      partitions: the number of readers, of which each takes every n-th element.
+      times: event times, if they aren't those of the schedule.
     """
 
     def __init__(
@@ -51,21 +50,21 @@ class ScheduledSource(UnboundedSource[T]):
 
     @property
     def repeatable(self) -> bool:  # type: ignore[override]
-        """Whether event times don't depend on when it is read."""
+        """Whether event times are independent of the time of reading."""
         if self.times is not None:
             return self.times.timestamp_fn is not None
         return self.begin is not None and self.elements is not None
 
     def elements_at(self, indices: Sequence[int], due: list[int] | None) -> tuple[list[T], list[int] | None]:
-        """The elements of these numbers, and their event times: those they are due at, or others."""
+        """Return the elements of these numbers, and their event times, which are their due times by default."""
         raise NotImplementedError(f"{type(self).__name__}.elements_at")
 
     def least_from(self, index: int, due: int) -> int:
-        """The least event time of the elements from this number on, of which the first is due then."""
+        """Return the least event time of the elements from this number on, the first of which is due at `due`."""
         return due
 
     def count_from(self, begin: int | None) -> int | None:
-        """How many elements there are when the first is due at `begin`; None for no end."""
+        """Return the number of elements if the first is due at `begin`; None for no end."""
         return self.count
 
     def partitions(self) -> Sequence[int]:
@@ -79,20 +78,20 @@ class ScheduledSource(UnboundedSource[T]):
         }
 
     def shared_out(self, partitions: int, count: int | None, offsets: Mapping[int, Any]) -> Mapping[int, Any]:
-        """Return offsets with which this source's partitions read all that so many others have left.
+        """Return offsets for this source's partitions after a change of their number.
 
-        That are the numbers which some of them were behind with, and all that come after those.
+        They cover the numbers that some of the former partitions were behind with, and all later numbers.
 
         Args:
-          count: how many elements those had in all; None for no end.
-          offsets: of each of them; None where it was finished.
+          count: the former number of elements; None for no end.
+          offsets: the offset of each former partition; None for a finished one.
         """
         finished = count or 0
         positions = {
             i: offsets.get(i, (i, None)) or (finished + (i - finished) % partitions, None) for i in range(partitions)
         }
         begins = [position[1] for position in positions.values() if position[1] is not None]
-        # The latest: what is due later than it was is never late.
+        # The latest beginning, so that no element is late.
         begin = max(begins, default=self.begin)
         front = max(position[0] for position in positions.values())
         left = [series for position in positions.values() for series in _left_of(position)]
@@ -107,21 +106,21 @@ class ScheduledSource(UnboundedSource[T]):
         return ScheduledReader(self, *(offset or (partition, self.begin)))
 
     def due(self, index: int, begin: int) -> int:
-        """When an element is due, in microseconds."""
+        """Return the due time of an element, in microseconds."""
         assert self.elements is not None
         return begin + index * self.period // self.elements
 
     def due_by(self, now: int, begin: int) -> int:
-        """How many elements are due at this time."""
+        """Return the number of elements that are due at this time."""
         assert self.elements is not None
         return max(-(-(now - begin + 1) * self.elements // self.period), 0)
 
 
 class ScheduledReader(EventTimeReader[T]):
-    """Reads every so manieth element; its offset is the number of the next, and when the first was due.
+    """Reader of every n-th element.  Its offset is the number of the next element, and the due time of the first.
 
-    Behind a change of the number of partitions there may be numbers before that one, which others hadn't read; they
-    come first, and are in the offset until they have.
+    After a change of the number of partitions there may be earlier numbers that other partitions hadn't read.  They
+    come first, and are in the offset until they are read.
     """
 
     def __init__(self, source: ScheduledSource[T], index: int, begin: int | None, left: Left = ()) -> None:
@@ -151,12 +150,12 @@ class ScheduledReader(EventTimeReader[T]):
 
     def time_jumped(self, micros: int) -> None:
         super().time_jumped(micros)
-        # A schedule without a given start keeps its rate; one with a given start is behind, and catches up.
+        # A schedule without a given start keeps its rate.  One with a given start is behind, and catches up.
         if self._begin is not None and self.source.begin is None:
             self._begin += micros
 
     def _stop(self, now: Timestamp) -> int | None:
-        """Before which number it has to stop; None if it hasn't."""
+        """Return the number to stop before; None for no limit."""
         source, begin = self.source, self._begin
         count = source.count_from(begin)
         if self.end is not None or begin is None or source.elements is None:
@@ -177,7 +176,7 @@ class ScheduledReader(EventTimeReader[T]):
         return indices
 
     def _take_left(self, max_elements: int, stop: int | None) -> list[int]:
-        """The least of what is left, in order."""
+        """Return the least of the earlier numbers, in order."""
         ahead = self._left_until_end()
         found = sorted(i for first, end, step in ahead for i in range(first, end, step)[:max_elements])
         taken = found[:max_elements]
@@ -192,7 +191,7 @@ class ScheduledReader(EventTimeReader[T]):
         if self.end is None:
             return self._left
         kept = [first for first, _, _ in _left_of(self.end)]
-        # What the batch leaves begins where it ended.
+        # The rest begins where the batch ended.
         return tuple((first, min([end, *kept]), step) for first, end, step in self._left)
 
     def offset(self) -> tuple[Any, ...]:
@@ -203,7 +202,7 @@ class ScheduledReader(EventTimeReader[T]):
         if source.times is None and source.elements is not None and not self.is_finished():
             if self._begin is not None:
                 index = min(first for first, _, _ in self._left) if self._left else self._index
-                # Until the next is due, event time goes on with the clock.
+                # Until the next element is due, the watermark follows the clock.
                 due = source.due(index, self._begin)
                 reached = source.least_from(index, max(self._last, min(due, now.micros)))
                 self._watermark = max(self._watermark, reached)
@@ -229,13 +228,13 @@ def _left_of(offset: Sequence[Any]) -> Left:
 
 
 def _from(left: Iterable[tuple[int, int, int]], index: int) -> Left:
-    """What of these series isn't before a number."""
+    """Return the parts of these series from a number on."""
     later = ((max(first, index + (first - index) % step), end, step) for first, end, step in left)
     return tuple(series for series in later if series[0] < series[1])
 
 
 def _own_of(left: Iterable[tuple[int, int, int]], index: int, partitions: int) -> Left:
-    """What of these series one of so many partitions takes.
+    """Return the parts of these series for one of `partitions` partitions.
 
     >>> _own_of([(1, 20, 3)], 0, 2), _own_of([(1, 20, 3)], 1, 2)
     (((4, 20, 6),), ((1, 20, 6),))

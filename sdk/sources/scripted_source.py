@@ -1,8 +1,7 @@
-"""A source that brings its own clock, for tests (TestStream).
+"""Script: a source with its own clock, for tests (TestStream).
 
-The script says, event by event, which elements arrive, where the watermark and the processing time are, and which
-signals arrive. A runner that takes scripts does everything that an event makes due before it looks at the next one;
-processing time is the script's, never the wall's.
+The events of a script are arriving elements, moves of the watermark and of the processing time, and signals. A runner
+completes all work that an event makes due before the next event. Processing time is the script's, not the wall clock's.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ import attrs
 from ..bundle import Bundle
 from ..digest import digest_of
 
-# Which output of the source; None is the main one.
+# The output of the source; None for the main output.
 Tag: TypeAlias = str | None
 
 
 @attrs.frozen
 class ElementsArrive:
-    """These elements arrive, as one bundle."""
+    """Arrival of elements as one bundle."""
 
     tag: Tag
     bundle: Bundle
@@ -29,7 +28,7 @@ class ElementsArrive:
 
 @attrs.frozen
 class WatermarkMoves:
-    """The output's watermark moves to this time, in microseconds."""
+    """Move of an output's watermark to this time, in microseconds."""
 
     tag: Tag
     micros: int
@@ -37,7 +36,7 @@ class WatermarkMoves:
 
 @attrs.frozen
 class PercentileMoves:
-    """The output's watermark for this share of its elements moves, in microseconds."""
+    """Move of an output's percentile watermark, in microseconds."""
 
     tag: Tag
     percentile: float
@@ -46,14 +45,14 @@ class PercentileMoves:
 
 @attrs.frozen
 class ClockMoves:
-    """Processing time advances by this much, in microseconds."""
+    """Advance of processing time by a number of microseconds."""
 
     micros: int
 
 
 @attrs.frozen
 class SignalArrives:
-    """A signal that triggers may listen to reaches the pipeline."""
+    """Arrival of a signal for triggers."""
 
     name: str
 
@@ -63,7 +62,7 @@ Event: TypeAlias = ElementsArrive | WatermarkMoves | PercentileMoves | ClockMove
 
 @attrs.frozen
 class Script:
-    """What happens, in order.
+    """Events in order.
 
     Attributes:
       tags: the outputs; (None,) for a single one.
@@ -73,16 +72,16 @@ class Script:
     tags: tuple[Tag, ...] = (None,)
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what a position in it depends on: as `UnboundedSource.identity`."""
+        """Return the settings that offsets depend on, as `UnboundedSource.identity` does."""
         return {"events": digest_of(map(_described, self.events))}
 
     def of(self, tag: Tag) -> Sequence[Event]:
-        """The events of one output."""
+        """Return the events of one output."""
         return [event for event in self.events if getattr(event, "tag", tag) == tag]
 
 
 def _described(event: Event) -> Any:
-    """An event as data that has a digest."""
+    """Return an event as data for a digest."""
     if isinstance(event, ElementsArrive):
         bundle = event.bundle
         return "elements", event.tag, list(bundle.values), bundle.timestamps

@@ -1,8 +1,7 @@
-"""Splittable DoFns: work on one element that is claimed bit by bit, so that it can be stopped and taken up again.
+"""Splittable DoFns: work on one element that is claimed in steps, so that it can be interrupted and resumed.
 
-A *restriction* says what part of an element's work there is, such as a range of offsets; a
-tracker, which bits of it were claimed.  What isn't claimed can be split off at any time:
-that is what a checkpoint keeps, and what `defer_remainder` puts off.
+A *restriction* is a part of an element's work, such as a range of offsets.  A tracker records the claimed positions.
+The unclaimed rest can be split off at any time: checkpoints store it, and `defer_remainder` defers it.
 
 >>> import penstock as beam
 >>> from penstock.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
@@ -43,36 +42,36 @@ from ..watermark_estimators import WatermarkEstimator, WatermarkEstimatorProvide
 
 @attrs.frozen
 class RestrictionProgress:
-    """How much of a restriction is done, and how much isn't; in whatever unit it is measured."""
+    """Completed and remaining work of a restriction, in any unit."""
 
     completed: float
     remaining: float
 
 
 class RestrictionTracker(ABC):
-    """Which bits of a restriction have been claimed."""
+    """Tracker of the claimed positions of a restriction."""
 
     @abstractmethod
     def current_restriction(self) -> Any:
-        """What it tracks now; `try_split` makes it smaller."""
+        """Return the tracked restriction, which `try_split` makes smaller."""
 
     @abstractmethod
     def try_claim(self, position: Any) -> bool:
-        """Return whether the bit at this position is to be worked on; after a False, stop."""
+        """Claim a position, and return True if it is part of the restriction.  After False, `process` must return."""
 
     @abstractmethod
     def try_split(self, fraction_of_remainder: float) -> tuple[Any, Any] | None:
-        """Split what isn't claimed: the restriction that is kept, and the rest.
+        """Split the unclaimed work, and return the restriction that is kept, and the rest.
 
-        With 0, as much as can be goes into the rest.  None where there is no rest.
+        With 0, the rest is as large as possible.  Returns None if there is no rest.
         """
 
     @abstractmethod
     def check_done(self) -> Any:
-        """Raise `ValueError` if something of the restriction was not claimed."""
+        """Raise `ValueError` if a part of the restriction was not claimed."""
 
     def current_progress(self) -> RestrictionProgress:
-        """How far it is."""
+        """Return the progress."""
         return RestrictionProgress(0.0, 1.0)
 
     def is_bounded(self) -> bool:
@@ -81,33 +80,33 @@ class RestrictionTracker(ABC):
 
 
 class RestrictionProvider(ABC):
-    """What there is to do for an element.  Must say the same whenever it is asked of the same element."""
+    """Provider of the restrictions of an element.  It must be deterministic."""
 
     @abstractmethod
     def initial_restriction(self, element: Any) -> Any:
-        """All of the work."""
+        """Return the restriction of all work on an element."""
 
     @abstractmethod
     def create_tracker(self, restriction: Any) -> RestrictionTracker:
-        """A tracker of a restriction of which nothing is claimed."""
+        """Return a tracker of a restriction without claims."""
 
     def split(self, element: Any, restriction: Any) -> Iterable[Any]:
-        """The parts that may be worked on in parallel, to begin with."""
+        """Return initial parts, which may be processed in parallel."""
         yield restriction
 
     def restriction_size(self, element: Any, restriction: Any) -> float:
-        """How much work a restriction is, in elements or bytes."""
+        """Return the size of a restriction, in elements or bytes."""
         raise NotImplementedError(f"{type(self).__name__}.restriction_size")
 
 
 class RestrictionTrackerView:
-    """The tracker as `process` is given it.
+    """The tracker that is passed to `process`.
 
     Args:
-      over: once it is true, and something has been claimed, what isn't claimed is split off.
+      over: once it is true, and a position was claimed, the unclaimed rest is split off.
 
     Attributes:
-      rest: what was split off for that reason; None if nothing was.
+      rest: the rest that was split off for that reason, or None.
     """
 
     def __init__(self, tracker: RestrictionTracker, over: Any = ()) -> None:
@@ -115,15 +114,15 @@ class RestrictionTrackerView:
         self._over = over
         self._has_claimed = False
         self.rest: Any = None
-        # What was put off, and until when; there once `defer_remainder` was called.
+        # The deferred restriction and its time, once `defer_remainder` was called.
         self.deferred: tuple[Any, Timestamp | Duration | None] | None = None
 
     def current_restriction(self) -> Any:
-        """What there is to do."""
+        """Return the restriction."""
         return self._tracker.current_restriction()
 
     def try_claim(self, position: Any) -> bool:
-        """Return whether to work on the bit at this position; after a False, return."""
+        """Claim a position, and return True if it is part of the restriction.  After False, `process` must return."""
         if self._has_claimed and self._over:
             self.split_off()
         if self.deferred is not None or not self._tracker.try_claim(position):
@@ -132,15 +131,15 @@ class RestrictionTrackerView:
         return True
 
     def split_off(self) -> None:
-        """Split off what isn't claimed, unless that has been done, or was put off."""
+        """Split off the unclaimed rest, unless it was split off or deferred before."""
         if self.rest is None and self.deferred is None:
             split = self._tracker.try_split(0)
             self.rest = None if split is None else split[1]
 
     def defer_remainder(self, deferred_time: Timestamp | datetime | DurationTypes | None = None) -> None:
-        """Put off what isn't claimed, and return: until a time, for a while, or until there is time.
+        """Defer the unclaimed rest: until a time, for a span of time, or until other elements are processed.
 
-        A number is one of seconds to wait.
+        A number is a span in seconds.
         """
         if isinstance(deferred_time, datetime):
             deferred_time = Timestamp.of(deferred_time)
@@ -159,11 +158,11 @@ class RestrictionTrackerView:
 
 @attrs.frozen
 class SplittableSignature:
-    """What a splittable DoFn's `process` asks for.
+    """The parameters of a splittable DoFn's `process`.
 
     Attributes:
-      tracker, estimator: the names of the parameters; that of the estimator, if there is one.
-      is_unbounded: whether one element may be worked on for ever (`DoFn.unbounded_per_element`).
+      tracker, estimator: the names of the parameters; None without an estimator.
+      is_unbounded: whether the work on one element may be unbounded (`DoFn.unbounded_per_element`).
     """
 
     tracker: str
@@ -181,7 +180,7 @@ class SplittableSignature:
         view: RestrictionTrackerView,
         estimator: WatermarkEstimator | None,
     ) -> Iterator[Any]:
-        """What `process` gives for an element, as it gives it."""
+        """Yield the outputs of `process` for an element."""
         asked: dict[str, Any] = {self.tracker: view}
         if self.estimator is not None:
             asked[self.estimator] = estimator
@@ -189,10 +188,9 @@ class SplittableSignature:
 
 
 def splittable_signature(fn: DoFn, label: str) -> SplittableSignature | None:
-    """What a DoFn asks for if it is splittable; None if it isn't.
+    """Return the parameters of a splittable DoFn; None if a DoFn isn't splittable.
 
-    Raises `PipelineError`, naming the transform, where a provider is missing, and
-    `UnsupportedError` for what such a DoFn can't have.
+    Raises `PipelineError`, naming the transform, if a provider is missing, and `UnsupportedError` for other parameters.
     """
     function = user_function(fn)
     try:
@@ -204,12 +202,12 @@ def splittable_signature(fn: DoFn, label: str) -> SplittableSignature | None:
     estimators = {name: marker for name, marker in markers.items() if isinstance(marker, WatermarkEstimatorParam)}
     if not trackers:
         if estimators:
-            raise PipelineError(f"{label}: it asks for a WatermarkEstimatorParam, and for no RestrictionParam")
+            raise PipelineError(f"{label}: it has a WatermarkEstimatorParam, but no RestrictionParam")
         return None
     others = [repr(m) for n, m in markers.items() if n not in (*trackers, *estimators) and m is not DoFn.ElementParam]
     if others:
         raise UnsupportedError(
-            f"{label}: a splittable DoFn can't have {', '.join(others)}; only what it tracks and estimates"
+            f"{label}: a splittable DoFn can't have {', '.join(others)}; only a tracker and a watermark estimator"
         )
     own: Any = fn
     (tracker, wanted), *_ = trackers.items()

@@ -1,8 +1,7 @@
-"""SplittableSource: a splittable DoFn on elements that are known when the pipeline is built, as a source.
+"""SplittableSource: a splittable DoFn, with elements that are known while the pipeline is built, as a source.
 
-A partition is one of the restrictions that an element is split into, and an offset what is left
-of it: a checkpointed restriction, with the state of the watermark estimator and the time it was
-put off to.
+A partition is one of the restrictions of an element.  An offset is its unfinished rest: a restriction with the state of
+the watermark estimator and the time that it is deferred to.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from .event_time_reader import EventTimeReader, EventTimes
 from .splittable import RestrictionTrackerView, splittable_signature
 from .unbounded import UnboundedReader, UnboundedSource, ended_early
 
-# What is left (None: nothing), the estimator's state, and when to go on, in microseconds.
+# The unfinished restriction (or None), the estimator's state, and the time to resume, in microseconds.
 Offset = tuple[Any, Any, int]
 
 
 @stored_as("initial-restriction", 1)
 @attrs.frozen
 class InitialRestriction:
-    """A part of an element's work.  It is known by its numbers."""
+    """A part of an element's work, identified by its numbers."""
 
     element_number: int
     number: int
@@ -45,12 +44,12 @@ class SplittableSource(UnboundedSource[Any]):
     """A splittable DoFn's outputs for a list of elements.
 
     Args:
-      call: the DoFn, and further arguments of its `process`.
+      call: the DoFn, and the further arguments of its `process`.
       elements: values with their event times in microseconds.
-      label: the transform's.
+      label: the full label of the transform.
     """
 
-    # What an element is split into is decided once.
+    # Elements are split once.
     keeps_partitions = True
 
     def __init__(
@@ -87,10 +86,10 @@ class SplittableSource(UnboundedSource[Any]):
 
 
 class SplittableReader(EventTimeReader[Any]):
-    """Has the DoFn work on one restriction, a few outputs at a time.
+    """Reader that runs the DoFn on one restriction, a few outputs at a time.
 
-    A poll may give more than it was asked for: what is put out for one claimed position
-    stays together.
+    A poll may return more than the requested number of elements, since the outputs for a claimed position stay
+    together.
     """
 
     def __init__(self, source: SplittableSource, partition: InitialRestriction, offset: Offset | None) -> None:
@@ -120,7 +119,7 @@ class SplittableReader(EventTimeReader[Any]):
         if self._restriction is None or now.micros < self._resume_at:
             return None
         if self._estimates:
-            # So that the DoFn can ask what time it is, where that is the watermark.
+            # Sets the time of a watermark estimator that follows the clock.
             self.estimator.at(now)
         tracker = self._signature.provider.create_tracker(self._restriction)
         view = RestrictionTrackerView(tracker, self.over)
@@ -165,7 +164,7 @@ class SplittableReader(EventTimeReader[Any]):
         self._fn.teardown()
 
     def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
-        # Position by position: no batch ends within one.
+        # Position by position, since no batch ends within one.
         while (before := self.offset()) != offset_end:
             bundle = self.poll(1, now)
             if bundle is not None:

@@ -1,9 +1,8 @@
-"""What a source without an end is to a runner: partitions, each with offsets and a watermark.
+"""UnboundedSource: the interface of unbounded sources: partitions, each with offsets and a watermark.
 
-A runner that streams opens a reader for each partition, polls it, and keeps its offset with
-every snapshot; after a failure it opens it again from there.  A runner of micro-batches asks a
-reader on the driver how far a batch may go (`admit`), writes that down, and has another reader
-read exactly that much elsewhere (`read_to`).
+A streaming runner opens a reader for each partition, polls it, and stores its offset in every snapshot; after a failure
+it opens a reader at that offset.  A micro-batch runner lets a reader on the driver plan the end of a batch (`admit`),
+logs the offset, and lets a reader on a worker read up to it (`read_to`).
 
 Source: MillWheel, section 4.2 (injectors and their watermarks).
 """
@@ -27,18 +26,15 @@ class UnboundedSource(ABC, Generic[T]):
     """A description of an input that may go on forever; picklable.
 
     Attributes:
-      replayable: whether a reader opened at an offset gives the elements after it again.  A
-        runner that promises to lose nothing refuses a source that can't.
-      repeatable: whether those are the very same elements, with the same timestamps, in the same
-        order, each time, also of one opened at the beginning.  Then a subtask that has lost nothing
-        needn't start again with one that reads (`--recovery=region`).
-      discovery_interval: how often, as a span of time, new partitions are to be looked for; None
-        where there will never be any.
-      reopens: whether a partition that is finished, and that `partitions` gives again, is another
-        of its name, such as a file that was removed and made anew; it is then read from its
-        beginning.
-      keeps_partitions: whether a run that goes on from a checkpoint reads the partitions that are in it and no
-        others, whatever `partitions` gives then; for partitions that are numbers of parts of an input.
+      replayable: whether a reader opened at an offset returns the elements after it again.  Runners with at-least-once
+        guarantees refuse other sources.
+      repeatable: whether these are always identical elements, with the same timestamps, in the same order.  Then the
+        failover region of a failed subtask may end at the source (`--recovery=region`).
+      discovery_interval: the span of time between two searches for new partitions; None for never.
+      reopens: whether a finished partition that `partitions` returns again is a new partition of the same name, such as
+        a file that was removed and created again, and is read from its beginning.
+      keeps_partitions: whether a run that resumes from a checkpoint reads the checkpoint's partitions only; for
+        partitions that are numbered parts of an input.
 
     >>> class Counter(UnboundedSource[int]):
     ...     def partitions(self):
@@ -67,128 +63,130 @@ class UnboundedSource(ABC, Generic[T]):
     keeps_partitions: bool = False
 
     def for_run(self) -> UnboundedSource[T]:
-        """The source as a run reads it: itself, unless user code in it has to be pickled for the run."""
+        """Return the source for a run: itself, unless it has user code to pickle."""
         return self
 
     @abstractmethod
     def partitions(self) -> Sequence[Any]:
-        """The parts that are read independently of each other; picklable, and with a hash.
+        """Return the partitions, which are read independently.  They are picklable and hashable.
 
-        May be called again later, and then give others too.  Raises `SourceError`, naming the
-        file or address, when the input can't be reached.
+        Later calls may return further partitions.  Raises `SourceError`, naming the file or address, if the input can't
+        be reached.
         """
 
     @abstractmethod
     def open(self, partition: Any, offset: Any | None) -> UnboundedReader[T]:
-        """A reader of one partition, from what `UnboundedReader.offset` gave, or from the beginning.
+        """Return a reader of one partition from an offset of `UnboundedReader.offset`, or from the beginning.
 
-        Raises `SourceError` when what comes after the offset isn't there any more.
+        Raises `SourceError` if the elements after the offset are gone.
         """
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what partitions and offsets depend on, by name: a topic, a query, an address, a number of partitions.
+        """Return the settings that partitions and offsets depend on, such as a topic, an address or a number of
+        partitions.
 
-        Checkpoints keep it, and a run that goes on from one is refused if the source isn't the same any more.  Values
-        are text, numbers, None, or lists of these.  What may change freely, such as how event times are found, isn't
-        in it; nor are passwords.
+        Checkpoints store them, and a run can't resume from a checkpoint if the settings have changed.  Values are text,
+        numbers, None, or lists of these.  Settings that may change freely, such as event times, are left out, and so
+        are passwords.
         """
         return {}
 
     def rescalable_from(self, before: Mapping[str, Any]) -> Set[str]:
         """Return the names in `identity` that may differ from those of a source with the identity `before`.
 
-        `rescale` then makes offsets of this source from those of the other.
+        `rescale` then converts the offsets of the other source to offsets of this one.
         """
         return frozenset()
 
     def rescale(self, before: Mapping[str, Any], offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Return the offsets, by partition, with which this source goes on where another one stood.
+        """Return the offsets, by partition, at which this source continues after another one.
 
         Args:
-          before: the `identity` of the other, which differs in names that `rescalable_from` gave.
-          offsets: of all of its partitions; None of those that were finished, and that are closed.
+          before: the `identity` of the other source, which differs in names of `rescalable_from` only.
+          offsets: the offsets of all of its partitions; None for finished ones.
         """
         return offsets
 
 
 class UnboundedReader(ABC, Generic[T]):
-    """Reads one partition.  It has no clock: what time it is, it is told.
+    """Reader of one partition.  It has no clock: the runner passes the time.
 
-    `EventTimeReader` is the easier one to write: it does watermarks and idleness.
+    `EventTimeReader` is easier to subclass: it implements watermarks and idleness.
 
     Attributes:
-      over: true once a poll that takes long is to return what it has; set by the runner.
+      over: set by the runner when a long poll should return its elements.
     """
 
     over: Any = ()
 
     @abstractmethod
     def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
-        """What is there now, at most so many elements; None if nothing is.  Never waits.
+        """Return the available elements, at most `max_elements`; None if there are none.  Never waits.
 
         The bundle's values are plain, with their timestamps in its column.
         """
 
     @abstractmethod
     def offset(self) -> Any:
-        """Where it stands, after all that `poll` has given; picklable, and equal where it is the same.
+        """Return the offset after all polled elements.  Offsets are picklable, and equal at the same position.
 
-        Whoever is opened there gives what this reader would give next.
+        A reader opened at the offset returns the next elements of this reader.
         """
 
     @abstractmethod
     def watermark(self, now: Timestamp) -> int:
-        """The least event time, in microseconds, of what may still come from this partition.
+        """Return the least event time, in microseconds, of future elements of this partition.
 
-        It doesn't go back; a runner sees to that too, also from one reader to the next.
+        The runner ensures that the watermark never goes back, also from one reader to the next.
         """
 
     def watermarks(self, now: Timestamp) -> dict[float, int]:
-        """By share of the elements (see `PERCENTILES`), up to which event time that share has come.
+        """Return the percentile watermarks (see `PERCENTILES`): the event time up to which each share has arrived.
 
-        Never less than the watermark itself, which is what a reader that doesn't know gives.
+        They are never less than the watermark, which is the default.
         """
         return dict.fromkeys(PERCENTILES, self.watermark(now))
 
     def backlog(self) -> int | None:
-        """About how many elements or bytes wait to be read, as far as that is known."""
+        """Return the approximate number of unread elements or bytes, if it is known."""
         return None
 
     def is_finished(self) -> bool:
-        """Return whether the partition will give nothing more; its watermark is then at the end of time."""
+        """Return whether the partition has no more elements.  Its watermark is then the maximum timestamp."""
         return False
 
     def is_idle(self, now: Timestamp) -> bool:
-        """Return whether it is declared idle: its watermark then holds nobody back."""
+        """Return whether the partition is idle, so that it doesn't hold back the watermark."""
         return False
 
     def time_jumped(self, micros: int) -> None:
-        """Processing time was set forward by so many microseconds since it was last told.
+        """Handle a jump of processing time by `micros` microseconds.
 
-        Called before the next time is told.  A reader that measures a span of time adds them to where the span begins.
+        Called before the next time is passed.  A reader that measures a span of time adds them to the start of the
+        span.
         """
 
     def acknowledge(self, offset: Any) -> None:
-        """A checkpoint with this offset is durable: what comes before it won't be asked for again."""
+        """Handle the durability of a checkpoint with this offset: earlier elements will not be read again."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
     # Micro-batches
 
     def admit(self, max_elements: int, max_bytes: int | None, now: Timestamp) -> Any:
-        """Move on by what one micro-batch may hold of what is there now, and give the offset then.
+        """Advance over the elements of one micro-batch, and return the offset at its end.
 
-        Called on the driver; the watermark afterwards is that of the batch.  What is passed
-        over may be read and dropped here, as this does; `read_to` reads it again.
+        Called on the driver.  The watermark afterwards is the batch's.  This implementation reads and drops the
+        elements; `read_to` reads them again.
 
         Args:
-          max_elements: at most so many.
-          max_bytes: stop when they have come to so many bytes, of `size_of`; None for no limit.
+          max_elements: the largest number of elements.
+          max_bytes: the size, by `size_of`, at which the batch ends; None for no limit.
         """
         size = 0
         while max_elements > 0 and (max_bytes is None or size < max_bytes):
-            # With a limit in bytes, in small steps: it is passed by no more than one of them.
+            # With a limit in bytes, in small steps: the limit is exceeded by at most one of them.
             wanted = min(max_elements, BUNDLE_SIZE if max_bytes is None else 256)
             bundle = self.poll(wanted, now)
             if bundle is None or not len(bundle):
@@ -199,17 +197,14 @@ class UnboundedReader(ABC, Generic[T]):
         return self.offset()
 
     def size_of(self, bundle: Bundle) -> int:
-        """About how many bytes of input a bundle is; here, those of its pickle."""
+        """Return the approximate size of a bundle in bytes, by default that of its pickle."""
         return len(pickle.dumps(bundle.values, protocol=5))
 
     def read_to(self, offset_end: Any, now: Timestamp) -> Iterator[Bundle]:
-        """The elements from where it stands up to an offset that `admit` gave, and no further.
+        """Yield the elements from the reader's position up to an offset of `admit`.
 
-        `now` is the time that the batch was given, so that it sees the same timestamps when it
-        is run again.  Raises `SourceError` if the input ends before the offset.
-
-        This one polls element by element; readers that can tell in advance how far to go
-        do better.
+        `now` is the time of the batch, so that a retry has the same timestamps.  Raises `SourceError` if the input ends
+        before the offset.  This implementation polls element by element; subclasses may read larger units.
         """
         while self.offset() != offset_end:
             bundle = self.poll(1, now)
@@ -219,7 +214,7 @@ class UnboundedReader(ABC, Generic[T]):
 
 
 def ended_early(reader: UnboundedReader[Any], offset_end: Any) -> Exception:
-    """The error for a batch whose elements aren't there any more when it is run again."""
+    """Return the error for a retried batch whose elements are gone."""
     from ..errors import SourceError
 
     return SourceError(

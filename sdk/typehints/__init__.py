@@ -1,11 +1,10 @@
-"""Type hints: what transforms take and produce, checked while the pipeline is built.
+"""Type hints of transforms' inputs and outputs, which are checked while the pipeline is built.
 
-In reading order: hints cut down to a few shapes (`simplified`); whether one fits the
-other (`compatibility`); their parts (`parts`); as text (`describe`); the type of given
-values (`inference`); what is declared by decorators (`decorators`) and by annotations
-(`callables`).
+In reading order: hints reduced to a few shapes (`simplified`); their compatibility (`compatibility`), parts (`parts`)
+and text (`describe`); the type of given values (`inference`); declarations by decorators (`decorators`) and by
+annotations (`callables`).
 
-Beam's names for types are here too, which today are those of `typing`.
+Beam's names for types are here as well; they are those of `typing`.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence

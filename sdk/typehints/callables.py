@@ -14,14 +14,14 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...] | None, Any]:
-    """The annotated types of a callable's positional parameters, and of its result.
+    """Return the annotated types of a callable's positional parameters, and of its result.
 
-    None stands for what isn't annotated at all; `Any` for single parameters that aren't,
-    and for names that can't be resolved.  A class is a function that returns its
-    instances.  Of what Python knows no signature, (None, None).
+    None stands for parameters or a result without annotations; `Any` for single parameters without one, and for names
+    that can't be resolved.  A class is a function that returns its instances.  For a callable without a signature,
+    returns (None, None).
 
     Args:
-      skip_self: leave out the first parameter, of a method that is bound to nothing.
+      skip_self: leaves out the first parameter, for an unbound method.
 
     >>> def repeat(text: str, times: int) -> list[str]: ...
     >>> hints_of_callable(repeat)
@@ -51,7 +51,7 @@ def hints_of_callable(fn: Any, skip_self: bool = False) -> tuple[tuple[Any, ...]
 
 
 def _resolver(fn: Any) -> Callable[[Any], Any]:
-    """A function that turns an annotation into a type, in the scope where `fn` was defined."""
+    """Return a function from an annotation to a type, in the scope where `fn` was defined."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     if not inspect.isroutine(fn):
@@ -63,7 +63,7 @@ def _resolver(fn: Any) -> Callable[[Any], Any]:
         try:
             scope[name] = cell.cell_contents
         except ValueError:
-            # Not assigned yet, so it can't be resolved either.
+            # Not assigned yet, so it can't be resolved.
             scope.pop(name, None)
 
     def resolve(annotation: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Whether what one transform produces can be what the next one takes."""
+"""Compatibility of a transform's output type with the next one's input type."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from ..row import Row
 from .simplified import class_and_args, members, simplified
 
-# What may stand where the other is asked for (PEP 484, the numeric tower); NumPy's
-# numbers are registered with these too.
+# Types that are accepted in place of others (PEP 484, the numeric tower).  NumPy's numbers are registered with these,
+# too.
 _TOWER = {int: numbers.Integral, float: numbers.Real, complex: numbers.Number}
 
 
 def is_compatible(produced: Any, accepted: Any) -> bool:
-    """Return whether elements of type `produced` may be given to what takes `accepted`.
+    """Return whether elements of type `produced` may be the input of a transform that takes `accepted`.
 
-    Answers False only where that is certain to be wrong.  What it knows nothing of is
-    compatible.  All members of a produced union have to be accepted.
+    Returns False only for a certain mismatch; unknown types are compatible.  All members of a produced union must be
+    accepted.
 
     >>> is_compatible(int, float), is_compatible(tuple[str, int], tuple[str, str])
     (True, False)
@@ -27,7 +27,7 @@ def is_compatible(produced: Any, accepted: Any) -> bool:
     try:
         return _is_compatible(simplified(produced), simplified(accepted))
     except (TypeError, RecursionError):
-        # Some special forms can't be compared or asked for their subclasses.
+        # Some special forms can't be compared and have no subclasses.
         return True
 
 
@@ -52,7 +52,7 @@ def _is_subclass(made: type, wanted: type) -> bool:
         return issubclass(made, Mapping)
     if typing.is_typeddict(made):
         return issubclass(dict, wanted)
-    # A row has whatever fields it has, and a protocol can be met by anything.
+    # A row may have any fields, and any class may implement a protocol.
     if issubclass(made, Row) or (getattr(wanted, "_is_protocol", False) is True and not _is_abc(wanted)):
         return True
     return issubclass(made, _TOWER.get(wanted, wanted)) or issubclass(made, wanted)
@@ -63,7 +63,7 @@ def _is_abc(kind: type) -> bool:
 
 
 def _args_fit(made: type, made_args: tuple[Any, ...], wanted: type, wanted_args: tuple[Any, ...]) -> bool:
-    """Return whether the parameters fit, the class being right already."""
+    """Return whether the type parameters of compatible classes fit."""
     if not made_args and issubclass(made, str):
         made_args = (str,)
     if not made_args or not wanted_args:
@@ -71,11 +71,11 @@ def _args_fit(made: type, made_args: tuple[Any, ...], wanted: type, wanted_args:
     if issubclass(made, tuple):
         return _tuple_fits(made_args, wanted, wanted_args)
     if len(wanted_args) == 1 and issubclass(wanted, Iterable):
-        # What is iterated over comes first: a dictionary's keys, what a generator yields.
+        # The type of iteration comes first: a dictionary's keys, a generator's items.
         return is_compatible(made_args[0], wanted_args[0])
     if issubclass(wanted, (Mapping, Iterable)) and len(made_args) == len(wanted_args):
         return all(map(is_compatible, made_args, wanted_args))
-    # Of a user's own generic class it isn't known what its parameters mean.
+    # The meaning of the parameters of a user's generic class is unknown.
     return True
 
 
@@ -92,7 +92,7 @@ def _tuple_fits(made_args: tuple[Any, ...], wanted: type, wanted_args: tuple[Any
 
 
 def _places(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
-    """A tuple's places, and whether it is one of any length."""
+    """Return the item types of a tuple, and whether it has any length."""
     if args == ((),):
         return (), False
     return (args[:1], True) if args[-1] is Ellipsis else (args, False)

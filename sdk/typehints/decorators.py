@@ -22,7 +22,7 @@ class _Declared:
 
 
 def with_input_types(*positional: Any, **by_name: Any) -> Callable[[T], T]:
-    """Declares what a function, DoFn or transform takes; by position, or by the names of a function's parameters.
+    """Declare the input types of a function, DoFn or transform by position, or by the names of a function's parameters.
 
     >>> @with_input_types(int)
     ... @with_output_types(str)
@@ -40,7 +40,7 @@ def with_input_types(*positional: Any, **by_name: Any) -> Callable[[T], T]:
 
 
 def with_output_types(hint: Any) -> Callable[[T], T]:
-    """Declares what a function returns, or of what type the elements are that a DoFn or transform produces."""
+    """Declare the result type of a function, or the type of the output elements of a DoFn or transform."""
     return lambda target: _declare(target, output=hint)
 
 
@@ -57,7 +57,7 @@ def _by_position(target: Any, skip: int, by_name: dict[str, Any]) -> tuple[Any, 
     return tuple(by_name.get(name, Any) for name in names[skip : last + 1])
 
 
-# A new object each time: a subclass must not change what its base declares.
+# A new object each time, so that a subclass doesn't change the declarations of its base.
 def _declare(target: T, **declared: Any) -> T:
     hints = attrs.evolve(getattr(target, _ATTRIBUTE, None) or _Declared(), **declared)
     try:
@@ -70,13 +70,13 @@ def _declare(target: T, **declared: Any) -> T:
 
 
 def declared_hints(target: Any) -> tuple[Any, Any]:
-    """What was declared with the decorators: the first input and the output, None where nothing was."""
+    """Return the declared types of the first input and the output; None for undeclared ones."""
     inputs = declared_inputs(target)
     hints = getattr(target, _ATTRIBUTE, None)
     return (inputs[0] if inputs else None), (hints.output if isinstance(hints, _Declared) else None)
 
 
 def declared_inputs(target: Any) -> tuple[Any, ...] | None:
-    """What was declared of all the inputs, by position; None where nothing was."""
+    """Return the declared types of all inputs, by position; None if undeclared."""
     hints = getattr(target, _ATTRIBUTE, None)
     return hints.inputs if isinstance(hints, _Declared) else None

@@ -1,4 +1,4 @@
-"""Type hints as a user would write them, for messages."""
+"""Text of type hints, for messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .simplified import NoneType, class_and_args, members
 
 
 def describe(hint: Any) -> str:
-    """The hint in short, without the modules of its classes.
+    """Return the hint as short text, without the modules of its classes.
 
     >>> from typing import Optional
     >>> describe(tuple[str, Optional[int]]), describe(Any), describe(list)

@@ -1,4 +1,4 @@
-"""The type that some values have in common, for Create."""
+"""Inference of the common type of values, for Create."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from .simplified import union_of
 
-# How many values are looked at, how deep into them, and how many different types are still told apart.
+# The number of inspected values, the depth of the inspection, and the largest number of types in a union.
 _VALUES = 100
 _DEPTH = 2
 _ALTERNATIVES = 4
 
 
 def infer_type(values: Iterable[Any]) -> Any:
-    """The type of the values, judged by the first hundred; `Any` when they are too mixed, or none.
+    """Return the common type of the first hundred values; `Any` if there are too many types, or no values.
 
     >>> infer_type([("a", 1), ("b", 2)]) == tuple[str, int]
     True
@@ -33,7 +33,7 @@ def _common(values: list[Any], depth: int) -> Any:
 
 
 def _hint(kind: type, values: list[Any], depth: int) -> Any:
-    """The hint for values that are all of one class."""
+    """Return the hint for values of one class."""
     if depth == 0:
         return kind
     if kind is tuple:

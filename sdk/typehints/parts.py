@@ -13,10 +13,10 @@ _SINGLE = (int, float, complex, str, bytes, bytearray, NoneType, dt.date, dt.tim
 
 
 def element_of(hint: Any) -> Any:
-    """The type of the elements of an iterable: what a FlatMap makes of its function's return type.
+    """Return the type of the elements of an iterable, such as the result of a FlatMap's function.
 
-    `Any` for None and for whatever isn't known to be iterable; the members of a union are
-    taken one by one, None left out.
+    `Any` for None and for types that aren't known to be iterable.  The members of a union are taken one by one, without
+    None.
 
     >>> element_of(list[int]), element_of(dict[str, int]), element_of(None)
     (<class 'int'>, <class 'str'>, typing.Any)
@@ -36,7 +36,7 @@ def element_of(hint: Any) -> Any:
 
 
 def key_type(hint: Any) -> Any:
-    """The type of the first place of a pair; `Any` where it isn't known.
+    """Return the type of the first item of a pair; `Any` if unknown.
 
     >>> key_type(tuple[str, int]), key_type(int)
     (<class 'str'>, typing.Any)
@@ -45,7 +45,7 @@ def key_type(hint: Any) -> Any:
 
 
 def value_type(hint: Any) -> Any:
-    """The type of the second place of a pair; `Any` where it isn't known."""
+    """Return the type of the second item of a pair; `Any` if unknown."""
     return _place(hint, 1)
 
 

@@ -1,4 +1,4 @@
-"""Type hints cut down to the few shapes that the rest of this package looks at."""
+"""Type hints reduced to the few shapes that the rest of this package handles."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _UNKNOWN = (Any, object, typing.NoReturn, typing.Never)
 
 
 def simplified(hint: Any) -> Any:
-    """The same hint without what doesn't matter here; `Any` for what can't be known.
+    """Return a hint in its simplest form; `Any` for unknown types.
 
-    `None` becomes its type, a `NewType` what it is made from, a `Literal` the union of its
-    values' types, `Annotated[T, ...]` becomes T.  Type variables, unresolved names and
+    `None` becomes its type, a `NewType` its base type, a `Literal` the union of its values' types, `Annotated[T, ...]`
+    becomes T.  Type variables, unresolved names and
     the wrappers of values (`TimestampedValue` and the like) become `Any`.
 
     >>> simplified(Annotated[int, "positive"]), simplified(TypeVar("T")), simplified(Literal["a", 1]) == Union[str, int]
@@ -46,7 +46,7 @@ def simplified(hint: Any) -> Any:
 
 
 def union_of(hints: list[Any]) -> Any:
-    """The union of some hints; `Any` for none of them and where one is `Any`.
+    """Return the union of hints; `Any` for no hints or if one of them is `Any`.
 
     >>> union_of([int, int]), union_of([int, Any])
     (<class 'int'>, typing.Any)
@@ -55,7 +55,7 @@ def union_of(hints: list[Any]) -> Any:
 
 
 def members(hint: Any) -> tuple[Any, ...] | None:
-    """What a union is made of, or None for what is no union.
+    """Return the members of a union; None for other hints.
 
     >>> members(int | None)
     (<class 'int'>, <class 'NoneType'>)
@@ -64,7 +64,7 @@ def members(hint: Any) -> tuple[Any, ...] | None:
 
 
 def class_and_args(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A hint as a class and its parameters; as (None, ()) where it is built on no class.
+    """Return the class of a hint and its parameters; (None, ()) for a hint without a class.
 
     A named tuple is a tuple of its fields' types.
 
@@ -76,7 +76,7 @@ def class_and_args(hint: Any) -> tuple[Any, tuple[Any, ...]]:
         return None, ()
     args = get_args(hint)
     if origin is tuple and not args and hint not in (tuple, typing.Tuple):  # noqa: UP006
-        # tuple[()], which is not any tuple but the empty one.
+        # tuple[()] is the empty tuple, and not any tuple.
         args = ((),)
     if not args and issubclass(origin, tuple) and hasattr(origin, "_fields"):
         annotations = getattr(origin, "__annotations__", {})

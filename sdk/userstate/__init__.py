@@ -1,6 +1,6 @@
 """State and timers of a DoFn, for each key and window (MillWheel, section 4; Beam's userstate).
 
-A DoFn asks for them by name, as defaults of its parameters:
+A DoFn declares them by name, as defaults of its parameters:
 
 >>> import penstock as beam
 >>> from penstock.sdk.userstate import CombiningValueStateSpec
@@ -12,14 +12,14 @@ A DoFn asks for them by name, as defaults of its parameters:
 
 state_spec.py           StateSpec: a state's name and kind
 read_modify_write.py    ReadModifyWriteStateSpec: one value
-bag.py                  BagStateSpec: values, in the order in which they were added
+bag.py                  BagStateSpec: values, in the order of addition
 set.py                  SetStateSpec: distinct values
 combining_value.py      CombiningValueStateSpec: the accumulator of a combiner
 map.py                  MapStateSpec: values by name
 ordered_list.py         OrderedListStateSpec: values by timestamp
-store.py                where all of these are kept
+store.py                StateStore: the storage of all of these
 timer_spec.py           TimerSpec, TimeDomain, on_timer, on_window_expiration
-timer.py                RuntimeTimer: what a timer can be told
+timer.py                RuntimeTimer: sets and clears a timer
 """
 
 from .bag import BagRuntimeState, BagStateSpec

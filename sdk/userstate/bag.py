@@ -1,4 +1,4 @@
-"""BagStateSpec: values, in the order in which they were added.
+"""BagStateSpec: values, in the order of addition.
 
 >>> from penstock.sdk.userstate import DictStore
 >>> bag = BagStateSpec("buffer").of(DictStore())
@@ -16,17 +16,17 @@ from typing import Any
 from ...stored import restores
 from .state_spec import AccumulatingRuntimeState, StateSpec
 
-# Beyond this many chunks they are made one.
+# The number of chunks beyond which they are joined.
 _MANY_CHUNKS = 64
 
 
 class Chunks:
-    """An append-only run of values.
+    """An append-only sequence of values.
 
-    A copy shares the values that are there, and keeps its own behind them.
+    A copy shares the existing values, and appends its own.
 
     Attributes:
-      shared: how many values it had when it was made as a copy.
+      shared: the number of values at the time of copying.
     """
 
     __slots__ = ("_before", "_tail", "shared")
@@ -42,11 +42,11 @@ class Chunks:
 
     @property
     def new(self) -> list[Any]:
-        """What has been added since it was made as a copy."""
+        """Return the values appended since copying."""
         return self._tail
 
     def copy(self) -> Chunks:
-        """The same values; appending to it leaves this one as it is."""
+        """Return a copy, which is appended to independently."""
         made = Chunks()
         made._before = (*self._before, self._tail) if self._tail else self._before
         if len(made._before) > _MANY_CHUNKS:
@@ -85,7 +85,7 @@ class BagRuntimeState(AccumulatingRuntimeState):
     __slots__ = ()
 
     def read(self) -> list[Any]:
-        """The values, in the order in which they were added."""
+        """Return the values in the order of addition."""
         return list(self._store.get(self._namespace, self._cell, ()))
 
     def add(self, value: Any) -> None:
@@ -94,11 +94,11 @@ class BagRuntimeState(AccumulatingRuntimeState):
         self._store.wrote(self._cell, value)
 
     def is_empty(self) -> bool:
-        """Return whether there is none."""
+        """Return whether there are no values."""
         return self._store.get(self._namespace, self._cell) is None
 
 
 class BagStateSpec(StateSpec):
-    """Values in the order in which they were added: `read`, `add`, `is_empty`, `clear`."""
+    """Values in the order of addition: `read`, `add`, `is_empty`, `clear`."""
 
     runtime = BagRuntimeState

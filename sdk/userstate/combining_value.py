@@ -27,7 +27,7 @@ class Accumulator:
         self.value = value
 
     def copy(self) -> Accumulator:
-        """Another one; adding to it leaves this one as it is."""
+        """Return a copy, which is added to independently."""
         return Accumulator(deepcopy(self.value))
 
     def __eq__(self, other: object) -> bool:
@@ -45,13 +45,13 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
     __slots__ = ()
 
     def read(self) -> Any:
-        """The combiner's result; for a state without inputs, that of an empty accumulator."""
+        """Return the combiner's result, for a state without inputs that of an empty accumulator."""
         fn = self._spec.combine_fn
         held = self._store.get(self._namespace, self._cell)
         if held is None:
             return fn.extract_output(fn.create_accumulator())
         result = fn.extract_output(held.value)
-        # A combiner that gives its accumulator itself must not have it changed by the caller.
+        # The caller must not change an accumulator that is the output itself.
         return copy(result) if result is held.value and type(result) in (list, dict, set) else result
 
     def add(self, value: Any) -> None:
@@ -62,7 +62,7 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
         self._store.wrote(self._cell, value)
 
     def is_empty(self) -> bool:
-        """Return whether nothing has been added."""
+        """Return whether there are no inputs."""
         return self._store.get(self._namespace, self._cell) is None
 
 
@@ -71,7 +71,7 @@ class CombiningValueStateSpec(StateSpec):
 
     Args:
       name: unique among the states of the DoFn.
-      coder: Beam's, for accumulators; it may be left out, in which case the combiner stands here.
+      coder: Beam's coder for accumulators.  If it is left out, this is the combiner.
       combine_fn: a CombineFn, or a callable such as `sum`.
     """
 
@@ -88,7 +88,7 @@ class CombiningValueStateSpec(StateSpec):
         self.combine_fn: CombineFn[Any, Any, Any] = CombineFn.maybe_from_callable(combine_fn)
 
     def for_worker(self) -> CombiningValueStateSpec:
-        """Return a copy with a combiner of its own: workers of one process share the DoFn's class and its specs."""
+        """Return a copy with its own combiner, since workers of one process share the DoFn's class and its specs."""
         spec = copy(self)
         spec.combine_fn = deepcopy(self.combine_fn)
         return spec
@@ -100,5 +100,5 @@ class CombiningValueStateSpec(StateSpec):
         self.combine_fn.teardown()
 
     def new_accumulator(self) -> Accumulator:
-        """An accumulator of nothing."""
+        """Return an empty accumulator."""
         return Accumulator(self.combine_fn.create_accumulator())

@@ -18,7 +18,7 @@ from .state_spec import RuntimeState, StateSpec
 
 
 class MapRuntimeState(RuntimeState):
-    """The values of one key and window, by name, in the order in which names first came.
+    """The values of one key and window, by name, in the order of the names' first use.
 
     A name needs a hash, or a registered coder.
     """
@@ -26,24 +26,24 @@ class MapRuntimeState(RuntimeState):
     __slots__ = ()
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """The value of a name, or the default.  It is not to be changed: put another one."""
+        """Return the value of a name, or the default.  It must not be changed in place."""
         return self._store.get(self._namespace, self._cell, _NOTHING).get(coded(name), default)
 
     def put(self, name: Any, value: Any) -> None:
-        """Give a name a value."""
+        """Set the value of a name."""
         self._store.changing(self._namespace, self._cell, dict[Any, Any])[coded(name)] = value
         self._store.wrote(self._cell, name)
         self._store.wrote(self._cell, value)
 
     def put_if_absent(self, name: Any, value: Any) -> Any:
-        """Give a name a value if it has none; the value that it had."""
+        """Set the value of a name unless it has one, and return the former value or None."""
         if not self.contains(name):
             self.put(name, value)
             return None
         return self.get(name)
 
     def remove(self, name: Any) -> None:
-        """Take a name out, if it is there."""
+        """Remove a name, if it exists."""
         if self.contains(name):
             values = self._store.changing(self._namespace, self._cell, dict[Any, Any])
             del values[coded(name)]
@@ -55,20 +55,20 @@ class MapRuntimeState(RuntimeState):
         return coded(name) in self._store.get(self._namespace, self._cell, _NOTHING)
 
     def keys(self) -> list[Any]:
-        """The names."""
+        """Return the names."""
         return list(map(plain, self._store.get(self._namespace, self._cell, _NOTHING)))
 
     def values(self) -> list[Any]:
-        """The values."""
+        """Return the values."""
         return list(self._store.get(self._namespace, self._cell, _NOTHING).values())
 
     def items(self) -> list[tuple[Any, Any]]:
-        """The names with their values."""
+        """Return the names with their values."""
         items = self._store.get(self._namespace, self._cell, _NOTHING).items()
         return [(plain(name), value) for name, value in items]
 
     def is_empty(self) -> bool:
-        """Return whether there is none."""
+        """Return whether there are no names."""
         return self._store.get(self._namespace, self._cell) is None
 
 

@@ -21,7 +21,7 @@ from .state_spec import AccumulatingRuntimeState, StateSpec
 
 
 class Timeline:
-    """Values in the order of their timestamps, and of their coming where these are equal."""
+    """Values in the order of their timestamps; values with equal timestamps in the order of addition."""
 
     __slots__ = ("times", "values")
 
@@ -36,11 +36,11 @@ class Timeline:
         self.values.insert(place, value)
 
     def within(self, least: int, limit: int) -> slice:
-        """Where the timestamps from `least` on are that come before `limit`."""
+        """Return the slice of the timestamps from `least` up to, and without, `limit`."""
         return slice(bisect_left(self.times, least), bisect_left(self.times, limit))
 
     def copy(self) -> Timeline:
-        """The same values; changing it leaves this one as it is."""
+        """Return a copy, which is changed independently."""
         made = Timeline()
         made.times, made.values = self.times[:], self.values[:]
         return made
@@ -70,13 +70,13 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
     __slots__ = ()
 
     def read(self) -> list[tuple[Timestamp, Any]]:
-        """Everything, in order of time: as `(timestamp, value)`."""
+        """Return all pairs `(timestamp, value)` in the order of time."""
         return self._read(MIN_MICROS, MAX_MICROS + 1)
 
     def read_range(
         self, min_time_stamp: TimestampTypes, limit_time_stamp: TimestampTypes
     ) -> list[tuple[Timestamp, Any]]:
-        """What has a timestamp from the first one on and before the second one."""
+        """Return the pairs with timestamps from the first up to, and without, the second."""
         return self._read(Timestamp.of(min_time_stamp).micros, Timestamp.of(limit_time_stamp).micros)
 
     def add(self, value: tuple[TimestampTypes, Any]) -> None:
@@ -90,7 +90,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
         self._store.wrote(self._cell, own)
 
     def clear_range(self, min_time_stamp: TimestampTypes, limit_time_stamp: TimestampTypes) -> None:
-        """Take out what has a timestamp from the first one on and before the second one."""
+        """Remove the values with timestamps from the first up to, and without, the second."""
         held: Timeline | None = self._store.get(self._namespace, self._cell)
         if held is None:
             return
@@ -104,7 +104,7 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
         del held.times[found], held.values[found]
 
     def is_empty(self) -> bool:
-        """Return whether there is nothing."""
+        """Return whether there are no values."""
         return self._store.get(self._namespace, self._cell) is None
 
     def _read(self, least: int, limit: int) -> list[tuple[Timestamp, Any]]:

@@ -19,7 +19,7 @@ class ReadModifyWriteRuntimeState(RuntimeState):
     __slots__ = ()
 
     def read(self) -> Any:
-        """The value, or None.  It is not to be changed: write another one."""
+        """Return the value, or None.  It must not be changed in place."""
         return self._store.get(self._namespace, self._cell)
 
     def write(self, value: Any) -> None:

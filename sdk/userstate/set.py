@@ -22,11 +22,11 @@ class SetRuntimeState(AccumulatingRuntimeState):
     __slots__ = ()
 
     def read(self) -> list[Any]:
-        """The values, in the order in which each was first added."""
+        """Return the values in the order of their first addition."""
         return list(map(plain, self._store.get(self._namespace, self._cell, ())))
 
     def add(self, value: Any) -> None:
-        """Add a value, if it isn't there.  It needs a hash, or a registered coder."""
+        """Add a value, unless it is in the set.  It needs a hash, or a registered coder."""
         value = coded(value)
         if value not in self._store.get(self._namespace, self._cell, ()):
             # A dictionary keeps the order of insertion, which a set does not.
@@ -34,11 +34,11 @@ class SetRuntimeState(AccumulatingRuntimeState):
             self._store.wrote(self._cell, value)
 
     def contains(self, value: Any) -> bool:
-        """Return whether a value is there."""
+        """Return whether a value is in the set."""
         return coded(value) in self._store.get(self._namespace, self._cell, ())
 
     def remove(self, value: Any) -> None:
-        """Take a value out, if it is there."""
+        """Remove a value, if it is in the set."""
         if self.contains(value):
             values = self._store.changing(self._namespace, self._cell, dict[Any, None])
             del values[coded(value)]
@@ -46,7 +46,7 @@ class SetRuntimeState(AccumulatingRuntimeState):
                 self.clear()
 
     def is_empty(self) -> bool:
-        """Return whether there is none."""
+        """Return whether there are no values."""
         return self._store.get(self._namespace, self._cell) is None
 
 

@@ -1,4 +1,4 @@
-"""StateSpec: a state's name and kind, which a DoFn declares; and RuntimeState, what it is given."""
+"""StateSpec: the declaration of a state in a DoFn; and RuntimeState: the state in a call."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .store import StateStore
 
 
 class RuntimeState:
-    """A state, as a DoFn's method is given it: of one key and window.
+    """A state of one key and window, as an argument of a DoFn's method.
 
-    It is good for the one call that it was given to.
+    It is valid during the call only.
     """
 
     __slots__ = ("_cell", "_namespace", "_spec", "_store")
@@ -24,41 +24,41 @@ class RuntimeState:
         self._cell = (key, spec.name)
 
     def clear(self) -> None:
-        """Have it as if nothing had ever been written."""
+        """Remove the state's content."""
         self._store.remove(self._namespace, self._cell)
 
     def prefetch(self) -> None:
-        """Beam's; nothing to do, for state is here already."""
+        """Do nothing: state is always local.  Beam's."""
 
     def commit(self) -> None:
-        """Beam's; nothing to do, for what was written can be read at once."""
+        """Do nothing: writes are visible immediately.  Beam's."""
 
     def finalize(self) -> None:
-        """Beam's; nothing to do."""
+        """Do nothing.  Beam's."""
 
 
 class AccumulatingRuntimeState(RuntimeState):
-    """A state that things are added to."""
+    """A state with an operation `add`."""
 
     __slots__ = ()
 
     def read(self) -> Iterable[Any]:
-        """What is in it."""
+        """Return the content."""
         raise NotImplementedError
 
     def add(self, value: Any) -> None:
-        """Add something."""
+        """Add a value."""
         raise NotImplementedError
 
 
 class StateSpec:
-    """A state's name and kind.  The base of those that a DoFn declares.
+    """A state's name and kind.  The base class of the specs that a DoFn declares.
 
     Args:
       name: unique among the states of the DoFn.
-      coder: Beam's; values stay what they are, so that it need not be given.
+      coder: Beam's, and optional: values aren't encoded.
 
-    Raises `TypeError` for a name that is no string and a coder that is none.
+    Raises `TypeError` for a name that is no string, or a coder that is no `Coder`.
     """
 
     runtime: ClassVar[type[RuntimeState]]
@@ -72,18 +72,18 @@ class StateSpec:
         self.coder = coder
 
     def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> Any:
-        """The state of one key and window."""
+        """Return the state of one key and window."""
         return self.runtime(self, store, namespace, key)
 
     def for_worker(self) -> StateSpec:
-        """The spec for one worker alone: itself, unless it holds what has to be set up."""
+        """Return the spec for one worker: itself, unless it needs a set-up."""
         return self
 
     def setup(self) -> None:
-        """Called once in each worker, before the state is used."""
+        """Prepare the spec.  Called once in each worker, before the state is used."""
 
     def teardown(self) -> None:
-        """Called once in each worker, when it is done."""
+        """Release resources.  Called once in each worker, at its end."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"

@@ -1,4 +1,4 @@
-"""StateStore: where the states of a DoFn are kept, whatever their kind."""
+"""StateStore: the storage of a DoFn's states, of all kinds."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ Cell: TypeAlias = tuple[Any, str]
 
 
 class Container(Protocol):
-    """A value that is changed in place: a bag, a set, a map."""
+    """A value that is changed in place, such as a bag or a map."""
 
     def copy(self) -> Any:
-        """Another one with the same contents, which may share what neither of the two changes."""
+        """Return a copy, which may share unchanged parts."""
 
 
 C = TypeVar("C", bound=Container)
 
 
 class StateStore(Protocol):
-    """What a state reads from and writes to."""
+    """Interface of the storage of states."""
 
     def get(self, namespace: Any, cell: Cell, default: Any = None) -> Any:
-        """A cell's value, which is not to be changed; the default if it has none."""
+        """Return a cell's value, or the default.  It must not be changed in place."""
 
     def put(self, namespace: Any, cell: Cell, value: Any) -> None:
-        """Give a cell a value."""
+        """Set the value of a cell."""
 
     def changing(self, namespace: Any, cell: Cell, make: Callable[[], C]) -> C:
-        """A cell's container, to be changed in place; a new one of `make` if it has none."""
+        """Return a cell's container, to be changed in place.  `make` creates it if the cell has none."""
 
     def remove(self, namespace: Any, cell: Cell) -> None:
-        """Take a cell's value away, if it has one."""
+        """Remove a cell's value, if it has one."""
 
     def wrote(self, cell: Cell, value: Any) -> None:
-        """Told of every value that a cell was given, or its container: it has to be one that can be pickled."""
+        """Check a value that was written to a cell or its container, which must be picklable."""
 
 
 class DictStore:
-    """A store that keeps nothing longer than itself: to call a DoFn's methods by hand.
+    """A store in memory, for calling a DoFn's methods directly.
 
     >>> from penstock.sdk.userstate import BagStateSpec
     >>> bag = BagStateSpec("seen").of(DictStore())

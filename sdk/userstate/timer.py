@@ -1,4 +1,4 @@
-"""RuntimeTimer: what a timer can be told, by the method that was given it."""
+"""RuntimeTimer: a timer as an argument of a DoFn's method."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ...windowing.timestamp import Timestamp, TimestampTypes
 
 
 class TimerSetter(Protocol):
-    """Who sets the timers of one key and window."""
+    """Setter of the timers of one key and window."""
 
     def set_timer(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
-        """Set one, or set it anew."""
+        """Set a timer, or set it to another time."""
 
     def set_timer_relative(self, family: str, tag: str, micros: int, output_micros: int | None) -> None:
-        """Set one to so much later than it is now, in its time domain."""
+        """Set a timer relative to the current time of its time domain."""
 
     def clear_timer(self, family: str, tag: str) -> None:
-        """Have one not fire."""
+        """Clear a timer."""
 
 
 class BaseTimer:
-    """Beam's name for the base of timers."""
+    """Base class of timers, under Beam's name."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class BaseTimer:
 class RuntimeTimer(BaseTimer):
     """The timers of one name, of one key and window: one for each `dynamic_timer_tag`.
 
-    It is good for the one call that it was given to.
+    It is valid during the call only.
     """
 
     __slots__ = ("_family", "_setter")
@@ -45,19 +45,18 @@ class RuntimeTimer(BaseTimer):
         dynamic_timer_tag: str = "",
         output_timestamp: TimestampTypes | None = None,
     ) -> None:
-        """Have it fire at this time, instead of the time that it was set to before.
+        """Set the timer to a time, which replaces an earlier one.
 
-        A time that has passed already makes it fire as soon as the call is over; one past the
-        window's expiry makes it fire just before that.
+        A timer set to a past time fires after the call.  A timer set to a time after the window's expiry fires just
+        before the expiry.
 
         Args:
-          timestamp: seconds or a Timestamp, of event time or of processing time, as its spec says.
+          timestamp: seconds or a Timestamp, in the timer's time domain.
           dynamic_timer_tag: timers with different tags are independent of each other.
-          output_timestamp: the event time of what it will put out, which holds the watermark back
-            until it has fired.  Left out it is the time at which it fires, for a timer at the window's
-            end the window's last instant, or for processing time that of the element which the
-            method was called for.  Raises `ValueError` if it is
-            before that element's, or after the end of the window.
+          output_timestamp: the event time of its outputs, which holds back the watermark until it has fired.  The
+            default is the time of firing, for a timer at the window's end the window's last instant, or for processing
+            time the timestamp of the current element.  Raises `ValueError` if it is before that timestamp, or after the
+            end of the window.
         """
         self._setter.set_timer(
             self._family, dynamic_timer_tag, Timestamp.of(timestamp).micros, _micros(output_timestamp)
@@ -69,18 +68,17 @@ class RuntimeTimer(BaseTimer):
         dynamic_timer_tag: str = "",
         output_timestamp: TimestampTypes | None = None,
     ) -> None:
-        """Have it fire so many seconds from now.
+        """Set the timer to a number of seconds from now.
 
-        Now is the runner's processing time, and for event time the timestamp of the element that
-        the method was called for.  Under `TestStream` processing time is the script's, which
-        `Timestamp.now()` doesn't know.
+        Now is the runner's processing time, or, for event time, the timestamp of the current element.  Under
+        `TestStream` processing time is the script's, which `Timestamp.now()` doesn't return.
         """
         self._setter.set_timer_relative(
             self._family, dynamic_timer_tag, micros_of_span(duration), _micros(output_timestamp)
         )
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
-        """Have it not fire, if it was set."""
+        """Clear the timer, if it was set."""
         self._setter.clear_timer(self._family, dynamic_timer_tag)
 
 

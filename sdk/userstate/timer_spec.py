@@ -1,4 +1,4 @@
-"""TimerSpec: a timer's name and time domain, which a DoFn declares; and the methods that timers call.
+"""TimerSpec: the declaration of a timer in a DoFn; and the decorators of the methods that timers call.
 
 >>> import penstock as beam
 >>> from penstock.sdk.userstate import BagStateSpec, TimerSpec, on_timer
@@ -29,11 +29,11 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 @stored_as("time-domain", 1)
 class TimeDomain(StrEnum):
-    """What a timer's time is measured by."""
+    """The time that a timer is set in."""
 
     # Event time: the low watermark of the input.
     WATERMARK = "WATERMARK"
-    # Processing time: the clock of whoever runs the pipeline.
+    # Processing time: the clock of the runner.
     REAL_TIME = "REAL_TIME"
 
 
@@ -55,7 +55,7 @@ class TimerSpec:
             raise ValueError(f"TimerSpec({name!r}): the time domain must be one of {known}, got {time_domain!r}")
         self.name = name
         self.time_domain = TimeDomain(time_domain)
-        # The method that it calls, as `on_timer` was given it; a copy in a worker knows its name only.
+        # The method decorated by `on_timer`.  A copy in a worker has its name only.
         self.callback: Callable[..., Any] | None = None
         self.callback_name = ""
 
@@ -69,9 +69,9 @@ class TimerSpec:
 def on_timer(timer_spec: TimerSpec) -> Callable[[M], M]:
     """Mark the method of a DoFn that is called when the timer fires.
 
-    Its parameters are filled by `DoFn` markers alone.  `DoFn.TimestampParam` is the time that the
-    timer was set to, in its own time domain, and `DoFn.DynamicTimerTagParam` its tag.  Raises
-    `ValueError` if another method is marked with the same timer.
+    All its parameters are `DoFn` markers.  `DoFn.TimestampParam` is the time that the timer was set to, in its time
+    domain, and `DoFn.DynamicTimerTagParam` its tag.  Raises `ValueError` if another method is marked with the same
+    timer.
     """
     if not isinstance(timer_spec, TimerSpec):
         raise ValueError(f"on_timer takes a TimerSpec, got {timer_spec!r}")
@@ -94,9 +94,9 @@ def on_timer(timer_spec: TimerSpec) -> Callable[[M], M]:
 def on_window_expiration(method: M) -> M:
     """Mark the method of a DoFn that is called for each key when its window expires.
 
-    The window expires when the watermark is past its end plus the allowed lateness.  After
-    the call, which is the last one for this key and window, the states are gone.  What it puts out has
-    the timestamp of the window's end, which holds the watermark back until then.
+    The window expires when the watermark is past its end plus the allowed lateness.  The call is the last one for this
+    key and window, and the states are removed after it.  Its outputs have the timestamp of the window's end, which
+    holds back the watermark until then.
     """
     if not callable(method):
         raise ValueError(f"on_window_expiration marks a method, got {method!r}")

@@ -1,12 +1,12 @@
-"""Where a source's watermark comes from: one policy a file.
+"""Watermark estimators of sources, one policy a file.
 
 estimator.py           WatermarkEstimator, WatermarkEstimatorProvider
 monotonic.py           timestamps never go back
-bounded_disorder.py    timestamps go back by so much at most
-manual.py              whoever reads says it
-wall_time.py           the clock on the wall
+bounded_disorder.py    timestamps go back by a bound at most
+manual.py              the reader sets the watermark
+wall_time.py           the watermark follows the clock
 
-Idleness isn't a policy of these: it is declared by `idle_after`, see `EventTimes`.
+Idleness is declared by `idle_after`, see `EventTimes`.
 """
 
 from .bounded_disorder import BoundedOutOfOrdernessWatermarkEstimator

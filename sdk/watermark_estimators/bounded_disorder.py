@@ -1,4 +1,4 @@
-"""BoundedOutOfOrdernessWatermarkEstimator: logically, "nothing comes later than so long after its successors"."""
+"""BoundedOutOfOrdernessWatermarkEstimator: logically, "timestamps go back by a bound at most"."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .estimator import DefaultProvider, WatermarkEstimator, WatermarkEstimatorPr
 
 
 class BoundedOutOfOrdernessWatermarkEstimator(WatermarkEstimator):
-    """The latest timestamp seen, less a bound.  What comes later still is late.
+    """The latest timestamp seen, less a bound.  Elements with earlier timestamps are late.
 
     Args:
       bound: seconds, or a Duration.
-      state: the latest timestamp that an earlier estimator had seen.
+      state: the latest timestamp of an earlier estimator.
 
     >>> from penstock.windowing import Timestamp
     >>> estimator = BoundedOutOfOrdernessWatermarkEstimator(3)
@@ -51,6 +51,6 @@ class BoundedOutOfOrdernessWatermarkEstimator(WatermarkEstimator):
 
     @staticmethod
     def default_provider(bound: Any) -> WatermarkEstimatorProvider:
-        """Make these, with this bound; the estimator itself can be given where a provider can."""
+        """Return a provider with this bound.  The estimator itself can be given instead."""
         BoundedOutOfOrdernessWatermarkEstimator(bound)
         return DefaultProvider(partial(BoundedOutOfOrdernessWatermarkEstimator, bound))

@@ -1,4 +1,4 @@
-"""WatermarkEstimator: what is known of event times yet to come, from those that came."""
+"""WatermarkEstimator: a lower bound of future event times, estimated from past ones."""
 
 from __future__ import annotations
 
@@ -12,61 +12,60 @@ from ...windowing.timestamp import MIN_MICROS, Timestamp
 
 
 class WatermarkEstimator(ABC):
-    """Sees the event times of what was read, and estimates the watermark.
+    """Base class of estimators, which observe event times and estimate the watermark.
 
-    The first three methods are Beam's.  A source asks `at`, which says what time it is: an
-    estimator has no clock of its own.
+    The first three methods are Beam's.  Sources call `at` with the time, since an estimator has no clock.
     """
 
     @abstractmethod
     def current_watermark(self) -> Timestamp | None:
-        """The watermark as of what was seen; None if nothing was."""
+        """Return the watermark of the observed timestamps; None without any."""
 
     @abstractmethod
     def get_estimator_state(self) -> Any:
-        """What a provider makes an estimator from that goes on where this one is."""
+        """Return the state from which a provider restores the estimator."""
 
     @abstractmethod
     def observe_timestamp(self, timestamp: Timestamp) -> None:
-        """An element of this event time was read."""
+        """Observe the event time of an element."""
 
     def with_state(self, state: Any) -> WatermarkEstimator:
-        """Return an estimator like this one, in a state that `get_estimator_state` gave.
+        """Return an estimator like this one, with a state of `get_estimator_state`.
 
-        One whose class is made of more than a state says here of what.
+        A class with further constructor arguments overrides this.
         """
         return type(self)(state)  # type: ignore[call-arg]
 
     def observe_all(self, timestamps: list[int] | int) -> None:
-        """The column of timestamps of a bundle, in microseconds."""
+        """Observe the timestamps of a bundle, in microseconds."""
         for micros in timestamps if isinstance(timestamps, list) else [timestamps]:
             self.observe_timestamp(Timestamp.of_micros(micros))
 
     def at(self, now: Timestamp) -> int:
-        """The watermark at this time, in microseconds."""
+        """Return the watermark at a processing time, in microseconds."""
         watermark = self.current_watermark()
         return MIN_MICROS if watermark is None else watermark.micros
 
 
 class WatermarkEstimatorProvider(ABC):
-    """Makes estimators; picklable."""
+    """Provider of estimators.  Picklable."""
 
     @abstractmethod
     def create_watermark_estimator(self, estimator_state: Any) -> WatermarkEstimator:
-        """An estimator in a state that `get_estimator_state`, or `initial_estimator_state`, gave."""
+        """Return an estimator with a state of `get_estimator_state` or `initial_estimator_state`."""
 
     def initial_estimator_state(self, element: Any, restriction: Any) -> Any:
-        """The state to begin with."""
+        """Return the initial state."""
         return None
 
     def estimator_state_coder(self) -> Any:
-        """Beam's; states are pickled."""
+        """Return None: Beam's coder is unused, since states are pickled."""
         return None
 
 
 @attrs.frozen
 class DefaultProvider(WatermarkEstimatorProvider):
-    """Calls an estimator's class, or a function, with the state; None to begin with."""
+    """Provider that calls an estimator's class, or a function, with the state, which is None initially."""
 
     make: Callable[[Any], WatermarkEstimator]
 
@@ -76,7 +75,7 @@ class DefaultProvider(WatermarkEstimatorProvider):
 
 @attrs.frozen
 class EstimatorsLike(WatermarkEstimatorProvider):
-    """Makes estimators like one that is given."""
+    """Provider of estimators like a given one."""
 
     estimator: WatermarkEstimator
 
@@ -87,30 +86,30 @@ class EstimatorsLike(WatermarkEstimatorProvider):
         return self.estimator.get_estimator_state()
 
 
-# What a provider can be given as; see `provider_of`.
+# Types that `provider_of` accepts.
 EstimatorTypes: TypeAlias = WatermarkEstimator | type[WatermarkEstimator] | WatermarkEstimatorProvider
 
 
-def provider_of(given: Any, who: str) -> WatermarkEstimatorProvider:
-    """Return the provider for what a user gives: a provider, an estimator, or an estimator's class.
+def provider_of(given: Any, where: str) -> WatermarkEstimatorProvider:
+    """Return the provider for an argument: a provider, an estimator, or an estimator's class.
 
     Args:
-      who: what errors begin with.
+      where: the beginning of error messages.
 
-    Raises `TypeError` for anything else, and for a class that can't be made without arguments of its own.
+    Raises `TypeError` for other values, and for a class with required constructor arguments.
     """
     if isinstance(given, WatermarkEstimatorProvider):
         return given
     is_class = isinstance(given, type) and issubclass(given, WatermarkEstimator)
     if not is_class and not isinstance(given, WatermarkEstimator):
         raise TypeError(
-            f"{who}: expected a watermark estimator, its class, or a WatermarkEstimatorProvider, got {given!r}"
+            f"{where}: expected a watermark estimator, its class, or a WatermarkEstimatorProvider, got {given!r}"
         )
     provider = DefaultProvider(given) if is_class else EstimatorsLike(given)
     try:
         provider.create_watermark_estimator(provider.initial_estimator_state(None, None))
     except Exception as error:
         name = given.__name__ if is_class else type(given).__name__
-        advice = f"give one that is made, {name}(...)" if is_class else "define with_state(state), or give a provider"
-        raise TypeError(f"{who}: a {name} can't be made of a state alone ({error}); {advice}") from error
+        advice = f"give an instance, {name}(...)" if is_class else "define with_state(state), or give a provider"
+        raise TypeError(f"{where}: a {name} can't be created from a state alone ({error}); {advice}") from error
     return provider

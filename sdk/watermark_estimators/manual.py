@@ -1,4 +1,4 @@
-"""ManualWatermarkEstimator: logically, "what I was told"."""
+"""ManualWatermarkEstimator: logically, "the watermark is set by the reader"."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .estimator import DefaultProvider, WatermarkEstimator, WatermarkEstimatorPr
 
 
 class ManualWatermarkEstimator(WatermarkEstimator):
-    """Whatever whoever reads has set; timestamps don't matter to it.
+    """A watermark that the reader sets, independent of timestamps.
 
     >>> from penstock.windowing import Timestamp
     >>> estimator = ManualWatermarkEstimator(None)
@@ -22,7 +22,7 @@ class ManualWatermarkEstimator(WatermarkEstimator):
         self._watermark = watermark
 
     def set_watermark(self, timestamp: Timestamp) -> None:
-        """Nothing before this time will come; raises `ValueError` if more than that was said before."""
+        """Set the watermark.  Raises `ValueError` if it would go back."""
         if not isinstance(timestamp, Timestamp):
             raise ValueError(f"set_watermark: expected a Timestamp, got {timestamp!r}")
         if self._watermark is not None and timestamp < self._watermark:
@@ -43,5 +43,5 @@ class ManualWatermarkEstimator(WatermarkEstimator):
 
     @staticmethod
     def default_provider() -> WatermarkEstimatorProvider:
-        """Make these."""
+        """Return a provider of these estimators."""
         return DefaultProvider(ManualWatermarkEstimator)

@@ -1,4 +1,4 @@
-"""MonotonicWatermarkEstimator: logically, "nothing earlier than the last will come"."""
+"""MonotonicWatermarkEstimator: logically, "timestamps never go back"."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .estimator import DefaultProvider, WatermarkEstimator, WatermarkEstimatorPr
 
 
 class MonotonicWatermarkEstimator(WatermarkEstimator):
-    """The timestamp of the last element, each being at or after the one before.
+    """The timestamp of the last element.  Timestamps may not go back.
 
-    Raises `ValueError` for one that goes back: its watermark has been told already.
+    Raises `ValueError` for a timestamp that goes back, since the watermark has passed it.
 
     >>> from penstock.windowing import Timestamp
     >>> estimator = MonotonicWatermarkEstimator(None)
@@ -27,13 +27,13 @@ class MonotonicWatermarkEstimator(WatermarkEstimator):
         if self._watermark is not None and timestamp < self._watermark:
             raise ValueError(
                 f"MonotonicWatermarkEstimator: an element of {timestamp} came after one of {self._watermark}; "
-                "if timestamps may go back, say how far: BoundedOutOfOrdernessWatermarkEstimator"
+                "if timestamps may go back, give a bound: BoundedOutOfOrdernessWatermarkEstimator"
             )
         self._watermark = timestamp
 
     def observe_all(self, timestamps: list[int] | int) -> None:
         column = timestamps if isinstance(timestamps, list) else [timestamps]
-        # The usual case at the speed of a sort that finds nothing to do.
+        # Fast in the usual case, since a sorted list is sorted again in linear time.
         if column and column == sorted(column):
             self.observe_timestamp(Timestamp.of_micros(column[0]))
             self.observe_timestamp(Timestamp.of_micros(column[-1]))
@@ -48,5 +48,5 @@ class MonotonicWatermarkEstimator(WatermarkEstimator):
 
     @staticmethod
     def default_provider() -> WatermarkEstimatorProvider:
-        """Make these."""
+        """Return a provider of these estimators."""
         return DefaultProvider(MonotonicWatermarkEstimator)

@@ -1,4 +1,4 @@
-"""WalltimeWatermarkEstimator: logically, "things happen when they come"."""
+"""WalltimeWatermarkEstimator: logically, "the event time is the time of arrival"."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .estimator import DefaultProvider, WatermarkEstimator, WatermarkEstimatorPr
 
 
 class WalltimeWatermarkEstimator(WatermarkEstimator):
-    """The time that it is: right for elements whose event time is when they arrive.
+    """The current time, for elements whose event time is their time of arrival.
 
-    It has no clock, and knows the time that it was told last: None before that.
+    It has no clock: the watermark is the last time that was passed, and None before.
 
     >>> from penstock.windowing import Timestamp
     >>> WalltimeWatermarkEstimator().at(Timestamp(5))
@@ -40,5 +40,5 @@ class WalltimeWatermarkEstimator(WatermarkEstimator):
 
     @staticmethod
     def default_provider() -> WatermarkEstimatorProvider:
-        """Make these."""
+        """Return a provider of these estimators."""
         return DefaultProvider(WalltimeWatermarkEstimator)

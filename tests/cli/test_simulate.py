@@ -59,7 +59,7 @@ def test_all_pipelines_of_a_program_are_simulated(penstock: Penstock) -> None:
 def test_a_seed_that_fails_is_printed_with_the_command_that_shows_it_again(penstock: Penstock) -> None:
     """And that command gives the same failure, with its trace."""
     ran = penstock("simulate", "pipeline.py", "--seeds=5", "--parallelism=2", program=WRONG)
-    (command,) = re.findall(r"^It is seen again by: penstock (.*)$", ran.stderr, re.MULTILINE)
+    (command,) = re.findall(r"^Reproduce it by: penstock (.*)$", ran.stderr, re.MULTILINE)
     again = penstock(*command.split(), program=WRONG)
 
     assert (1, 1) == (ran.returncode, again.returncode)
@@ -74,7 +74,7 @@ def test_what_is_seen_again_is_seen_by_the_same_delivery(penstock: Penstock) -> 
     ran = penstock("simulate", "pipeline.py", "--seeds=5", "--delivery=strong", program=WRONG)
 
     assert 1 == ran.returncode
-    assert re.search(r"It is seen again by: penstock simulate .* --delivery=strong --trace", ran.stderr)
+    assert re.search(r"Reproduce it by: penstock simulate .* --delivery=strong --trace", ran.stderr)
 
 
 def test_only_a_region_starts_again_if_that_is_asked_for(tmp_path: pathlib.Path) -> None:
@@ -154,7 +154,7 @@ def test_a_source_that_gives_something_else_each_time_is_named(tmp_path: pathlib
     ran = CliRunner().invoke(simulate, [str(file), "--seeds=3"])
 
     assert 1 == ran.exit_code
-    assert "It may be no failure: GenerateSequence/Read(SequenceSource) may give something else when" in ran.output
+    assert "It may be no failure: GenerateSequence/Read(SequenceSource) may return other elements when" in ran.output
 
 
 def test_it_says_where_there_is_nothing_but_none_to_compare(tmp_path: pathlib.Path) -> None:

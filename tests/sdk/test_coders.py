@@ -193,7 +193,7 @@ def test_a_value_of_another_type_is_named(coder, value, message):
         (
             FastPrimitivesCoder(),
             b"\x63\x00",
-            "FastPrimitivesCoder(PickleCoder()) knows no type 99; the bytes were written by something else",
+            "FastPrimitivesCoder(PickleCoder()) knows no type 99; the bytes were written by another coder",
         ),
     ],
 )

@@ -314,7 +314,7 @@ def test_options_in_scope_are_those_of_the_innermost_block():
 
 def test_all_options_can_be_described():
     text = describe_options()
-    assert "StandardOptions: Which runner, and in which mode.\n" in text
+    assert "StandardOptions: The runner and its mode.\n" in text
     assert "  --runner RUNNER" in text
     assert "MyOptions: \n" in text
 

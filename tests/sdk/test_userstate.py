@@ -279,7 +279,7 @@ def test_callbacks_take_nothing_but_markers() -> None:
         def at_once(self, element: Any) -> None:
             pass
 
-    assert "at_once has the parameter 'element', for which there is nothing" in refused(Element())
+    assert "at_once has the parameter 'element', which gets no value" in refused(Element())
 
     class SideInput(beam.DoFn):
         SOON = TimerSpec("soon", "WATERMARK")

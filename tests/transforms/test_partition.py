@@ -45,14 +45,16 @@ def test_a_partition_fn_is_an_object_with_a_method() -> None:
 @pytest.mark.parametrize("answer", [2, -1, None, True, 0.5, "0"])
 def test_an_answer_that_is_no_partition_fails_naming_the_transform(answer: Any) -> None:
     """A bool is no number of a partition, as in Beam."""
-    with pytest.raises(ValueError, match=r"Outer/Halves: the partition function gave .*, expected an int from 0 to 1"):
+    with pytest.raises(
+        ValueError, match=r"Outer/Halves: the partition function returned .*, expected an int from 0 to 1"
+    ):
         [1] | "Outer" >> beam.ptransform_fn(lambda pcoll: pcoll | "Halves" >> beam.Partition(lambda x, n: answer, 2))()
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, "2", True])
 def test_how_many_partitions_there_are_must_be_a_whole_number(n: Any) -> None:
     """At least one."""
-    with pytest.raises(ValueError, match="Partition: expected how many partitions there are"):
+    with pytest.raises(ValueError, match="Partition: expected a number of partitions"):
         beam.Partition(lambda x, n: 0, n)
 
 

@@ -127,5 +127,5 @@ def test_sequences_may_be_elements_of_create():
 
     sources = [transform.primitive.source for transform in p.graph().unbounded_reads()]
     assert [[0, 10], [5]] == [polled(source.open(0, None), 100) for source in sources]
-    with pytest.raises(UnsupportedError, match="Late: .*only turns up in the run, as those of Map"):
+    with pytest.raises(UnsupportedError, match="Late: .*is known only in the run, as those of Map"):
         created | beam.Map(lambda x: x) | "Late" >> PeriodicSequence()

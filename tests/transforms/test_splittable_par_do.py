@@ -189,7 +189,7 @@ def test_work_that_is_bounded_is_done_to_the_end_on_any_runner():
 
 def test_bounded_work_can_not_be_put_off():
     """An error that says what to do."""
-    with pytest.raises(PipelineError, match="Letters put off OffsetRange.*unbounded_per_element"):
+    with pytest.raises(PipelineError, match="Letters deferred OffsetRange.*unbounded_per_element"):
         [3] | beam.ParDo(Letters(), put_off=True)
 
 
@@ -221,7 +221,7 @@ def test_what_a_splittable_dofn_can_not_have_is_refused_by_name():
         def process(self, e, t=beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())):
             pass
 
-    with pytest.raises(UnsupportedError, match="Work: Count may work on an element for ever.*those of Map"):
+    with pytest.raises(UnsupportedError, match="Work: Count has unbounded work on an element.*those of Map"):
         numbers | beam.Map(int) | "Work" >> beam.ParDo(Count())
     with pytest.raises(UnsupportedError, match="ParDo.Windowed.: a splittable DoFn can't have DoFn.WindowParam"):
         numbers | beam.ParDo(Windowed())
@@ -231,7 +231,7 @@ def test_what_a_splittable_dofn_can_not_have_is_refused_by_name():
         numbers | beam.ParDo(Letters()).with_outputs("a")
     with pytest.raises(PipelineError, match="expected a RestrictionProvider"):
         numbers | beam.ParDo(Missing())
-    with pytest.raises(PipelineError, match="for no RestrictionParam"):
+    with pytest.raises(PipelineError, match="but no RestrictionParam"):
         numbers | beam.ParDo(OnlyEstimates())
 
 

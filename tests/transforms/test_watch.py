@@ -135,5 +135,5 @@ def test_what_is_no_list_and_what_is_no_input_of_its_are_refused():
         polled(source("a").open(0, None), 0)
     with pytest.raises(ValueError, match="poll_interval must be more than 0"):
         beam.Watch(look, 0)
-    with pytest.raises(UnsupportedError, match="Watch: .* only turn up in the run, as those of Map"):
+    with pytest.raises(UnsupportedError, match="Watch: .* known only in the run, as those of Map"):
         beam.Pipeline() | beam.Create([1]) | beam.Map(lambda x: x) | beam.Watch(look, 1)

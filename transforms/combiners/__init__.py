@@ -1,6 +1,6 @@
 """Ready-made combiners: each as a CombineFn, and as transforms over a collection and for each key.
 
-count.py                  Count: how many elements, in all, with each key, of each kind
+count.py                  Count: the number of elements, in total, by key, by element
 sum_min_max.py            Sum, Min, Max
 mean.py                   Mean
 top.py                    Top: the n greatest or least
@@ -11,15 +11,15 @@ to_set.py                 ToSet
 to_dict.py                ToDict
 tuple_combine.py          TupleCombineFn: several combiners at once
 
-Approximate ones, for what doesn't fit into memory (the extra `sketches`):
+Approximate combiners, with bounded memory (the extra `sketches`):
 
 approximate_quantiles.py  ApproximateQuantiles: quartiles, percentiles and so on
-quantile_sketches.py      what they are read from
-approximate_unique.py     ApproximateUnique: how many different elements
-distinct_sketch.py        what that is read from
-apache_datasketches.py    the package of those sketches
+quantile_sketches.py      the sketches of quantiles
+approximate_unique.py     ApproximateUnique: the number of distinct elements
+distinct_sketch.py        the sketch of distinct elements
+apache_datasketches.py    the package of sketches
 
-And what all of them are made with:
+Base classes:
 
 globally_and_per_key.py   a combiner as two transforms
 """

@@ -1,4 +1,4 @@
-"""The package of sketches that the approximate combiners are built on; optional."""
+"""The optional package of sketches for the approximate combiners."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ...sdk.errors import missing_extra
 
 @cache
 def datasketches() -> Any:
-    """The package, imported when a combiner first needs it.
+    """Import and return the package.
 
-    Raises MissingExtraError, which says how to install it, if it isn't there.
+    Raises `MissingExtraError` if it isn't installed.
     """
     try:
         import datasketches as package

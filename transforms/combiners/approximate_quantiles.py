@@ -17,17 +17,16 @@ from .quantile_sketches import KllSketch, QuantileSketch, VarOptSketch
 class ApproximateQuantilesCombineFn(CombineFn[Any, QuantileSketch, list[Any]]):
     """The least value, the greatest, and between them the values at evenly spaced ranks.
 
-    Exact for up to 2,048 values; then each is within `epsilon` of its rank, as a part of
-    all values (of the total weight), with 99% confidence.  Of no values: the empty list.
+    Exact for up to 2,048 values.  Beyond, the rank of each is within `epsilon`, relative to the number of values (or
+    the total weight), with 99% confidence.  The result for no values is an empty list.
 
     Args:
-      num_quantiles: how many values there are in the result; at least 2.
+      num_quantiles: the number of values in the result, at least 2.
       epsilon: by default 1 / num_quantiles, and at most 0.01 if weighted.
-      key: what to compare values by, as in `sorted`.
-      reverse: whether the greatest comes first.
-      weighted: whether inputs are (value, weight) pairs.
-      input_batched: whether each input is a list of values; if weighted, a pair of lists,
-        the values and their weights.
+      key: the sort key, as in `sorted`.
+      reverse: puts the greatest value first.
+      weighted: inputs are (value, weight) pairs.
+      input_batched: each input is a list of values; if weighted, a pair of lists, the values and their weights.
 
     >>> ApproximateQuantilesCombineFn(5).apply(range(101))
     [0, 25, 50, 75, 100]
@@ -35,7 +34,7 @@ class ApproximateQuantilesCombineFn(CombineFn[Any, QuantileSketch, list[Any]]):
     ['a', 'b', 'c']
     """
 
-    # A KLL sketch of this size is off by 0.14%, and holds some 6,000 values at most.
+    # A KLL sketch of this size has an error of 0.14%, and about 6,000 values at most.
     MIN_K = 2048
 
     def __init__(
@@ -49,7 +48,7 @@ class ApproximateQuantilesCombineFn(CombineFn[Any, QuantileSketch, list[Any]]):
     ) -> None:
         if num_quantiles < 2:
             raise ValueError(
-                f"ApproximateQuantiles gives at least the least and the greatest value: num_quantiles must be 2 or "
+                f"ApproximateQuantiles returns at least the least and the greatest value: num_quantiles must be 2 or "
                 f"more, got {num_quantiles!r}"
             )
         if epsilon is None:
@@ -76,10 +75,9 @@ class ApproximateQuantilesCombineFn(CombineFn[Any, QuantileSketch, list[Any]]):
         weighted: bool = False,
         input_batched: bool = False,
     ) -> ApproximateQuantilesCombineFn:
-        """The combiner, as Beam makes it.
+        """Return the combiner for Beam's arguments.
 
-        The error of these sketches doesn't grow with the number of elements, so
-        `max_num_elements` has no effect.
+        The error of these sketches is independent of the number of elements, so `max_num_elements` has no effect.
         """
         return cls(num_quantiles, epsilon, key, reverse, weighted, input_batched)
 
@@ -114,17 +112,16 @@ class ApproximateQuantilesCombineFn(CombineFn[Any, QuantileSketch, list[Any]]):
         return values if self._key is None else [ranked.value for ranked in values]
 
     def _between(self, values: list[tuple[Any, float]], last: Any) -> Iterator[Any]:
-        """The values of all ranks but the first and the last.
+        """Yield the values of all ranks but the first and the last.
 
-        Beam's definition: of n values the i-th of q quantiles is the one at the position
-        (i * n - 1) / (q - 1), counted from 0 and rounded down, as if each value stood there
-        as often as it weighs.
+        Beam's definition: of n values the i-th of q quantiles is the one at the position (i * n - 1) / (q - 1), counted
+        from 0 and rounded down.  A value with a weight counts as often as its weight.
         """
         values.sort(key=itemgetter(0), reverse=self._reverse)
         total = sum(weight for _, weight in values)
         steps = self._num_quantiles - 1
         ordered = iter(values)
-        # There may be nothing between the first and the last but values of no weight.
+        # All values between the first and the last may have no weight.
         value, reached = next(ordered, (last, inf))
         for i in range(1, steps):
             position = (i * total - 1) / steps
@@ -135,7 +132,7 @@ class ApproximateQuantilesCombineFn(CombineFn[Any, QuantileSketch, list[Any]]):
 
 
 class Ranked:
-    """A value that is compared by its rank: what a sketch holds where there is a `key`."""
+    """A value that is compared by its rank, for sketches with a `key`."""
 
     __slots__ = ("rank", "value")
 
@@ -158,7 +155,7 @@ def _ranked(rank: Any, value: Any) -> Ranked:
 class ApproximateQuantiles:
     """The values at evenly spaced ranks, the least and the greatest among them.
 
-    See `ApproximateQuantilesCombineFn` for the arguments and for how exact they are.
+    `ApproximateQuantilesCombineFn` explains the arguments and the error.
     """
 
     class Globally(GlobalCombiner):

@@ -1,4 +1,4 @@
-"""ApproximateUnique: about how many different elements there are."""
+"""ApproximateUnique: the approximate number of distinct elements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
 class ApproximateUniqueCombineFn(CombineFn[Any, DistinctSketch, int]):
-    """About how many different elements there are; exact up to `sample_size` of them.
+    """The approximate number of distinct elements, exact up to `sample_size` of them.
 
-    Beyond, the estimate is within 2 / sqrt(sample_size) of the truth, as a part of it, with
-    95% confidence.  Elements are the same if they are encoded the same.
+    Beyond, the relative error of the estimate is at most 2 / sqrt(sample_size) with 95% confidence.  Elements are equal
+    if their encodings are.
 
     Args:
-      sample_size: how many hashes of elements are kept, at least.
-      coder: what encodes elements, deterministically; by default the encoding of keys.
+      sample_size: the least number of hashes to keep.
+      coder: a deterministic coder of elements; by default the encoding of keys.
 
     >>> ApproximateUniqueCombineFn(16).apply(["a", "b", "a"])
     2
@@ -30,7 +30,7 @@ class ApproximateUniqueCombineFn(CombineFn[Any, DistinctSketch, int]):
     def __init__(self, sample_size: int, coder: Any = None) -> None:
         self._sample_size = sample_size
         self._coder = None if coder is None else coder.as_deterministic_coder("ApproximateUnique")
-        # The sketch keeps a power of two between 2 ** 5 and 2 ** 26.
+        # The size of the sketch is a power of two between 2 ** 5 and 2 ** 26.
         self._lg_k = min(26, max(5, (sample_size - 1).bit_length()))
 
     def create_accumulator(self) -> DistinctSketch:
@@ -47,7 +47,7 @@ class ApproximateUniqueCombineFn(CombineFn[Any, DistinctSketch, int]):
         return accumulator.estimate()
 
     def display_data(self) -> dict[str, Any]:
-        """What a drawing of the pipeline may show of it."""
+        """Return the settings to show in a drawing of the pipeline."""
         return {"sample_size": self._sample_size}
 
 
@@ -55,26 +55,25 @@ def _encoded(element: Any) -> bytes:
     try:
         return encode_key(element)
     except InvalidKeyError as error:
-        # Refused as a key, since no group would hold it; but as good an element as any.
+        # Refused as a key, since it belongs to no group, but a valid element.
         if isinstance(element, float):
             return b"nan"
         raise PenstockError(
-            f"ApproximateUnique tells elements apart as a grouping does keys: {error}; or combine with "
+            f"ApproximateUnique compares elements as a grouping compares keys: {error}; or combine with "
             f"ApproximateUniqueCombineFn(size, coder), whose coder is deterministic"
         ) from None
 
 
 class ApproximateUnique:
-    """About how many different elements there are.
+    """The approximate number of distinct elements.
 
-    Either `size` is given, the number of elements up to which the result is exact (at least
-    16), or `error`, by how much of the truth the result may be off (0.01 to 0.5), with 95%
-    confidence: an error of e is a size of 4 / e ** 2.
+    Either `size` is given, the number of elements up to which the result is exact (at least 16), or `error`, the
+    largest relative error (0.01 to 0.5) with 95% confidence: an error of e is a size of 4 / e ** 2.
     """
 
     @staticmethod
     def parse_input_params(size: int | None = None, error: float | None = None) -> int:
-        """The sample size that these arguments ask for; raises ValueError for any others.
+        """Return the sample size for these arguments.  Raises `ValueError` for invalid ones.
 
         >>> ApproximateUnique.parse_input_params(error=0.1)
         400
@@ -93,7 +92,7 @@ class ApproximateUnique:
         return math.ceil(4 / error**2)
 
     class Globally(GlobalCombiner):
-        """How many in a whole collection.
+        """The number in a whole collection.
 
         >>> import penstock as beam
         >>> ["a", "b", "a"] | beam.ApproximateUnique.Globally(size=16)
@@ -104,7 +103,7 @@ class ApproximateUnique:
             super().__init__(ApproximateUniqueCombineFn(ApproximateUnique.parse_input_params(size, error)))
 
     class PerKey(KeyedCombiner):
-        """How many among each key's values.
+        """The number among each key's values.
 
         >>> import penstock as beam
         >>> [("k", "a"), ("k", "b"), ("k", "a")] | beam.ApproximateUnique.PerKey(size=16)

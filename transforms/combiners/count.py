@@ -1,4 +1,4 @@
-"""Count: how many elements there are, for each key, or of each kind."""
+"""Count: the number of elements, in total, by key, or by element."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
 class Count:
-    """How many elements there are."""
+    """The number of elements."""
 
     class Globally(GlobalCombiner):
-        """In a whole collection.
+        """The number in a whole collection.
 
         >>> import penstock as beam
         >>> ["a", "b", "a"] | beam.combiners.Count.Globally()
@@ -27,7 +27,7 @@ class Count:
             super().__init__(CountCombineFn(), has_defaults)
 
     class PerKey(KeyedCombiner):
-        """With each key.
+        """The number for each key.
 
         >>> import penstock as beam
         >>> [("a", 7), ("b", 7), ("a", 8)] | beam.combiners.Count.PerKey()
@@ -38,7 +38,7 @@ class Count:
             super().__init__(CountCombineFn(), label)
 
     class PerElement(PTransform):
-        """Of each kind: (element, how often).
+        """The number of occurrences of each element: (element, number).
 
         >>> import penstock as beam
         >>> ["a", "b", "a"] | beam.combiners.Count.PerElement()

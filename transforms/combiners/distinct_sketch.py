@@ -1,4 +1,4 @@
-"""What `ApproximateUniqueCombineFn` remembers of its inputs: a sketch of which of them there were."""
+"""Sketch of distinct elements: the accumulator of `ApproximateUniqueCombineFn`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .apache_datasketches import datasketches
 
 
 class DistinctSketch:
-    """How many different byte strings there were: a theta sketch.
+    """Estimate of the number of distinct byte strings: a theta sketch.
 
     Exact up to 2 ** lg_k of them; then the relative standard error is 1 / sqrt(2 ** lg_k).
     Source: Dasgupta, Lang, Rhodes, Thaler, "A Framework for Estimating Stream Expression
@@ -26,17 +26,17 @@ class DistinctSketch:
     def __init__(self, lg_k: int, merged: bytes | None = None) -> None:
         self._lg_k = lg_k
         package = datasketches()
-        # A sketch that is read from bytes can only be merged, not added to.
+        # A sketch that was read from bytes can be merged, but not added to.
         self._merged = None if merged is None else package.compact_theta_sketch.deserialize(merged)
         self._added = package.update_theta_sketch(lg_k)
 
     # The sketch hashes str but not bytes, and ignores the empty one.
     def add(self, encoded: bytes) -> None:
-        """One more byte string."""
+        """Add a byte string."""
         self._added.update("=" + encoded.decode("latin-1"))
 
     def merged_with(self, others: Iterable[DistinctSketch]) -> DistinctSketch:
-        """A new sketch, of what this one and all the others were given."""
+        """Return a new sketch of the byte strings of this sketch and the others."""
         union = datasketches().theta_union(self._lg_k)
         for sketch in (self, *others):
             union.update(sketch._added)
@@ -50,7 +50,7 @@ class DistinctSketch:
         return self._added.compact() if self._merged is None else self.merged_with(())._merged
 
     def estimate(self) -> int:
-        """How many different ones there were."""
+        """Return the estimated number of distinct byte strings."""
         return round(float(self._whole().get_estimate()))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from ..combine import CombineGlobally, CombinePerKey
 
 
 class GlobalCombiner(CombineGlobally):
-    """`CombineGlobally` of a combiner that is given; `has_defaults` as in `with_defaults`."""
+    """`CombineGlobally` of a given combiner; `has_defaults` as in `with_defaults`."""
 
     def __init__(self, fn: CombineFn[Any, Any, Any], has_defaults: bool = True) -> None:
         super().__init__(fn)
@@ -20,7 +20,7 @@ class GlobalCombiner(CombineGlobally):
 
 
 class KeyedCombiner(CombinePerKey):
-    """`CombinePerKey` of a combiner that is given."""
+    """`CombinePerKey` of a given combiner."""
 
     def __init__(self, fn: CombineFn[Any, Any, Any], label: str | None = None) -> None:
         super().__init__(fn)

@@ -14,9 +14,9 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
 class LatestCombineFn(CombineFn[tuple[Any, Any], tuple[Any, Any], Any]):
-    """Of (value, timestamp) pairs, the value with the latest timestamp; None if there are no pairs.
+    """The value with the latest timestamp of (value, timestamp) pairs; None without pairs.
 
-    Of several that are equally late it is the last one to come, whichever that is.
+    Of several values with the latest timestamp, the last one to arrive.
 
     >>> LatestCombineFn().apply([("old", 1), ("new", 5), ("middling", 3)])
     'new'

@@ -10,10 +10,9 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
 class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
-    """The arithmetic mean; NaN for no elements at all.
+    """The arithmetic mean; NaN for no elements.
 
-    The accumulator is the pair of sum and count.  A sum of ints is exact, whatever its
-    size, and so is the mean of Fractions.
+    The accumulator is the pair of sum and count.  A sum of ints is exact, and so is the mean of Fractions.
 
     >>> MeanCombineFn().apply([1, 2, 4, 5])
     3.0
@@ -42,11 +41,11 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
         return total / count if count else float("nan")
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Return whether `retract_input` takes `element`, as `SumCombineFn` has it."""
+        """Return whether `retract_input` accepts `element`, as for `SumCombineFn`."""
         return retracts_exactly(element)
 
     def retract_input(self, accumulator: tuple[Any, int], element: Any) -> tuple[Any, int]:
-        """The mean without `element`; raises PenstockError if that can't be had exactly."""
+        """Return the accumulator without `element`.  Raises `PenstockError` if it would be inexact."""
         if not retracts_exactly(element):
             raise inexact_retraction(self, element)
         total, count = accumulator

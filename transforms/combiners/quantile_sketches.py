@@ -1,7 +1,7 @@
-"""What `ApproximateQuantilesCombineFn` remembers of its inputs: a sketch, from which quantiles are read.
+"""Sketches of quantiles: the accumulators of `ApproximateQuantilesCombineFn`.
 
-The sketches are Apache DataSketches'.  Their choices of what to forget are random, from a
-source of their own, so two runs over the same input may differ within the error.
+The sketches are Apache DataSketches'.  They discard values at random, so two runs over the same input may differ within
+the error.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from .apache_datasketches import datasketches
 
 
 class QuantileSketch(Protocol):
-    """A summary of weighted values, which know their order: they have a `<`."""
+    """A summary of weighted values, which are ordered by `<`."""
 
     def add(self, value: Any, weight: float) -> None:
-        """One more value."""
+        """Add a value."""
 
     def merge(self, other: Any) -> None:
-        """All values of another sketch of the same class."""
+        """Add the values of another sketch of the same class."""
 
     def extremes(self) -> tuple[Any, Any] | None:
-        """The least and the greatest value, exactly; None if there are none."""
+        """Return the exact minimum and maximum; None without values."""
 
     def weighted_values(self) -> Iterator[tuple[Any, float]]:
-        """Values, in no order, with the weight that each stands for."""
+        """Yield values, in any order, with their weights."""
 
 
 class KllSketch:
     """Quantiles of values of equal weight: a KLL sketch.
 
-    It holds all values until there are more than `k`; then the rank of each is off by at
-    most `rank_error(k)` of their number, with 99% confidence, however many they are.
+    It is exact for up to `k` values.  Beyond, the error of a rank is at most `rank_error(k)` of their number, with 99%
+    confidence, for any number of values.
     Source: Karnin, Lang, Liberty, "Optimal Quantile Approximation in Streams", FOCS 2016.
 
     >>> sketch = KllSketch(200)
@@ -54,12 +54,12 @@ class KllSketch:
 
     @staticmethod
     def rank_error(k: int) -> float:
-        """By how much a rank may be off, as a part of 1."""
+        """Return the relative error of a rank."""
         return float(datasketches().kll_items_sketch.get_normalized_rank_error(k, False))
 
     @classmethod
     def k_for(cls, epsilon: float) -> int:
-        """The least k with that rank error, or else the greatest that there is."""
+        """Return the least k with that rank error, or else the greatest possible k."""
         low, high = 8, cls.MAX_K
         while low < high:
             middle = (low + high) // 2
@@ -81,7 +81,7 @@ class KllSketch:
         return self._sketch.get_min_value(), self._sketch.get_max_value()
 
     def weighted_values(self) -> Iterator[tuple[Any, float]]:
-        """The values in order, with the number of values that each stands for; 0 for all but the first of equal ones.
+        """Yield the values in order with their weights; 0 for all but the first of equal values.
 
         Ranks give the weights: the iterator of datasketches 5.2 gives each value the weight 1 where a merge has left
         the sketch's lowest level empty.
@@ -104,8 +104,8 @@ def _kll(k: int, serialized: bytes) -> KllSketch:
 class VarOptSketch:
     """Quantiles of weighted values: a weighted sample of at most `k` of them.
 
-    It holds all values until there are more than `k`; then a quantile's rank is off by at
-    most about 1.29 / sqrt(k) of the total weight, with 99% confidence.
+    It is exact for up to `k` values.  Beyond, the error of a quantile's rank is at most about 1.29 / sqrt(k) of the
+    total weight, with 99% confidence.
     Source: Cohen, Duffield, Kaplan, Lund, Thorup, "Efficient Stream Sampling for
     Variance-Optimal Estimation of Subset Sums", SIAM J. Comput. 40(5), 2011.
 
@@ -123,10 +123,10 @@ class VarOptSketch:
 
     @staticmethod
     def k_for(epsilon: float) -> int:
-        """The least k with that rank error."""
+        """Return the least k with that rank error."""
         return int((1.29 / epsilon) ** 2) + 1
 
-    # A value of no weight is never in the sample, and yet may be the least or the greatest.
+    # A value without weight is never in the sample, but may be the least or the greatest.
     def add(self, value: Any, weight: float) -> None:
         self._sketch.update(value, weight)
         self._extend(value, value)
@@ -162,7 +162,7 @@ def _var_opt(k: int, serialized: bytes, extremes: tuple[Any, Any] | None) -> Var
 
 @cache
 def _serde() -> Any:
-    """How a sketch's items become bytes: pickled, after their length."""
+    """Return the serialization of a sketch's items: pickles with a length prefix."""
 
     class PickleSerDe(datasketches().PyObjectSerDe):  # type: ignore[misc]
         def get_size(self, item: Any) -> int:

@@ -1,4 +1,4 @@
-"""Sample: n elements chosen at random, or n elements of any kind, without replacement."""
+"""Sample: n random elements, or any n elements, without replacement."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ AnyType: TypeAlias = Any
 
 
 class SampleCombineFn(CombineFn[Any, list[tuple[float, Any]], list[Any]]):
-    """n elements, every subset of that size being as likely; all of them if there are no more.
+    """n random elements, with every subset of that size equally likely; all elements if there are no more.
 
-    Each element draws a number, and those with the n greatest numbers are the sample.
+    Each element gets a random number, and the elements with the n greatest numbers are the sample.
 
     Args:
-      n: how many.
-      source: where random numbers come from; by default Python's, which differs in each
-        process.  A `random.Random` with a seed makes the sample of a given order of
-        inputs repeatable.
+      n: the size of the sample.
+      source: the source of random numbers; by default Python's, which differs in each process.  A `random.Random` with
+        a seed makes the sample repeatable for a fixed order of inputs.
 
     >>> SampleCombineFn(2, random.Random(7)).apply("abcde")
     ['c', 'e']
@@ -56,7 +55,7 @@ class SampleCombineFn(CombineFn[Any, list[tuple[float, Any]], list[Any]]):
 
 
 class AnyElementsCombineFn(CombineFn[Any, list[Any], list[Any]]):
-    """n elements, whichever come first; all of them if there are no more.
+    """The first n elements to arrive; all elements if there are no more.
 
     >>> AnyElementsCombineFn(2).apply([3, 1, 2])
     [3, 1]
@@ -86,7 +85,7 @@ class Sample:
     """Some of the elements, without replacement."""
 
     class FixedSizeGlobally(GlobalCombiner):
-        """n elements chosen at random of a whole collection, as one list.
+        """n random elements of a whole collection, as one list.
 
         >>> import penstock as beam
         >>> [7, 7, 7] | beam.combiners.Sample.FixedSizeGlobally(2)
@@ -104,7 +103,7 @@ class Sample:
             return {"n": self._n}
 
     class FixedSizePerKey(KeyedCombiner):
-        """n values chosen at random of each key's, as one list.
+        """n random values of each key, as one list.
 
         >>> import penstock as beam
         >>> [("k", 7), ("k", 7), ("k", 7)] | beam.combiners.Sample.FixedSizePerKey(2)
@@ -122,7 +121,7 @@ class Sample:
             return {"n": self._n}
 
     class Any(PTransform):
-        """n elements of a whole collection, whichever come first, one by one.
+        """The first n elements of a whole collection to arrive, one by one.
 
         Cheaper than a random sample, and no substitute for one.
 

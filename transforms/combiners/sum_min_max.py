@@ -36,7 +36,7 @@ class Min:
     """The least."""
 
     class Globally(GlobalCombiner):
-        """Of a whole collection; nothing if it is empty, since there is no least then.
+        """Of a whole collection; no output if it is empty.
 
         >>> import penstock as beam
         >>> [3, 1, 2] | beam.combiners.Min.Globally()
@@ -62,7 +62,7 @@ class Max:
     """The greatest."""
 
     class Globally(GlobalCombiner):
-        """Of a whole collection; nothing if it is empty, since there is no greatest then.
+        """Of a whole collection; no output if it is empty.
 
         >>> import penstock as beam
         >>> [3, 1, 2] | beam.combiners.Max.Globally()

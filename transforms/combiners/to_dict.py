@@ -10,7 +10,7 @@ from .globally_and_per_key import GlobalCombiner
 
 
 class ToDictCombineFn(CombineFn[tuple[Any, Any], dict[Any, Any], dict[Any, Any]]):
-    """The pairs as a dict; of several values for one key, any one of them.
+    """The pairs as a dict, with any one of several values of a key.
 
     >>> ToDictCombineFn().apply([("a", 1), ("b", 2)])
     {'a': 1, 'b': 2}
@@ -41,7 +41,7 @@ class ToDictCombineFn(CombineFn[tuple[Any, Any], dict[Any, Any], dict[Any, Any]]
 
 
 class ToDict(GlobalCombiner):
-    """The (key, value) pairs of a collection as one dict; of several values for one key, any one of them.
+    """The (key, value) pairs of a collection as one dict, with any one of several values of a key.
 
     >>> import penstock as beam
     >>> [("a", 1), ("b", 2)] | beam.combiners.ToDict()

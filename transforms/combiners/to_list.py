@@ -13,13 +13,13 @@ from .globally_and_per_key import GlobalCombiner
 
 
 class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
-    """All elements, in the order they happened to come in.
+    """All elements, in the order of arrival.
 
     >>> ToListCombineFn().apply([3, 1, 3])
     [3, 1, 3]
     """
 
-    # `append` and `extend` give None.
+    # `append` and `extend` return None.
     inline_fold = InlineFold(first="[x]", step="acc.append(x) or acc", merge="acc.extend(x) or acc")
     output_is_accumulator = True
 
@@ -41,11 +41,11 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
         return accumulator
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Whether the element is found again by comparing; others are kept, and found by how they are encoded."""
+        """Return whether equality finds the element.  Inputs are kept for others, which are found by their encoding."""
         return equals_its_copies(element)
 
     def retract_input(self, accumulator: list[Any], element: Any) -> list[Any]:
-        """The list without one of the elements equal to `element`; raises PenstockError if there is none."""
+        """Return the list without one element equal to `element`.  Raises `PenstockError` if there is none."""
         try:
             accumulator.remove(element)
         except ValueError:
@@ -57,7 +57,7 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
 
 
 class ToList(GlobalCombiner):
-    """All elements of a collection, in no particular order, as one list.
+    """All elements of a collection, in any order, as one list.
 
     >>> import penstock as beam
     >>> [3, 1, 3] | beam.combiners.ToList()

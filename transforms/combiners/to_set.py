@@ -14,8 +14,7 @@ from .globally_and_per_key import GlobalCombiner
 class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
     """The distinct elements, which must have a hash.
 
-    The accumulator counts each, so that a retraction takes an element out of the set only
-    with the last of its kind.
+    The accumulator counts each element, so that an element is retracted only with its last occurrence.
 
     >>> sorted(ToSetCombineFn().apply([3, 1, 3]))
     [1, 3]
@@ -39,11 +38,11 @@ class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
         return set(accumulator)
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Whether the element is found again by comparing; others are kept, and found by how they are encoded."""
+        """Return whether equality finds the element.  Inputs are kept for others, which are found by their encoding."""
         return equals_its_copies(element)
 
     def retract_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:
-        """One of its kind less; raises PenstockError if there is none."""
+        """Return the accumulator without one occurrence of `element`.  Raises `PenstockError` if there is none."""
         count = accumulator.get(element, 0)
         if count == 0:
             raise PenstockError(

@@ -13,9 +13,9 @@ class TopCombineFn(CombineFn[Any, list[Any], list[Any]]):
     """The n greatest elements, greatest first.
 
     Args:
-      n: how many.
-      key: what to compare elements by, as in `sorted`.
-      reverse: whether to take the n least instead, least first.
+      n: the number of elements.
+      key: the sort key, as in `sorted`.
+      reverse: selects the n least instead, least first.
 
     >>> TopCombineFn(2).apply([3, 1, 4, 1, 5])
     [5, 4]
@@ -29,9 +29,8 @@ class TopCombineFn(CombineFn[Any, list[Any], list[Any]]):
         self._n = n
         self._key = key
         self._reverse = reverse
-        # The accumulator is a list in no order, cut back whenever it has grown to this
-        # many: one sort for so many elements costs less than a heap operation for each,
-        # and plain elements travel, not wrappers that know how to compare them.
+        # The accumulator is an unordered list, which is truncated at this size: one sort of many elements costs less
+        # than a heap operation for each, and the accumulator has plain elements instead of wrappers for the comparison.
         self._limit = 2 * n + 16
 
     def create_accumulator(self) -> list[Any]:
@@ -60,7 +59,7 @@ class TopCombineFn(CombineFn[Any, list[Any], list[Any]]):
 
 
 class Largest(TopCombineFn):
-    """`TopCombineFn` under the name that `CombineGlobally(Largest(3))` reads well with.
+    """`TopCombineFn` under another name, as in `CombineGlobally(Largest(3))`.
 
     >>> Largest(2).apply([3, 1, 2])
     [3, 2]

@@ -11,24 +11,24 @@ from ...sdk.combine_fn import CombineFn, InlineFold
 
 
 class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
-    """What combiners of tuples share; a subclass says what of an element each combiner is given."""
+    """Base class of combiners of tuples.  A subclass defines the input of each combiner."""
 
-    # How the k-th combiner's input is written, for `inline_fold`.
+    # The expression of the k-th combiner's input, for `inline_fold`.
     _input_expression: str
 
     def __init__(self, *combiners: Any, merge_accumulators_batch_size: int | None = None) -> None:
         self._combiners = tuple(CombineFn.maybe_from_callable(combiner) for combiner in combiners)
         self._names = [getattr(combiner, "__name__", type(combiner).__name__) for combiner in combiners]
-        # Merging needs this many accumulators in memory at a time, each of them a tuple.
+        # The number of accumulators, which are tuples, that a merge has in memory.
         self._batch_size = merge_accumulators_batch_size or max(10, 1000 // max(1, len(combiners)))
 
     def _inputs(self, element: Any) -> Iterable[Any]:
-        """What each combiner gets of an element."""
+        """Return each combiner's input for an element."""
         raise NotImplementedError
 
     @property
     def inline_fold(self) -> InlineFold | None:  # type: ignore[override]
-        """All the combiners' expressions as one tuple, if each has one."""
+        """The tuple of all combiners' expressions, if each has one."""
         folds = [combiner.inline_fold for combiner in self._combiners]
         parts = [fold for fold in folds if fold is not None]
         if len(parts) < len(folds):
@@ -77,7 +77,7 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
 
     @property
     def retract_input(self) -> Any:  # type: ignore[override]
-        """Retracts from each part; None unless every combiner can."""
+        """The retraction from each part; None unless every combiner has one."""
         if any(combiner.retract_input is None for combiner in self._combiners):
             return None
         return self._retract_from_each
@@ -90,7 +90,7 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
         )
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Return whether every combiner can take its part of `element` back, as `SumCombineFn` has it."""
+        """Return whether every combiner can retract its part of `element` exactly."""
         combiners: Any = self._combiners
         return all(
             combiner.retracts_exactly(value)
@@ -103,17 +103,16 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
             combiner.teardown(*args, **kwargs)
 
     def display_data(self) -> dict[str, Any]:
-        """What a drawing of the pipeline may show of it."""
+        """Return the settings to show in a drawing of the pipeline."""
         return {"combiners": str(self._names), "merge_accumulators_batch_size": self._batch_size}
 
 
 class TupleCombineFn(_SideBySide):
-    """Combines n-tuples with n combiners, the k-th of them taking every k-th component.
+    """Combines n-tuples with n combiners, the k-th of which combines the k-th items.
 
     Args:
       combiners: CombineFns, or callables such as `sum`.
-      merge_accumulators_batch_size: how many accumulators are merged, and so held in
-        memory, at once.
+      merge_accumulators_batch_size: the number of accumulators that are merged, and so in memory, at once.
 
     >>> TupleCombineFn(max, sum).apply([("a", 1), ("b", 2)])
     ('b', 3)
@@ -125,7 +124,7 @@ class TupleCombineFn(_SideBySide):
         return tuple(element)
 
     def with_common_input(self) -> SingleInputTupleCombineFn:
-        """The same combiners, each of them given every element whole.
+        """Return a combiner that passes every whole element to each of these combiners.
 
         >>> TupleCombineFn(min, max, sum).with_common_input().apply([3, 1, 2])
         (1, 3, 6)
@@ -134,7 +133,7 @@ class TupleCombineFn(_SideBySide):
 
 
 class SingleInputTupleCombineFn(_SideBySide):
-    """Gives each element to all of n combiners; the result is the n-tuple of theirs.
+    """Combines each element with all of n combiners, to an n-tuple of results.
 
     >>> SingleInputTupleCombineFn(min, max).apply([3, 1, 2])
     (1, 3)

@@ -164,7 +164,7 @@ def test_what_is_wrong_with_event_times_is_said_by_the_transform():
         EventTimes.of("ReadThat", float, None, None)
     with pytest.raises(TypeError, match="ReadThat: watermark_estimator: expected a watermark estimator, .* got 5"):
         EventTimes.of("ReadThat", float, 5, None)
-    with pytest.raises(TypeError, match=r"ReadThat: .* of a state alone .*give one that is made, BoundedOutOfOrd.*\("):
+    with pytest.raises(TypeError, match=r"ReadThat: .* from a state alone .*give an instance, BoundedOutOfOrd.*\("):
         EventTimes.of("ReadThat", float, BoundedOutOfOrdernessWatermarkEstimator, None)
     with pytest.raises(ValueError, match="ReadThat: idle_after must be more than 0"):
         EventTimes.of("ReadThat", None, None, 0)
@@ -185,9 +185,11 @@ def test_grouping_an_endless_input_without_windows_is_refused_as_the_group_would
     p = beam.Pipeline()
     pairs = p | "Letters" >> Read(Listed("abc")) | beam.Map(lambda c: (c, 1))
 
-    with pytest.raises(EndlessGroupError, match="Group: .* global windowing and a default trigger: Letters has no end"):
+    with pytest.raises(
+        EndlessGroupError, match="Group: .* global windowing and a default trigger: Letters is unbounded"
+    ):
         pairs | "Group" >> beam.GroupByKey()
-    with pytest.raises(ValueError, match="Sum.*Letters has no end"):
+    with pytest.raises(ValueError, match="Sum.*Letters is unbounded"):
         (pairs, p | beam.Create([("a", 1)])) | beam.Flatten() | "Sum" >> beam.CombinePerKey(sum)
     pairs | beam.WindowInto(beam.window.FixedWindows(5)) | "Windowed" >> beam.GroupByKey()
     early = beam.trigger.Repeatedly(beam.trigger.AfterCount(1))
