@@ -1,36 +1,36 @@
-"""When in processing time results are emitted.
+"""Triggers, which decide in processing time when results are emitted.
 
 trigger.py                Trigger, the base of all: state in, state out
-lifetime.py               how a trigger begins, finishes, and begins again when windows merge
+lifetime.py               Lifetime: the start, the finish and the revival of a trigger
 
-What a single trigger waits for:
+Single triggers:
 
-default.py                DefaultTrigger: the watermark to pass the end of the window, and then what is late
-after_watermark.py        AfterWatermark: the same, with triggers for before and after
-after_percentile.py       AfterWatermarkPercentile: a share of the input to pass it
-after_processing_time.py  AfterProcessingTime: time to go by
-after_count.py            AfterCount: so many elements
-after_size.py             AfterSize: so many bytes
-data_driven.py            DataDrivenTrigger: what the user says of the elements
-after_signal.py           AfterSignal: a signal from outside
-always.py                 Always: nothing
-never.py                  Never: for ever
+default.py                DefaultTrigger: the watermark passes the end of the window; then each late element
+after_watermark.py        AfterWatermark: the watermark passes the end, with early and late triggers
+after_percentile.py       AfterWatermarkPercentile: a share of the input passes the end
+after_processing_time.py  AfterProcessingTime: a span of processing time
+after_count.py            AfterCount: a number of elements
+after_size.py             AfterSize: a number of bytes
+data_driven.py            DataDrivenTrigger: a user's condition on the elements
+after_signal.py           AfterSignal: an external signal
+always.py                 Always: any element
+never.py                  Never: the expiry of the window
 
-What is made of triggers:
+Composite triggers:
 
-composite.py              Composite: what these have in common
-repeatedly.py             Repeatedly: again and again
-after_each.py             AfterEach: one after the other
+composite.py              Composite: their base class
+repeatedly.py             Repeatedly: a trigger repeatedly
+after_each.py             AfterEach: triggers in sequence
 after_any.py              AfterAny: an OR
 after_all.py              AfterAll: an AND
 or_finally.py             OrFinally: one until another
 
-What goes with them:
+Related types:
 
-accumulation_mode.py      AccumulationMode: how a window's panes relate
-pane.py                   PaneInfo: which of a window's results an element belongs to
-data_loss.py              DataLossReason: why a trigger might leave data unemitted
-safety.py                 whether a grouping may have its trigger
+accumulation_mode.py      AccumulationMode: the relation between a window's panes
+pane.py                   PaneInfo: the pane of an element
+data_loss.py              DataLossReason: the reason why a trigger may not emit data
+safety.py                 check_safe: refusal of unsafe triggers
 """
 
 from .accumulation_mode import AccumulationMode
@@ -73,13 +73,13 @@ __all__ = [
     "AfterSignal",
     "Always",
     "Never",
-    # Made of triggers.
+    # Composite triggers.
     "Repeatedly",
     "AfterEach",
     "AfterAny",
     "AfterAll",
     "OrFinally",
-    # What goes with them.
+    # Related types.
     "AccumulationMode",
     "DataLossReason",
     "UnsafeTriggerError",

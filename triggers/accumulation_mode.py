@@ -1,4 +1,4 @@
-"""AccumulationMode: how a window's panes relate to each other (Dataflow Model, section 2.3)."""
+"""AccumulationMode: the relation between a window's panes (Dataflow Model, section 2.3)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..stored import stored_as
 
 @stored_as("accumulation-mode", 1)
 class AccumulationMode(IntEnum):
-    """How a window's panes relate to each other.
+    """The relation between a window's panes.
 
-    DISCARDING: a pane holds what arrived since the last one.
-    ACCUMULATING: a pane holds everything so far, and replaces the last one.
-    RETRACTING: a pane holds everything so far; the one that it replaces is taken back first,
-      all the way to the sinks.
+    DISCARDING: a pane has the elements since the last pane.
+    ACCUMULATING: a pane has all elements so far, and replaces the last pane.
+    RETRACTING: a pane has all elements so far.  The pane that it replaces is retracted first, in all later steps and
+      sinks.
     """
 
     DISCARDING = 1

@@ -17,9 +17,9 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterAll(Composite):
-    """Fires when all of its triggers would; finishes when all of them have.
+    """Fires when all of its triggers would fire; finishes when all of them have finished.
 
-    One that has finished before the others is not waited for any more.
+    A trigger that has finished before the others is not waited for any more.
     """
 
     def is_over(self, parts: Sequence[Any]) -> bool:
@@ -34,8 +34,7 @@ class AfterAll(Composite):
     def next_processing_time(self, state: Any, context: TriggerContext) -> int | None:
         return earliest([part.next_processing_time(own, context) for part, own in self._awaited(state, context)])
 
-    # To ask again at a time that one part waited for makes no difference while others keep
-    # this one from firing.
+    # The time that one part waits for is irrelevant while other parts prevent firing.
     def _awaited(self, state: Any, context: TriggerContext) -> list[tuple[Trigger, Any]]:
         if self.should_fire(state, context):
             return self.pairs(state)

@@ -19,7 +19,7 @@ from .trigger import Trigger, TriggerContext
 class AfterAny(Composite):
     """Fires whenever one of its triggers does; finishes when one of them does.
 
-    Those that don't fire go on as though nothing had happened.
+    The others are unaffected.
     """
 
     def is_over(self, parts: Sequence[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""AfterCount: logically, "at least so many elements have come".
+"""AfterCount: logically, "at least a number of elements has arrived".
 
 >>> from penstock.triggers import AfterCount, Repeatedly
 >>> Repeatedly(AfterCount(100))
@@ -19,7 +19,7 @@ from .trigger import Trigger, TriggerContext
 class AfterCount(Once):
     """Fires once a pane has `count` elements.  The counts of windows that merge are added.
 
-    Raises `ValueError` when the count isn't a positive whole number.
+    Raises `ValueError` if the count isn't a positive whole number.
     """
 
     element_wise = True
@@ -29,7 +29,7 @@ class AfterCount(Once):
             raise ValueError(f"AfterCount: count must be a positive whole number, got {count!r}")
         self.count = int(count)
 
-    # Its state is how many have come.
+    # Its state is the number of elements.
     def seen(self, state: int | None, element: object, context: TriggerContext) -> int:
         return (state or 0) + 1
 
@@ -50,5 +50,5 @@ class AfterCount(Once):
 
 
 def is_positive(number: object) -> bool:
-    """Return whether it is a whole number above 0, one of NumPy's included."""
+    """Return whether a value is a whole number above 0, NumPy's included."""
     return isinstance(number, Integral) and int(number) > 0

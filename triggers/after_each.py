@@ -1,4 +1,4 @@
-"""AfterEach: logically, its triggers one after the other.
+"""AfterEach: logically, its triggers in sequence.
 
 >>> from penstock.triggers import AfterCount, AfterEach, AfterWatermark, Repeatedly
 >>> AfterEach(AfterCount(10), AfterWatermark(), Repeatedly(AfterCount(1)))
@@ -21,15 +21,14 @@ from .trigger import Trigger, TriggerContext
 class AfterEach(Composite):
     """Fires as the first of its triggers until that finishes, then as the next; finishes with the last.
 
-    A trigger sees the elements of its own turn only.  When windows merge, it is the turn of
-    the first trigger that has not finished in all of them: a window that has come further
-    goes back.
+    A trigger sees the elements of its own turn only.  After a merge of windows, the turn is that of the first trigger
+    that has not finished in all of them.
     """
 
     def is_over(self, parts: Sequence[Any]) -> bool:
         return is_finished(self.triggers[-1], parts[-1])
 
-    # Its state is that of each trigger: finished, then the one whose turn it is, then None.
+    # Its state is that of each trigger: finished before the current one, None behind it.
     def pairs(self, state: Any) -> list[tuple[Trigger, Any]]:
         return super().pairs(state)[:1]
 

@@ -1,7 +1,7 @@
-"""AfterWatermarkPercentile: logically, "so large a share of the input is past the end of the window".
+"""AfterWatermarkPercentile: logically, "a share of the input is past the end of the window".
 
-A watermark waits for the slowest element; a percentile of it does not.  Early results when
-95 of 100 elements of the window are thought to be here:
+A watermark waits for the slowest element; a percentile watermark does not.  Early results when an estimated 95 of 100
+elements of the window have arrived:
 
 >>> from penstock.triggers import AfterCount, AfterWatermark, AfterWatermarkPercentile
 >>> AfterWatermark(early=AfterWatermarkPercentile(0.95), late=AfterCount(1))
@@ -21,9 +21,8 @@ from .trigger import TriggerContext
 class AfterWatermarkPercentile(Once):
     """Fires when the watermark of that share of the input passes the end of the window.
 
-    The watermark itself is that of the whole input, so when it passes this fires at the
-    latest.  After a merge it is the merged window's end that counts, even if this had fired
-    for one that ended earlier.
+    It fires at the latest when the watermark of the whole input passes.  After a merge the merged window's end is
+    decisive, even if it has fired for a window that ended earlier.
 
     Args:
       percentile: a share of the elements, above 0 and up to 1.
@@ -37,7 +36,7 @@ class AfterWatermarkPercentile(Once):
             raise ValueError(f"AfterWatermarkPercentile: expected a share between 0 and 1, got {percentile!r}{hint}")
         self.percentile = float(percentile)
 
-    # Its state is True once something has come.
+    # Its state is True once an element has arrived.
     def begun(self, context: TriggerContext) -> bool | None:
         return None if self._passed(context) else True
 

@@ -1,4 +1,4 @@
-"""AfterProcessingTime: logically, "so much time has gone by since the pane's first element".
+"""AfterProcessingTime: logically, "a span of time has passed since the pane's first element".
 
 The paper's AtPeriod, every whole minute by the clock:
 
@@ -20,14 +20,14 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterProcessingTime(Once):
-    """Fires once the clock has reached a time that the pane's first element set.
+    """Fires once the clock has reached a time that the pane's first element determines.
 
-    Of windows that merge, the earliest time counts.
+    After a merge of windows, the earliest time is decisive.
 
     Args:
       delay: seconds after the element; 0 fires with it.
-      align_to: seconds; the time is put off to the next whole multiple, strictly after the
-        delay has gone by: with 60, an element of 12:05:19 fires at 12:06:00, and one of 12:06:00 at 12:07:00.
+      align_to: seconds; the time is rounded up to the next whole multiple, strictly after the delay: with 60, an
+        element of 12:05:19 fires at 12:06:00, and one of 12:06:00 at 12:07:00.
 
     Raises `ValueError` for a negative delay, and for a multiple that isn't positive.
     Source: Dataflow Model, figures 7, 8, 13 and 14.
@@ -48,7 +48,7 @@ class AfterProcessingTime(Once):
 
     @property
     def align_to(self) -> float | None:
-        """Seconds of whose whole multiples it waits for the next; None if it doesn't."""
+        """Seconds to whose multiples the time is rounded up, or None."""
         return None if self._period is None else _seconds(self._period)
 
     # Its state is the time to fire at.

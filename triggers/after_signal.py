@@ -1,7 +1,6 @@
-"""AfterSignal: logically, "the signal has come since the pane's first element".
+"""AfterSignal: logically, "the signal has arrived since the pane's first element".
 
-A signal comes from outside of the data: an operator's command, the end of a game, a
-finished upload.
+A signal is external to the data, such as an operator's command, the end of a game, or a finished upload.
 
 >>> from penstock.triggers import AfterSignal, Repeatedly
 >>> Repeatedly(AfterSignal("flush"))
@@ -22,8 +21,8 @@ from .trigger import Trigger, TriggerContext
 class AfterSignal(Once):
     """Fires once the signal of this name has reached the pipeline after an element.
 
-    A signal that came before the pane's first element doesn't count.  Of windows that merge,
-    any one whose signal has come fires.
+    A signal before the pane's first element doesn't count.  After a merge, a signal for any of the windows is
+    sufficient.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,7 +30,7 @@ class AfterSignal(Once):
             raise ValueError(f"AfterSignal: expected the name of a signal, got {name!r}")
         self.name = name
 
-    # Its state is how many had come before the first element.
+    # Its state is the number of signals before the first element.
     def seen(self, state: int | None, element: object, context: TriggerContext) -> int:
         return context.signalled(self.name) if state is None else state
 

@@ -1,4 +1,4 @@
-"""AfterSize: logically, "at least so many bytes have come".
+"""AfterSize: logically, "at least a number of bytes has arrived".
 
 >>> from penstock.triggers import AfterSize, Repeatedly
 >>> Repeatedly(AfterSize(64 * 1024))
@@ -17,10 +17,9 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterSize(Once):
-    """Fires once a pane's elements, encoded as they would travel, have `size` bytes.
+    """Fires once a pane's elements have `size` bytes in the encoding of a shuffle.
 
-    The sizes of windows that merge are added.  Raises `ValueError` when the size isn't a
-    positive whole number.
+    The sizes of windows that merge are added.  Raises `ValueError` if the size isn't a positive whole number.
     """
 
     element_wise = True
@@ -30,7 +29,7 @@ class AfterSize(Once):
             raise ValueError(f"AfterSize: size must be a positive whole number of bytes, got {size!r}")
         self.size = int(size)
 
-    # Its state is how many bytes have come.
+    # Its state is the number of bytes.
     def seen(self, state: int | None, element: object, context: TriggerContext) -> int:
         return (state or 0) + context.size_of(element)
 

@@ -22,22 +22,22 @@ from .trigger import Trigger, TriggerContext
 
 @stored_as("trigger-phase", 1)
 class Phase(NamedTuple):
-    """Before or after the firing on time, and the state of the trigger that goes with it."""
+    """The phase before or after the firing on time, and the state of its trigger."""
 
     is_late: bool
     own: Any = None
 
 
 class AfterWatermark(Lifetime):
-    """Fires when the watermark passes the end of the window; before and after that if told so.
+    """Fires when the watermark passes the end of the window, and before and after by other triggers.
 
-    It fires on time even if nothing has come since the last early firing.  When windows
-    merge, the merged window's end decides: while the watermark has not passed it, everything
-    is early again, though one of the windows may have fired on time already.
+    It fires on time even without new elements since the last early firing.  After a merge the merged window's end is
+    decisive: until the watermark passes it, firings are early again, although one of the windows may have fired on
+    time.
 
     Args:
       early: fires before that, repeatedly.
-      late: fires after that, repeatedly; without it, this has finished then.
+      late: fires after that, repeatedly; without it, the trigger has finished then.
 
     Source: Dataflow Model, section 2.3 (AtWatermark).
     """
@@ -69,7 +69,7 @@ class AfterWatermark(Lifetime):
             return FINISHED
         return self._joined(any(phase.is_late for phase in phases), phases, context)
 
-    # Of the other phase nothing is kept: what its trigger waited for will come out in this one.
+    # The state of the other phase is dropped: this phase emits its elements.
     def _joined(self, is_late: bool, phases: list[Phase], context: TriggerContext) -> Phase:
         part = self.late if is_late else self.early
         own = [phase.own for phase in phases if phase.is_late == is_late]

@@ -1,4 +1,4 @@
-"""Always: logically, true: whenever something has come, it comes out.
+"""Always: logically, true: every arrival is emitted.
 
 >>> from penstock.triggers import Always
 >>> Always()
@@ -13,9 +13,9 @@ from .trigger import Trigger, TriggerContext
 
 
 class Always(Trigger):
-    """Fires for every bundle, with all that it brought."""
+    """Fires for every bundle, with all of its elements."""
 
-    # Its state is whether something has come since it fired.
+    # Its state is True if an element has arrived since it fired.
     def on_element(self, state: bool | None, element: object, context: TriggerContext) -> bool:
         return True
 

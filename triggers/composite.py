@@ -1,6 +1,6 @@
-"""Composite: what the triggers that are made of triggers have in common.
+"""Composite: the base class of triggers that are made of triggers.
 
-Each part is asked as though it were alone; its state is one entry of the composite's.
+Each part is evaluated independently.  Its state is one entry of the composite's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class Composite(Lifetime):
-    """Triggers side by side.  The base of AfterAny and AfterAll; AfterEach has its parts take turns.
+    """Base class of AfterAny and AfterAll, whose parts are active together, and AfterEach, whose parts take turns.
 
     Attributes:
       triggers: the parts.
@@ -31,18 +31,18 @@ class Composite(Lifetime):
 
     @abstractmethod
     def is_over(self, parts: Sequence[Any]) -> bool:
-        """Return whether the composite has finished when its parts are in these states."""
+        """Return whether the composite has finished with these states of its parts."""
 
     def parts(self, state: Any) -> tuple[Any, ...]:
-        """The state of each part."""
+        """Return the state of each part."""
         return (state,) * len(self.triggers) if state is None or state is FINISHED else state
 
     def pairs(self, state: Any) -> list[tuple[Trigger, Any]]:
-        """The parts that have not finished, each with its state."""
+        """Return the parts that have not finished, with their states."""
         return [(part, own) for part, own in zip(self.triggers, self.parts(state)) if not is_finished(part, own)]
 
     def ready(self, state: Any, context: TriggerContext) -> list[bool]:
-        """Which of the parts that have not finished would fire."""
+        """Return, for each part that has not finished, whether it would fire."""
         return [part.should_fire(own, context) for part, own in self.pairs(state)]
 
     def is_finished(self, state: Any) -> bool:
@@ -73,7 +73,8 @@ class Composite(Lifetime):
         )
         if not self.is_over(after):
             return after, False
-        # What the others had counted has been emitted; they would count it again if a merge revived this one.
+        # The elements that the others have counted are emitted, and would be counted again if a merge revived this
+        # trigger.
         return tuple(own if is_finished(part, own) else None for part, own in zip(self.triggers, after)), True
 
     def next_event_time(self, state: Any, context: TriggerContext) -> int | None:
@@ -97,12 +98,12 @@ class Composite(Lifetime):
 
 
 def earliest(times: Sequence[int | None]) -> int | None:
-    """The first of the times that are given."""
+    """Return the earliest of the given times; None if there are none."""
     return min((time for time in times if time is not None), default=None)
 
 
 def check_trigger(name: str, trigger: object, expected: str = "a trigger") -> None:
-    """Raise `TypeError` for what is no trigger."""
+    """Raise `TypeError` for a value that is no trigger."""
     if not isinstance(trigger, Trigger):
         hint = "; did you forget to call it?" if isinstance(trigger, type) else ""
         raise TypeError(f"{name}: expected {expected}, got {trigger!r}{hint}")

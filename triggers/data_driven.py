@@ -1,6 +1,6 @@
-"""DataDrivenTrigger: logically, whatever the user says, looking at the elements themselves.
+"""DataDrivenTrigger: logically, a user's condition on the elements.
 
-One that fires on a punctuation, an element that says "that was all":
+A trigger that fires on a punctuation, which marks the end of a group of elements:
 
 >>> from penstock.triggers import DataDrivenTrigger, Repeatedly
 >>> class AfterFullStop(DataDrivenTrigger):
@@ -13,7 +13,7 @@ One that fires on a punctuation, an element that says "that was all":
 >>> Repeatedly(AfterFullStop())
 Repeatedly(AfterFullStop())
 
-One that fires on a spike, an element far above the mean of what came before it in the pane:
+A trigger that fires on a spike, an element far above the mean of the pane's earlier elements:
 
 >>> class AfterSpike(DataDrivenTrigger):
 ...     def __init__(self, factor):
@@ -48,14 +48,14 @@ from .trigger import Trigger, TriggerContext
 
 @attrs.frozen
 class PaneSoFar:
-    """What a data-driven trigger may look at besides the element and its own state.
+    """Properties of a pane for a data-driven trigger.
 
     Attributes:
-      count: how many elements have come, the present one included.
-      bytes: how large they are, encoded as they would travel; 0 unless the trigger `measures`.
+      count: the number of elements, the current one included.
+      bytes: their size in the encoding of a shuffle; 0 unless the trigger `measures`.
       watermark: the input watermark.
-      processing_time: the clock.
-      end_of_window: the last instant that belongs to the window.
+      processing_time: the processing time.
+      end_of_window: the last instant of the window.
     """
 
     count: int
@@ -68,7 +68,7 @@ class PaneSoFar:
 @stored_as("trigger-seen", 1)
 @attrs.frozen
 class Seen:
-    """The state of a data-driven trigger: how much has come, and what the user's methods keep."""
+    """The state of a data-driven trigger: count and size, and the state of the user's methods."""
 
     count: int
     bytes: int
@@ -76,22 +76,21 @@ class Seen:
 
 
 class DataDrivenTrigger(Once):
-    """The base of triggers that look at the elements.
+    """Base class of triggers with conditions on the elements.
 
-    A subclass says what it remembers (`update`), when that is enough (`is_ready`) and what is
-    remembered of windows that merge (`merge`).  What it remembers is immutable and picklable,
-    and None before a pane's first element.  Like all others it fires once and has finished;
-    `Repeatedly` begins it anew.
+    A subclass defines its state after an element (`update`), the condition to fire (`is_ready`), and the state after a
+    merge of windows (`merge`).  The state is immutable and picklable, and None before a pane's first element.  The
+    trigger fires once and has finished; `Repeatedly` restarts it.
 
     Attributes:
-      measures: whether `PaneSoFar.bytes` is wanted, for which each element is encoded.
+      measures: whether `PaneSoFar.bytes` is computed, for which each element is encoded.
     """
 
     element_wise = True
     measures: bool = False
 
     def update(self, own: Any, element: Any, pane: PaneSoFar) -> Any:
-        """What is remembered after one more element; of a pair, the value."""
+        """Return the state after one more element, which is the value of a pair."""
         return own
 
     @abstractmethod
@@ -99,7 +98,7 @@ class DataDrivenTrigger(Once):
         """Return whether a pane is due."""
 
     def merge(self, owns: Sequence[Any], pane: PaneSoFar) -> Any:
-        """What is remembered of windows that have merged; each of `owns` has seen an element."""
+        """Return the state of a merged window.  Each state of `owns` has seen an element."""
         if all(own == owns[0] for own in owns):
             return owns[0]
         raise NotImplementedError(

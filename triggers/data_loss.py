@@ -1,4 +1,4 @@
-"""DataLossReason: why a trigger might leave data unemitted."""
+"""DataLossReason: the reason why a trigger may not emit data."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import IntFlag
 
 
 class DataLossReason(IntFlag):
-    """Why a trigger might leave data unemitted until its window expires.
+    """The reason why a trigger may not emit data before its window expires.
 
-    MAY_FINISH: it may finish while data can still arrive.
-    CONDITION_NOT_GUARANTEED: what it waits for may never happen.  Beam's; no trigger here
-      gives it, since what was waited for in vain comes out when the window expires.
+    MAY_FINISH: it may finish before all data has arrived.
+    CONDITION_NOT_GUARANTEED: its condition may never be true.  Beam's, and unused here, since all data is emitted when
+      the window expires.
     """
 
     NO_POTENTIAL_LOSS = 0
@@ -19,4 +19,4 @@ class DataLossReason(IntFlag):
 
 
 class UnsafeTriggerError(ValueError):
-    """A grouping's trigger may finish while data can still arrive."""
+    """A grouping's trigger may finish before all data has arrived."""

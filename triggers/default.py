@@ -1,7 +1,7 @@
 """DefaultTrigger: logically, repeatedly "the watermark has passed the end of the window".
 
-It fires once when the watermark passes, and then for every late element that is still
-within the allowed lateness: `Repeatedly(AfterWatermark())` under a shorter name.
+It fires when the watermark passes, and then for every late element within the allowed lateness: a shorter name for
+`Repeatedly(AfterWatermark())`.
 
 >>> from penstock.triggers import DefaultTrigger
 >>> DefaultTrigger()
@@ -17,9 +17,9 @@ from .trigger import TriggerContext
 
 
 class DefaultTrigger(Lifetime):
-    """Fires when the watermark passes the end of the window, and for what is late."""
+    """Fires when the watermark passes the end of the window, and for late elements."""
 
-    # Its state is whether something has come since it fired.
+    # Its state is True if an element has arrived since it fired.
     def begun(self, context: TriggerContext) -> bool:
         return context.watermark < context.end_of_window
 

@@ -1,13 +1,13 @@
-"""Lifetime: how a trigger begins, finishes, and begins again when windows merge.
+"""Lifetime: the start, the finish and the revival of a trigger.
 
-A trigger that has finished may come back to life: when its window merges into one that ends
-later, the end of that window is still to come.  So finishing is part of what a trigger
-remembers, and `on_merge` is given the states of the finished too.
+A merge may revive a finished trigger: when its window merges into one that ends later, the end of that window is in the
+future.  So a trigger's state includes whether it has finished, and `on_merge` gets the states of finished triggers as
+well.
 
 Two rules hold for all triggers here:
 
-- None, the state of a window that nothing has happened to yet, adds nothing to a merge;
-- of what has finished and what has not, the latter goes on: nothing that waits is forgotten.
+- None, the initial state of a window, adds nothing to a merge;
+- if some triggers have finished and others have not, the merged trigger has not finished, so no condition is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .trigger import Trigger, TriggerContext
 
 @stored_as("trigger-finished", 1)
 class Finished(Enum):
-    """The state of a trigger that has finished and keeps nothing else."""
+    """The state of a finished trigger."""
 
     FINISHED = "finished"
 
@@ -32,35 +32,34 @@ FINISHED: Final = Finished.FINISHED
 
 
 class Lifetime(Trigger):
-    """A trigger whose state says whether it has finished."""
+    """A trigger whose state tells whether it has finished."""
 
     def begun(self, context: TriggerContext) -> Any:
-        """The state in which it starts in the midst of a window, as after another trigger or itself."""
+        """Return the initial state in the middle of a window, after another trigger or after a repetition."""
         return None
 
     def is_finished(self, state: Any) -> bool:
-        """Return whether it has finished for good, unless a merge revives it."""
+        """Return whether the trigger has finished, unless a merge revives it."""
         return state is FINISHED
 
 
 class Once(Lifetime):
-    """A trigger that fires once and has finished; to fire again it needs `Repeatedly`.
+    """A trigger that fires once and has finished.  `Repeatedly` restarts it.
 
-    What is left to a subclass knows nothing of None and `FINISHED`, except that an element
-    may be the first.
+    The methods of subclasses don't get the states None and `FINISHED`, except for None with a first element.
     """
 
     @abstractmethod
     def seen(self, state: Any, element: Any, context: TriggerContext) -> Any:
-        """The state after one more element; None before the first."""
+        """Return the state after one more element; `state` is None before the first."""
 
     @abstractmethod
     def joined(self, states: Sequence[Any], context: TriggerContext) -> Any:
-        """The state of the window that several have merged into."""
+        """Return the state of a merged window."""
 
     @abstractmethod
     def ready(self, state: Any, context: TriggerContext) -> bool:
-        """Return whether what it waits for has come."""
+        """Return whether its condition is true."""
 
     def on_element(self, state: Any, element: Any, context: TriggerContext) -> Any:
         return FINISHED if state is FINISHED else self.seen(state, element, context)
@@ -79,12 +78,12 @@ class Once(Lifetime):
 
 
 def unfinished(states: Sequence[Any]) -> list[Any]:
-    """Those of the states in which something is waited for."""
+    """Return the states of triggers that have not finished."""
     return [state for state in states if state is not None and state is not FINISHED]
 
 
-# What a composite does with each of its parts.  A user's own trigger may be one of them,
-# which says that it has finished but doesn't remember it.
+# Operations of a composite on its parts.  A user's trigger as a part may report that it has finished without recording
+# it in its state.
 
 
 def is_finished(part: Trigger, state: Any) -> bool:
@@ -93,18 +92,18 @@ def is_finished(part: Trigger, state: Any) -> bool:
 
 
 def begun(part: Trigger, context: TriggerContext) -> Any:
-    """The state in which a part starts in the midst of a window."""
+    """Return the initial state of a part in the middle of a window."""
     return part.begun(context) if isinstance(part, Lifetime) else None
 
 
 def fired(part: Trigger, state: Any, context: TriggerContext) -> Any:
-    """The state of a part after it has fired."""
+    """Return the state of a part after it has fired."""
     after, finished = part.on_fire(state, context)
     return FINISHED if finished and not is_finished(part, after) else after
 
 
 def merged(part: Trigger, states: Sequence[Any], context: TriggerContext) -> Any:
-    """The state of a part in the window that several have merged into."""
+    """Return the state of a part in a merged window."""
     if isinstance(part, Lifetime):
         return part.on_merge(states, context)
     waiting = unfinished(states)

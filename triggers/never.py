@@ -1,4 +1,4 @@
-"""Never: logically, false: nothing comes out before the window expires, then everything in one pane.
+"""Never: logically, false: all elements are emitted in one pane when the window expires.
 
 >>> from penstock.triggers import Never
 >>> Never()
@@ -14,7 +14,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class Never(Trigger):
-    """Never fires: a window has its closing pane only."""
+    """Never fires: a window has only its closing pane."""
 
     def on_element(self, state: Any, element: object, context: TriggerContext) -> None:
         return None

@@ -1,4 +1,4 @@
-"""OrFinally: logically, a trigger UNTIL another one, which fires too and ends it.
+"""OrFinally: logically, a trigger UNTIL another one, which fires as well and ends it.
 
 The paper's RepeatUntil, a result every minute until the watermark passes:
 
@@ -30,8 +30,8 @@ class OrFinally(AfterAny):
     """Fires when either does; finishes when `until` fires, or `main` finishes.
 
     Attributes:
-      main: what fires until then.
-      until: what ends it by firing.
+      main: the trigger that fires until then.
+      until: the trigger that ends it by firing.
 
     Source: Dataflow Model, figures 13 and 14 (RepeatUntil).
     """
@@ -45,7 +45,7 @@ class OrFinally(AfterAny):
     def on_fire(self, state: Any, context: TriggerContext) -> tuple[Any, bool]:
         ends = self.triggers[1].should_fire(self.parts(state)[1], context)
         after, finished = super().on_fire(state, context)
-        # A user's own trigger may go on by itself, but its first firing is the end.
+        # A user's trigger may fire repeatedly, but its first firing is the end.
         return ((None, FINISHED), True) if ends and not finished else (after, finished)
 
     def continuation(self) -> Trigger:
@@ -61,7 +61,7 @@ class OrFinally(AfterAny):
 
 
 def first_firing(trigger: Trigger) -> Trigger:
-    """The trigger that fires when this one does for the first time, and then has finished.
+    """Return the trigger that fires at the first firing of this one, and then has finished.
 
     >>> from penstock.triggers import AfterCount, AfterWatermark, DefaultTrigger, Repeatedly
     >>> first_firing(Repeatedly(AfterCount(2))), first_firing(DefaultTrigger())
@@ -81,7 +81,7 @@ def first_firing(trigger: Trigger) -> Trigger:
         return first_firing(trigger.triggers[0])
     if isinstance(trigger, AfterAll):
         return AfterAll(*map(first_firing, trigger.triggers))
-    # OrFinally too.
+    # OrFinally included.
     if isinstance(trigger, AfterAny):
         return AfterAny(*map(first_firing, trigger.triggers))
     return trigger

@@ -1,4 +1,4 @@
-"""PaneInfo: which of a window's results this one is (Dataflow Model, section 2.3)."""
+"""PaneInfo: the pane of an element (Dataflow Model, section 2.3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..stored import stored_as
 
 @stored_as("pane-timing", 1)
 class PaneInfoTiming(IntEnum):
-    """Where a pane stands relative to the watermark passing the end of its window."""
+    """The time of a pane relative to the watermark passing the end of its window."""
 
     EARLY = 0
     ON_TIME = 1
@@ -26,7 +26,7 @@ class PaneInfoTiming(IntEnum):
 
     @classmethod
     def to_string(cls, value: int) -> str:
-        """The timing's name.
+        """Return the timing's name.
 
         >>> PaneInfoTiming.to_string(1)
         'ON_TIME'
@@ -37,14 +37,14 @@ class PaneInfoTiming(IntEnum):
 @stored_as("pane-info", 1)
 @attrs.frozen
 class PaneInfo:
-    """Which result of its window an element belongs to.
+    """The pane of an element: a result of its window.
 
     Attributes:
-      is_first: no pane of this window came before.
-      is_last: none will follow.
+      is_first: whether it is the first pane of the window.
+      is_last: whether it is the last pane of the window.
       timing: EARLY, ON_TIME or LATE; UNKNOWN outside of a grouping.
       index: 0 for the window's first pane, then 1, 2, ...
-      nonspeculative_index: the same count without the early panes; -1 for an early one.
+      nonspeculative_index: the index among the panes that aren't early; -1 for an early pane.
     """
 
     is_first: bool = True

@@ -1,4 +1,4 @@
-"""Repeatedly: logically, the trigger again and again: whenever it finishes, it begins anew.
+"""Repeatedly: logically, the trigger forever: whenever it finishes, it restarts.
 
 >>> from penstock.triggers import AfterCount, Repeatedly
 >>> Repeatedly(AfterCount(2))
@@ -27,7 +27,7 @@ class Repeatedly(Lifetime):
         self.underlying = underlying
         self.element_wise = underlying.element_wise
 
-    # Its state is the trigger's, which is never left finished.
+    # Its state is the trigger's, which never stays finished.
     def begun(self, context: TriggerContext) -> Any:
         return begun(self.underlying, context)
 

@@ -1,7 +1,7 @@
-"""Whether a grouping may have its trigger: one that may finish early has to be asked for twice.
+"""Check of triggers that may finish early, which need an option.
 
-What comes after a trigger has finished is not lost, but it comes out when the window expires
-and not before: in the global window, at the end of the stream.
+Elements that arrive after a trigger has finished are not lost, but they are emitted only when the window expires: in
+the global window, at the end of the stream.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def check_safe(windowing: Any, allow_unsafe: bool, label: str) -> None:
-    """Raise `UnsafeTriggerError` for a trigger that may leave data behind, or warns if that is allowed.
+    """Raise `UnsafeTriggerError` for a trigger that may finish early, or log a warning if it is allowed.
 
     Args:
       windowing: the grouping's `WindowingStrategy`.

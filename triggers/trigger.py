@@ -1,4 +1,4 @@
-"""Trigger: when in processing time a window's results are emitted (Dataflow Model, section 2.3)."""
+"""Trigger: decides in processing time when a window's results are emitted (Dataflow Model, section 2.3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .data_loss import DataLossReason
 
 
 class TriggerContext(Protocol):
-    """What a trigger may look at besides what it remembers itself."""
+    """Environment of a trigger: times, signals and sizes."""
 
     @property
     def watermark(self) -> int:
@@ -18,46 +18,45 @@ class TriggerContext(Protocol):
 
     @property
     def processing_time(self) -> int:
-        """The clock, in microseconds."""
+        """The processing time, in microseconds."""
 
     @property
     def end_of_window(self) -> int:
-        """The end of the window: the watermark, in microseconds, at which nothing on time can come any more."""
+        """The end of the window: the watermark, in microseconds, from which on all elements are late."""
 
     def percentile_watermark(self, percentile: float) -> int:
-        """What that share of the input's elements is past, in microseconds of event time."""
+        """Return the watermark of a share of the input's elements, in microseconds of event time."""
 
     def signalled(self, name: str) -> int:
-        """How often the signal of this name has reached the pipeline."""
+        """Return the number of signals of this name so far."""
 
     def size_of(self, element: Any) -> int:
-        """The size of an element, in bytes, encoded as it would travel."""
+        """Return the size of an element in the encoding of a shuffle, in bytes."""
 
 
 class Trigger(ABC):
-    """State in, state out: what a trigger remembers of one key's window is a value.
+    """Base class of triggers, whose methods map states to states.
 
-    The window operator keeps that value, and hands it to these methods.  It is immutable and
-    picklable, and None of a window that nothing has happened to yet.  A trigger object itself
-    never changes, so one serves every key and window.
+    The window operator stores a trigger's state for each key and window, and passes it to these methods.  It is
+    immutable and picklable, and initially None.  A trigger object never changes, so one object serves all keys and
+    windows.
 
-    The operator asks `should_fire` after an element, after a merge, and whenever a clock
-    reaches what `next_event_time` or `next_processing_time` gave; if it is true, a pane is
-    emitted and `on_fire` called.
+    The operator calls `should_fire` after an element, after a merge, and when the watermark or the clock reaches the
+    result of `next_event_time` or `next_processing_time`.  If it returns true, a pane is emitted and `on_fire` is
+    called.
     """
 
-    # Whether each single element matters, and not only that there were some: the operator
-    # then calls `on_element` and `should_fire` for each; otherwise once for each bundle and
-    # window that it touches, with None for the element.
+    # True if the operator must call `on_element` and `should_fire` for each element.  Otherwise it calls them once for
+    # each bundle and window, with None for the element.
     element_wise: bool = False
 
     @abstractmethod
     def on_element(self, state: Any, element: Any, context: TriggerContext) -> Any:
-        """The state after one more element of the window."""
+        """Return the state after one more element of the window."""
 
     @abstractmethod
     def on_merge(self, states: Sequence[Any], context: TriggerContext) -> Any:
-        """The state of the window that several have merged into; `context` is the new window's."""
+        """Return the state of a merged window; `context` is the merged window's."""
 
     @abstractmethod
     def should_fire(self, state: Any, context: TriggerContext) -> bool:
@@ -65,30 +64,30 @@ class Trigger(ABC):
 
     @abstractmethod
     def on_fire(self, state: Any, context: TriggerContext) -> tuple[Any, bool]:
-        """The state after a pane was emitted, and whether the trigger is finished for good."""
+        """Return the state after a pane was emitted, and whether the trigger has finished."""
 
     def next_event_time(self, state: Any, context: TriggerContext) -> int | None:
-        """The watermark, in microseconds, at which to ask again; None if it makes no difference."""
+        """Return the watermark, in microseconds, at which to call `should_fire` again, or None."""
         return None
 
     def next_processing_time(self, state: Any, context: TriggerContext) -> int | None:
-        """The processing time, in microseconds, at which to ask again; None if it makes no difference."""
+        """Return the processing time, in microseconds, at which to call `should_fire` again, or None."""
         return None
 
     def signals(self) -> frozenset[str]:
-        """The names of the signals that it listens to."""
+        """Return the names of the signals that the trigger depends on."""
         return frozenset()
 
     def percentiles(self) -> frozenset[float]:
-        """The percentile watermarks that it listens to."""
+        """Return the percentile watermarks that the trigger depends on."""
         return frozenset()
 
     def continuation(self) -> Trigger:
-        """The trigger for a grouping after this one: it passes on what this one lets through."""
+        """Return the trigger for a grouping after this one, which continues this trigger."""
         return self
 
     def may_lose_data(self, windowing: Any) -> DataLossReason:
-        """Return whether data could be left behind unemitted until the window closes.
+        """Return the reasons why data may not be emitted before the window expires.
 
         `windowing` has an `allowed_lateness`, in microseconds.
         """

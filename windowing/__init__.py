@@ -1,22 +1,21 @@
-"""Where in event time: the ground floor, which imports nothing from the others.
+"""Event time and windows: the lowest layer, which imports none of the others.
 
 Read in this order:
 
-microseconds.py         Microseconds: what the next two have in common
+microseconds.py         Microseconds: the base class of the next two
 duration.py             Duration: a span of time
 timestamp.py            Timestamp: an instant of event time
-timestamped_value.py    TimestampedValue: a value and when it happened
-windows.py              BoundedWindow, IntervalWindow, GlobalWindow: chunks of event time
-window_fn.py            WindowFn: which windows an element belongs to, and which become one
-timestamp_window_fn.py  TimestampWindowFn: one that looks at the timestamp only; the base of what follows
-overlap.py              overlap: the rule by which sessions merge, at once or one by one
+timestamped_value.py    TimestampedValue: a value and its event time
+windows.py              BoundedWindow, IntervalWindow, GlobalWindow; watermarks of their completion and expiry
+window_fn.py            WindowFn: assignment and merging of windows
+timestamp_window_fn.py  TimestampWindowFn: assignment by the timestamp alone; the base class of the following
+overlap.py              merging of overlapping windows
 global_windows.py       GlobalWindows: everything in one window
-fixed_windows.py        FixedWindows: pieces of one size
-sliding_windows.py      SlidingWindows: pieces that overlap
+fixed_windows.py        FixedWindows: windows of one size
+sliding_windows.py      SlidingWindows: overlapping windows of one size
 sessions.py             Sessions: activity up to a gap; the windows that merge
 calendar_windows.py     CalendarDays, CalendarMonths, CalendarYears: in a time zone
-windows.py      when a window is complete and when it expires, as watermarks
-timestamp_combiner.py   TimestampCombiner: which timestamp a window's result gets
+timestamp_combiner.py   TimestampCombiner: the timestamp of a window's result
 """
 
 from .calendar_windows import CalendarDays, CalendarMonths, CalendarWindows, CalendarYears

@@ -1,8 +1,7 @@
-"""Calendar windows: days, months and years as a place on earth counts them.
+"""Calendar windows: days, months and years in a time zone.
 
-A day there may have 23 or 25 hours, and a window ends when the local date changes, not
-after 24 hours.  Outside of the years 1 to 9999 there are no dates: the first window
-reaches back to MIN_TIMESTAMP, the last one on to MAX_TIMESTAMP.
+A day may have 23 or 25 hours: a window ends when the local date changes, not after 24 hours.  There are no dates
+outside of the years 1 to 9999: the first window begins at MIN_TIMESTAMP, and the last one ends at MAX_TIMESTAMP.
 
 Source: Beam's CalendarWindows (Java), and the time zones of Python's zoneinfo.
 """
@@ -23,18 +22,18 @@ _EPOCH_DATE = date(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000
 
-# Dates that every zone can count to without leaving the calendar.
+# Dates that are within the calendar in every time zone.
 _FIRST = (datetime(1, 1, 3, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST = (datetime(9999, 12, 29, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
-# Windows are remembered by the quarter of an hour: in today's zones none begins within one.
-# Where one does, as in zones of long ago, the two merely take turns.
+# Windows are cached by quarter of an hour: in present zones none begins within one.  If one does, as in former zones,
+# the two windows share a cache entry, which is replaced alternately.
 _QUARTER = 900_000_000
 _REMEMBERED = 10_000
 
 
 class CalendarWindows(TimestampWindowFn, NonMergingWindowFn):
-    """Windows that begin at local midnight; a subclass says of which dates."""
+    """Windows that begin at local midnight of certain dates, which a subclass defines."""
 
     def __init__(self, n: int, time_zone: str | ZoneInfo) -> None:
         self.n = whole_number("n", n, 1)
@@ -43,15 +42,15 @@ class CalendarWindows(TimestampWindowFn, NonMergingWindowFn):
         self._recent: dict[int, tuple[IntervalWindow]] = {}
 
     def _number_of(self, day: date) -> int:
-        """The number of the window that a local date is in."""
+        """Return the number of the window of a local date."""
         raise NotImplementedError
 
     def _first_day(self, number: int) -> date:
-        """The local date that a window begins with; ValueError or OverflowError where there is none."""
+        """Return the first local date of a window.  Raises `ValueError` or `OverflowError` if there is none."""
         raise NotImplementedError
 
     def assign_micros(self, micros: int) -> tuple[IntervalWindow, ...]:
-        """The one window around a timestamp."""
+        """Return the window of a timestamp."""
         found = self._recent.get(micros // _QUARTER)
         if found is not None and found[0][0] <= micros < found[0][1]:
             return found
@@ -60,8 +59,8 @@ class CalendarWindows(TimestampWindowFn, NonMergingWindowFn):
         found = self._recent[micros // _QUARTER] = (self._window(micros),)
         return found
 
-    # By the local date first.  Where the clocks changed around midnight, the date may have
-    # changed twice or not at all; the instants at which windows begin decide.
+    # By the local date first.  If the clocks change around midnight, the date may change twice or not at all, so the
+    # instants at which windows begin decide.
     def _window(self, micros: int) -> IntervalWindow:
         micros = min(max(micros, _FIRST), _LAST)
         local = (_EPOCH + timedelta(microseconds=micros)).astimezone(self._zone)
@@ -82,10 +81,9 @@ class CalendarWindows(TimestampWindowFn, NonMergingWindowFn):
         except (ValueError, OverflowError):
             return MIN_MICROS if number < self._number_of(_EPOCH_DATE) else MAX_MICROS + 1
 
-    # In UTC all windows begin at midnight.  Other zones have changed their offsets too
-    # often for one expression.
+    # In UTC all windows begin at midnight.  Other zones have changed their offsets too often for one expression.
     def bucket_expression(self, t: str) -> str | None:
-        """The day, in UTC; None in any other time zone."""
+        """Return the expression of the day in UTC; None in other time zones."""
         return f"{t} // {_DAY}" if self.time_zone == "UTC" else None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -97,8 +95,8 @@ class CalendarDays(CalendarWindows):
 
     Args:
       n: days in a window.
-      time_zone: the place whose midnight begins a day, as "Europe/Berlin".
-      start: a date that a window begins with; matters if n is more than 1.
+      time_zone: the time zone, such as "Europe/Berlin".
+      start: the first date of a window, if n is more than 1.
 
     Raises `ValueError` for an n that is no positive integer and for an unknown time zone.
 
@@ -126,7 +124,7 @@ class CalendarMonths(CalendarWindows):
     Args:
       n: months in a window.
       day_of_month: the day that they begin on, 1 to 28.
-      time_zone: the place whose midnight begins a day, as "Europe/Berlin".
+      time_zone: the time zone, such as "Europe/Berlin".
       start: a date in a month that a window begins in; matters if n is more than 1.
 
     Raises `ValueError` for an argument out of its range and for an unknown time zone.
@@ -159,7 +157,7 @@ class CalendarYears(CalendarWindows):
     Args:
       n: years in a window.
       month_of_year, day_of_month: the date that they begin on, any but February 29.
-      time_zone: the place whose midnight begins a day, as "Europe/Berlin".
+      time_zone: the time zone, such as "Europe/Berlin".
       start: a date in a year that a window begins in; matters if n is more than 1.
 
     Raises `ValueError` for an argument out of its range and for an unknown time zone.
@@ -194,9 +192,9 @@ class CalendarYears(CalendarWindows):
 
 
 def _midnight(day: date, zone: tzinfo) -> int:
-    """The first instant, in microseconds, at which it is this day in the zone, or already a later one.
+    """Return the first instant, in microseconds, at which the local date is this day or a later one.
 
-    Midnight happened twice in some places; the first one counts.
+    If midnight occurs twice, the first one counts.
 
     >>> _midnight(date(1970, 1, 2), UTC)
     86400000000
@@ -206,7 +204,7 @@ def _midnight(day: date, zone: tzinfo) -> int:
     by_new_offset = (midnight.replace(fold=1) - _EPOCH) // _MICROSECOND
     if by_old_offset <= by_new_offset:
         return by_old_offset
-    # The clocks were put forward over midnight, somewhere between the two.
+    # The clocks were set forward over midnight, between the two.
     before, after = by_new_offset - 1, by_old_offset
     while after - before > 1:
         middle = (before + after) // 2
@@ -222,7 +220,7 @@ def _months(day: date) -> int:
 
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """An argument that has to be an integer within bounds; `ValueError` if it isn't.
+    """Return an argument.  Raises `ValueError` unless it is an integer within bounds.
 
     >>> whole_number("n", 3, 1)
     3

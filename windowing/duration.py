@@ -19,9 +19,9 @@ DurationTypes: TypeAlias = Union[int, float, "Duration", timedelta]
 
 
 class Duration(Microseconds):
-    """A span of time: seconds and microseconds.  May be negative, and has no bounds.
+    """A span of time in seconds and microseconds, which may be negative and is unbounded.
 
-    Raises `TypeError` for what is no number, `ValueError` for NaN and infinity.
+    Raises `TypeError` for other values than numbers, `ValueError` for NaN and infinity.
 
     >>> from penstock.windowing import Duration
     >>> Duration(90) + 0.5, Duration(micros=1), Duration(90) % 60
@@ -35,7 +35,7 @@ class Duration(Microseconds):
 
     @staticmethod
     def of(seconds: DurationTypes) -> Duration:
-        """The same duration, that of a timedelta, or the one of that many seconds; a time is a `TypeError`.
+        """Return a Duration for seconds, a Duration or a timedelta.  Raises `TypeError` for an instant.
 
         >>> from penstock.windowing import Duration
         >>> Duration.of(5), Duration.of(Duration(5)), Duration.of(timedelta(minutes=1))
@@ -47,7 +47,7 @@ class Duration(Microseconds):
 
     @staticmethod
     def of_micros(micros: int) -> Duration:
-        """The duration of that many microseconds, unchecked.
+        """Return the duration of a number of microseconds, unchecked.
 
         >>> from penstock.windowing import Duration
         >>> Duration.of_micros(1_500_000)
@@ -59,14 +59,14 @@ class Duration(Microseconds):
 
     @staticmethod
     def from_proto(duration_proto: Any) -> Duration:
-        """From a `google.protobuf.duration_pb2.Duration`; `ValueError` if it is finer than microseconds."""
+        """Convert a `google.protobuf.duration_pb2.Duration`.  Raises `ValueError` for fractions of microseconds."""
         micros = micros_of_subseconds(duration_proto.nanos, 9)
         return Duration.of_micros(duration_proto.seconds * MICROS_PER_SECOND + micros)
 
     def __neg__(self) -> Duration:
         return Duration.of_micros(-self.micros)
 
-    # A Timestamp on the other side is Timestamp's business, or an error.
+    # Operations with a Timestamp are Timestamp's, or an error.
     def __add__(self, other: DurationTypes) -> Duration:
         return NotImplemented if not is_span(other) else Duration.of_micros(self.micros + Duration.of(other).micros)
 
@@ -98,7 +98,7 @@ def _duration(micros: int) -> Duration:
 
 
 def is_span(other: object) -> bool:
-    """Return whether `Duration.of` takes it, a number, a Duration or a timedelta.
+    """Return whether `Duration.of` accepts a value: a number, a Duration or a timedelta.
 
     >>> is_span(5), is_span("5")
     (True, False)
@@ -107,7 +107,7 @@ def is_span(other: object) -> bool:
 
 
 def micros_of_span(span: DurationTypes, wanted: str = "a span of time") -> int:
-    """Microseconds of a number of seconds, a Duration or a timedelta; `TypeError` for anything else.
+    """Return the microseconds of seconds, a Duration or a timedelta.  Raises `TypeError` for other values.
 
     >>> micros_of_span(2), micros_of_span(timedelta(milliseconds=1)), micros_of_span(Duration(3))
     (2000000, 1000, 3000000)
@@ -118,7 +118,7 @@ def micros_of_span(span: DurationTypes, wanted: str = "a span of time") -> int:
 
 
 def seconds_of_span(span: DurationTypes, wanted: str = "a span of time") -> float:
-    """Seconds of a number of seconds, which stays what it is, a Duration or a timedelta.
+    """Return the seconds of a Duration or a timedelta, and numbers unchanged.
 
     >>> seconds_of_span(2), seconds_of_span(timedelta(milliseconds=1))
     (2, 0.001)

@@ -1,4 +1,4 @@
-"""FixedWindows: time cut into pieces of one size (Dataflow Model, section 1.2)."""
+"""FixedWindows: consecutive windows of one size (Dataflow Model, section 1.2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FixedWindows(TimestampWindowFn, NonMergingWindowFn):
       size: seconds or Duration.
       offset: seconds, Duration or Timestamp; taken modulo size.
 
-    Raises `ValueError` when the size isn't positive.
+    Raises `ValueError` if the size isn't positive.
 
     >>> from penstock.windowing import FixedWindows
     >>> FixedWindows(60, offset=5).assign_micros(64_000_000)
@@ -32,11 +32,11 @@ class FixedWindows(TimestampWindowFn, NonMergingWindowFn):
         self.offset = Duration.of_micros(self._offset)
 
     def assign_micros(self, micros: int) -> tuple[IntervalWindow, ...]:
-        """The one window around a timestamp."""
+        """Return the window of a timestamp."""
         size = self._size
         start = micros - (micros - self._offset) % size
         return (_new_window(IntervalWindow, (start, start + size)),)
 
     def bucket_expression(self, t: str) -> str:
-        """The window's number."""
+        """Return the expression of the window's number."""
         return f"({t} - {self._offset}) // {self._size}"

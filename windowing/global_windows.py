@@ -10,7 +10,7 @@ _WINDOWS: tuple[BoundedWindow, ...] = (GLOBAL_WINDOW,)
 
 
 class GlobalWindows(TimestampWindowFn, NonMergingWindowFn):
-    """Puts every element into the one GlobalWindow; what a PCollection has that was never windowed.
+    """Assigns every element to the GlobalWindow.  The default windowing of a PCollection.
 
     >>> from penstock.windowing import GlobalWindows
     >>> GlobalWindows().assign_micros(0)
@@ -18,13 +18,13 @@ class GlobalWindows(TimestampWindowFn, NonMergingWindowFn):
     """
 
     def assign_micros(self, micros: int) -> tuple[BoundedWindow, ...]:
-        """The global window."""
+        """Return the global window."""
         return _WINDOWS
 
     def bucket_expression(self, t: str) -> str:
-        """One bucket."""
+        """Return the expression of a single bucket."""
         return "0"
 
     def side_input_window(self, main_window: BoundedWindow) -> BoundedWindow:
-        """The global window."""
+        """Return the global window."""
         return GLOBAL_WINDOW

@@ -1,8 +1,7 @@
-"""Microseconds: what a Timestamp and a Duration have in common.
+"""Microseconds: the base class of Timestamp and Duration.
 
-Both are one integer of microseconds inside, and seconds to whoever reads or writes
-them: they compare with each other and with plain numbers of seconds, and equal things
-hash alike.
+Both store an integer of microseconds, and represent seconds: they compare with each other and with numbers of seconds,
+and equal values have equal hashes.
 
 >>> from penstock.windowing import Duration, Timestamp
 >>> Timestamp(5) == 5, Duration(1.5) < 2, hash(Timestamp(0.1)) == hash(0.1)
@@ -20,10 +19,10 @@ MICROS_PER_SECOND = 1_000_000
 
 
 def micros_of_seconds(seconds: Any, wanted: str = "a number of seconds") -> int:
-    """Microseconds from an int or float of seconds, rounded to the nearest one.
+    """Return the microseconds of seconds, rounded to the nearest one.
 
-    Raises `TypeError` for what is no real number and `ValueError` for NaN and the
-    infinities, saying what was `wanted`.
+    Raises `TypeError` for other values than real numbers, and `ValueError` for NaN and the infinities, with the
+    `wanted` value in the message.
 
     >>> micros_of_seconds(1.001)
     1001000
@@ -46,9 +45,9 @@ def _hint(got: Any) -> str:
     if isinstance(got, str):
         return "; did you mean Timestamp.from_rfc3339(...)?"
     if isinstance(got, datetime):
-        return ", which is a time and no span"
+        return ", which is an instant and no span of time"
     if isinstance(got, timedelta):
-        return ", which is a span and no time"
+        return ", which is a span of time and no instant"
     return ""
 
 
@@ -57,21 +56,21 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def micros_of_datetime(time: datetime) -> int:
-    """Microseconds since 1970; `ValueError` for a naive datetime, which may be any of two dozen times.
+    """Return the microseconds since 1970 of a datetime.  Raises `ValueError` for a naive datetime, which is ambiguous.
 
     >>> micros_of_datetime(datetime(1970, 1, 2, tzinfo=UTC))
     86400000000
     """
     if time.utcoffset() is None:
         raise ValueError(
-            f"expected a datetime with a time zone, got {time!r}, which is naive; if it is in UTC say "
-            "time.replace(tzinfo=timezone.utc), if it is local say time.astimezone()"
+            f"expected a datetime with a time zone, got {time!r}, which is naive; if it is in UTC use "
+            "time.replace(tzinfo=timezone.utc), if it is local use time.astimezone()"
         )
     return (time - _EPOCH) // _MICROSECOND
 
 
 def micros_of_timedelta(span: timedelta) -> int:
-    """Microseconds of a timedelta.
+    """Return the microseconds of a timedelta.
 
     >>> micros_of_timedelta(timedelta(minutes=1))
     60000000
@@ -80,15 +79,15 @@ def micros_of_timedelta(span: timedelta) -> int:
 
 
 class Microseconds:
-    """One integer of microseconds, ordered.  The base of `Timestamp` and `Duration`."""
+    """An ordered integer of microseconds: the base class of `Timestamp` and `Duration`."""
 
     __slots__ = ("micros",)
     micros: int
 
-    # A float is compared with the float nearest to us, not rounded to microseconds:
-    # otherwise two floats could equal one timestamp and have different hashes.
+    # A float is compared with the float nearest to this object instead of being rounded to microseconds: otherwise two
+    # floats with different hashes could equal one timestamp.
     def _beside(self, other: object) -> tuple[float, float] | None:
-        """Both sides of a comparison, or None where there is none to make."""
+        """Return both sides of a comparison; None for values that can't be compared."""
         if isinstance(other, Microseconds):
             return self.micros, other.micros
         if isinstance(other, int):
@@ -131,10 +130,9 @@ class Microseconds:
 
 
 def micros_of_subseconds(subseconds: int, precision: int) -> int:
-    """Microseconds from units of ten to the minus `precision` seconds.
+    """Return the microseconds of units of ten to the minus `precision` seconds.
 
-    Raises `ValueError` where that would lose something: a timestamp holds no
-    nanoseconds.
+    Raises `ValueError` for a loss of precision, since a timestamp has no nanoseconds.
 
     >>> micros_of_subseconds(5_000, 9), micros_of_subseconds(5, 3)
     (5, 5000)

@@ -12,14 +12,14 @@ from .windows import BoundedWindow, IntervalWindow
 
 
 class Sessions(TimestampWindowFn):
-    """A window from each element to `gap_size` after it; those of a key that overlap become one.
+    """Windows from each element to `gap_size` after it.  Overlapping windows of a key merge.
 
-    Windows that only touch stay apart: elements exactly a gap from each other are in two sessions.
+    Windows that only touch don't merge: two elements exactly a gap apart are in two sessions.
 
     Args:
-      gap_size: seconds or Duration without an element that end a session.
+      gap_size: seconds or Duration without elements after which a session ends.
 
-    Raises `ValueError` when the gap isn't positive.
+    Raises `ValueError` if the gap isn't positive.
 
     >>> from penstock.windowing import Sessions
     >>> Sessions(30).assign_micros(5_000_000)
@@ -38,11 +38,11 @@ class Sessions(TimestampWindowFn):
         return self._gap
 
     def assign_micros(self, micros: int) -> tuple[IntervalWindow, ...]:
-        """The session of a single element."""
+        """Return the session of a single element."""
         return (IntervalWindow.of_micros(micros, micros + self._gap),)
 
     def merge_windows(self, merge_context: WindowFn.MergeContext) -> None:
-        """Merges each run of overlapping windows."""
+        """Merge each run of overlapping windows."""
         spans = sorted(map(_span, merge_context.windows), key=itemgetter(0, 1))
         for start, end, run in overlapping_runs(spans):
             if len(run) > 1:

@@ -1,4 +1,4 @@
-"""SlidingWindows: windows of one size, a new one each period (Dataflow Model, section 1.2)."""
+"""SlidingWindows: windows of one size that start every period (Dataflow Model, section 1.2)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .windows import IntervalWindow
 class SlidingWindows(TimestampWindowFn, NonMergingWindowFn):
     """Windows [N * period + offset, N * period + offset + size), for all whole N.
 
-    An element is in several where the size exceeds the period; where the period exceeds
-    the size, those in the gaps are in none and are dropped.
+    An element is in several windows if the size exceeds the period.  If the period exceeds the size, elements in the
+    gaps are in no window and are dropped.
 
     Args:
       size, period: seconds or Duration.
       offset: seconds, Duration or Timestamp; taken modulo period.
 
-    Raises `ValueError` when size or period aren't positive.
+    Raises `ValueError` if size or period isn't positive.
 
     >>> from penstock.windowing import SlidingWindows
     >>> SlidingWindows(120, 60).assign_micros(70_000_000)
@@ -35,17 +35,17 @@ class SlidingWindows(TimestampWindowFn, NonMergingWindowFn):
         self.offset = Duration.of_micros(self._offset)
 
     def assign_micros(self, micros: int) -> tuple[IntervalWindow, ...]:
-        """The windows around a timestamp, the one that starts last first."""
+        """Return the windows of a timestamp, the latest first."""
         size = self._size
         latest = micros - (micros - self._offset) % self._period
         return tuple(
             IntervalWindow.of_micros(start, start + size) for start in range(latest, micros - size, -self._period)
         )
 
-    # The windows change where one starts and where one ends.  Both counts only grow with
-    # time, so their sum tells every combination apart.
+    # The windows change when one starts and when one ends.  Both counts grow with time, so their sum identifies every
+    # combination.
     def bucket_expression(self, t: str) -> str:
-        """How many windows have started, plus how many have ended."""
+        """Return the expression of the number of started windows plus that of ended windows."""
         started = f"({t} - {self._offset}) // {self._period}"
         if self._size % self._period == 0:
             return started

@@ -1,7 +1,7 @@
 """Timestamp: an instant of event time, in microseconds since 1970 (Dataflow Model, section 1.3).
 
-The range is Beam's: the milliseconds that fit into a microsecond count of 64 bits.  Its
-two ends stand for "since ever" and "for ever".
+The range is Beam's: the milliseconds that fit into a microsecond count of 64 bits.  Its ends stand for minus and plus
+infinity.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Timestamp(Microseconds):
       subseconds: added, in units of ten to the minus `precision` seconds.
       micros: added, in microseconds.
 
-    Raises `TypeError` for what is no number; `ValueError` for NaN, infinity, anything
-    finer than a microsecond, and whatever lies outside of [MIN_TIMESTAMP, MAX_TIMESTAMP].
+    Raises `TypeError` for other values than numbers; `ValueError` for NaN, infinity, fractions of microseconds, and
+    instants outside of [MIN_TIMESTAMP, MAX_TIMESTAMP].
 
     >>> from penstock.windowing import Timestamp
     >>> Timestamp(1.5), Timestamp(micros=7), Timestamp(10) + 5, Timestamp(10) - Timestamp(4)
@@ -56,9 +56,9 @@ class Timestamp(Microseconds):
 
     @staticmethod
     def of(seconds: TimestampTypes) -> Timestamp:
-        """The same timestamp, that of a datetime with a time zone, or the one of that many seconds.
+        """Return a Timestamp for seconds, a Timestamp or a datetime with a time zone.
 
-        A span is a `TypeError`, a datetime without a time zone a `ValueError`.
+        Raises `TypeError` for a span of time, and `ValueError` for a datetime without a time zone.
 
         >>> from penstock.windowing import Timestamp
         >>> Timestamp.of(5), Timestamp.of(Timestamp(5)), Timestamp.of(datetime(1970, 1, 2, tzinfo=UTC))
@@ -70,7 +70,7 @@ class Timestamp(Microseconds):
 
     @staticmethod
     def of_micros(micros: int) -> Timestamp:
-        """The timestamp of that many microseconds, unchecked: for those who know it to be in range.
+        """Return the timestamp of a number of microseconds in the range, unchecked.
 
         >>> from penstock.windowing import Timestamp
         >>> Timestamp.of_micros(1_500_000)
@@ -82,12 +82,12 @@ class Timestamp(Microseconds):
 
     @staticmethod
     def now() -> Timestamp:
-        """The machine's clock.  Semantics never ask it: see the runners' clocks."""
+        """Return the time of the machine's clock.  Runners use their own clocks instead."""
         return Timestamp.of_micros(time.time_ns() // 1000)
 
     @staticmethod
     def from_utc_datetime(dt: datetime) -> Timestamp:
-        """From a datetime in UTC; one without a zone, or in another zone, is a `ValueError`.
+        """Convert a datetime in UTC.  Raises `ValueError` for one without a zone or in another zone.
 
         >>> from penstock.windowing import Timestamp
         >>> Timestamp.from_utc_datetime(datetime(1970, 1, 2, tzinfo=UTC))
@@ -99,9 +99,9 @@ class Timestamp(Microseconds):
 
     @staticmethod
     def from_rfc3339(rfc3339: str) -> Timestamp:
-        """From a date and time with a zone; digits beyond microseconds are cut off.
+        """Parse a date and time with a zone.  Digits beyond microseconds are cut off.
 
-        Raises `ValueError` for what is not written so.
+        Raises `ValueError` for other text.
 
         >>> from penstock.windowing import Timestamp
         >>> Timestamp.from_rfc3339("1970-01-01T01:00:00.5+01:00")
@@ -117,11 +117,11 @@ class Timestamp(Microseconds):
 
     @staticmethod
     def from_proto(timestamp_proto: Any) -> Timestamp:
-        """From a `google.protobuf.timestamp_pb2.Timestamp`; `ValueError` if it is finer than microseconds."""
+        """Convert a `google.protobuf.timestamp_pb2.Timestamp`.  Raises `ValueError` for fractions of microseconds."""
         return Timestamp(timestamp_proto.seconds, timestamp_proto.nanos, Timestamp.NANOS_PRECISION)
 
     def to_utc_datetime(self, has_tz: bool = False) -> datetime:
-        """As a datetime in UTC; `OverflowError` outside of the years 1 to 9999.
+        """Return a datetime in UTC.  Raises `OverflowError` outside of the years 1 to 9999.
 
         >>> from penstock.windowing import Timestamp
         >>> Timestamp(86400).to_utc_datetime()
@@ -134,7 +134,7 @@ class Timestamp(Microseconds):
         return dt if has_tz else dt.replace(tzinfo=None)
 
     def to_rfc3339(self) -> str:
-        """As text, in UTC.
+        """Return the text of the instant, in UTC.
 
         >>> from penstock.windowing import Timestamp
         >>> Timestamp(1.5).to_rfc3339()
@@ -143,22 +143,22 @@ class Timestamp(Microseconds):
         return self.to_utc_datetime().isoformat() + "Z"
 
     def seconds(self) -> int:
-        """Whole seconds, rounded down."""
+        """Return whole seconds, rounded down."""
         return self.micros // MICROS_PER_SECOND
 
     def __int__(self) -> int:
         return self.micros // MICROS_PER_SECOND
 
     def successor(self) -> Timestamp:
-        """The next microsecond; MAX_TIMESTAMP has none but itself."""
+        """Return the next microsecond; for MAX_TIMESTAMP, itself."""
         return _shifted(self.micros, 1)
 
     def predecessor(self) -> Timestamp:
-        """The microsecond before; MIN_TIMESTAMP has none but itself."""
+        """Return the microsecond before; for MIN_TIMESTAMP, itself."""
         return _shifted(self.micros, -1)
 
-    # Out of range is a ValueError, with one exception: MAX_TIMESTAMP means "for ever",
-    # and stays that when something is added; MIN_TIMESTAMP likewise.
+    # Results out of range raise ValueError, except that MAX_TIMESTAMP and MIN_TIMESTAMP, which stand for infinity, are
+    # unchanged by additions.
     def __add__(self, other: DurationTypes) -> Timestamp:
         if not is_span(other):
             return NotImplemented
@@ -192,7 +192,7 @@ def _timestamp(micros: int) -> Timestamp:
 
 
 def in_range(micros: int) -> int:
-    """The same number; `ValueError` if no timestamp has it.
+    """Return a number of microseconds.  Raises `ValueError` if it is out of range.
 
     >>> in_range(5)
     5
@@ -212,7 +212,7 @@ def _shifted(micros: int, by: int) -> Timestamp:
 
 
 def micros_of(time_or_span: TimestampTypes | DurationTypes) -> int:
-    """Microseconds from a number of seconds, a time or a span: a Timestamp, an aware datetime, a Duration, a timedelta.
+    """Return the microseconds of seconds, a Timestamp, an aware datetime, a Duration or a timedelta.
 
     >>> from penstock.windowing import Duration, micros_of
     >>> micros_of(2), micros_of(0.5), micros_of(Duration(3))

@@ -1,4 +1,4 @@
-"""TimestampCombiner: which timestamp a window's result gets (Dataflow Model, section 2.2, figure 4)."""
+"""TimestampCombiner: the timestamp of a window's result (Dataflow Model, section 2.2, figure 4)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .windows import BoundedWindow
 
 @stored_as("timestamp-combiner", 1)
 class TimestampCombiner(Enum):
-    """Which timestamp a pane gets, and with it how far it holds back the watermark downstream.
+    """The timestamp of a pane, which also holds back the downstream watermark.
 
-    Elements that are behind the output watermark when they come don't count; a pane of nothing else
-    has the last instant of its window.
+    Elements that arrive behind the output watermark don't count.  A pane of such elements has the last instant of its
+    window.
 
     OUTPUT_AT_EOW: the last instant of the window.
     OUTPUT_AT_EARLIEST: the earliest timestamp among the pane's elements.
@@ -37,7 +37,7 @@ KEEPING_LATEST = (TimestampCombiner.OUTPUT_AT_LATEST, TimestampCombiner.OUTPUT_A
 def for_element(
     combiner: TimestampCombiner, window: BoundedWindow, micros: int, window_fn: WindowFn | None = None
 ) -> int | None:
-    """The microseconds that a window has to remember of an element; None where its end says it all.
+    """Return the microseconds to store for an element; None if the end of the window decides.
 
     >>> from penstock.windowing import IntervalWindow, TimestampCombiner
     >>> for_element(TimestampCombiner.OUTPUT_AT_EARLIEST, IntervalWindow(0, 10), 7)
@@ -51,7 +51,7 @@ def for_element(
 
 
 def combined(combiner: TimestampCombiner, a: int, b: int) -> int:
-    """What is remembered of two elements, or of two windows that merged.
+    """Return the microseconds to store for two elements, or for two merged windows.
 
     >>> from penstock.windowing import TimestampCombiner
     >>> combined(TimestampCombiner.OUTPUT_AT_LATEST, 3, 7)
@@ -63,7 +63,7 @@ def combined(combiner: TimestampCombiner, a: int, b: int) -> int:
 
 
 def at_fire(combiner: TimestampCombiner, window: BoundedWindow, held: int | None) -> int:
-    """The pane's timestamp; an empty pane has the end of its window.
+    """Return the pane's timestamp.  An empty pane has the end of its window.
 
     >>> from penstock.windowing import IntervalWindow, TimestampCombiner
     >>> at_fire(TimestampCombiner.OUTPUT_AT_EOW, IntervalWindow(0, 10), None)

@@ -1,6 +1,6 @@
-"""TimestampWindowFn: a window function that looks at nothing but the timestamp.
+"""TimestampWindowFn: a window function of the timestamp alone.
 
-All of the built-in ones do.  They are values: equal when type and arguments are.
+All built-in window functions are of this kind.  They are values: equal if type and arguments are.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from .windows import BoundedWindow
 
 
 class TimestampWindowFn(WindowFn):
-    """Windows from microseconds: a subclass implements `assign_micros`.
+    """Base class of window functions of a timestamp in microseconds, which implement `assign_micros`.
 
-    Its public attributes are its arguments.  Those that begin with an underscore are
-    derived from them.
+    Public attributes are the arguments.  Private attributes are derived from them.
 
     >>> from penstock.windowing import FixedWindows
     >>> FixedWindows(60), FixedWindows(60) == FixedWindows(60.0), FixedWindows(60) == FixedWindows(61)
@@ -26,7 +25,7 @@ class TimestampWindowFn(WindowFn):
     depends_only_on_timestamp = True
 
     def assign_micros(self, micros: int) -> tuple[BoundedWindow, ...]:
-        """The windows of a timestamp in microseconds."""
+        """Return the windows of a timestamp in microseconds."""
         raise NotImplementedError(f"{type(self).__name__} must implement assign_micros")
 
     def _arguments(self) -> dict[str, Any]:
@@ -44,7 +43,7 @@ class TimestampWindowFn(WindowFn):
 
 
 def positive_duration(name: str, seconds: Any) -> Duration:
-    """An argument that has to be a positive number of seconds; `ValueError` if it isn't.
+    """Return an argument as a Duration.  Raises `ValueError` unless it is positive.
 
     >>> positive_duration("size", 60)
     Duration(60)

@@ -1,4 +1,4 @@
-"""TimestampedValue: a value and when it happened (Dataflow Model, section 1.3)."""
+"""TimestampedValue: a value and its event time (Dataflow Model, section 1.3)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .timestamp import MAX_MICROS, MIN_MICROS, Timestamp, TimestampTypes, in_ran
 
 
 class TimestampedValue:
-    """What a function returns to give its output an event timestamp.
+    """An output of a user's function with an event timestamp.
 
     Args:
-      value: anything.
+      value: any value.
       timestamp: seconds since 1970, or a Timestamp.
 
-    Raises what `Timestamp` raises.
+    Raises the errors of `Timestamp`.
 
     >>> from penstock.windowing import TimestampedValue
     >>> TimestampedValue("a", 5)
@@ -25,7 +25,7 @@ class TimestampedValue:
 
     __slots__ = ("micros", "value")
 
-    # Built for every element of many pipelines: a number isn't made a Timestamp first.
+    # Created for every element of many pipelines, so numbers aren't converted to Timestamps first.
     def __init__(self, value: Any, timestamp: TimestampTypes) -> None:
         self.value = value
         kind = type(timestamp)

@@ -1,4 +1,4 @@
-"""WindowFn: which windows an element belongs to, and which windows become one (Dataflow Model, section 2.2).
+"""WindowFn: assignment and merging of windows (Dataflow Model, section 2.2).
 
 A user's window function overrides `assign_windows`, and `merge_windows` if it merges.
 Beam's names for them, `assign` and `merge`, may be overridden and called instead.
@@ -24,20 +24,20 @@ from .windows import BoundedWindow
 
 
 class WindowFn:
-    """How elements are assigned to windows and how windows merge; merging unless it says otherwise.
+    """Base class of window functions, which assign elements to windows and merge windows.
 
     Attributes:
-      depends_only_on_timestamp: the assigned windows depend on nothing but the element's
-        timestamp, so a runner may ask once for many elements.
-      merges_by_overlap: windows merge exactly where their intervals overlap, so a runner
-        may merge by one scan in order of time instead of calling `merge_windows`.
+      depends_only_on_timestamp: whether the windows depend on the element's timestamp only, so that a runner may assign
+        many elements at once.
+      merges_by_overlap: whether windows merge exactly if their intervals overlap, so that a runner may merge by one
+        scan in order of time instead of calling `merge_windows`.
     """
 
     depends_only_on_timestamp: bool = False
     merges_by_overlap: bool = False
 
     class AssignContext:
-        """What `assign_windows` may look at: the element, its timestamp, and the window it had."""
+        """Argument of `assign_windows`: the element, its timestamp, and its former window."""
 
         def __init__(self, timestamp: TimestampTypes, element: Any = None, window: BoundedWindow | None = None) -> None:
             self.timestamp = Timestamp.of(timestamp)
@@ -45,13 +45,13 @@ class WindowFn:
             self.window = window
 
     class MergeContext:
-        """The windows of one key.  `merge_windows` calls `merge` for each group that becomes one."""
+        """The windows of one key.  `merge_windows` calls `merge` for each group of windows that merge."""
 
         def __init__(self, windows: Iterable[BoundedWindow]) -> None:
             self.windows = list(windows)
 
         def merge(self, to_be_merged: Iterable[BoundedWindow], merge_result: BoundedWindow) -> None:
-            """Replaces windows by the one that they become; a runner overrides this."""
+            """Replace windows by their merged window.  A runner overrides this."""
             raise NotImplementedError
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -59,8 +59,8 @@ class WindowFn:
         own = vars(cls)
         _override_both(cls, "merge_windows", "merge")
         _override_both(cls, "assign_windows", "assign")
-        # A class that assigns in one way must not inherit another way, nor what its base
-        # said of its assigning and merging: it says so again, or it is taken to be unknown.
+        # A class that overrides assignment must not inherit other methods of assignment, nor its base class's
+        # declarations about assignment and merging.
         if "assign_windows" in own and "assign_micros" not in own:
             cls.assign_micros = WindowFn.assign_micros  # type: ignore[method-assign]
             if "depends_only_on_timestamp" not in own:
@@ -71,57 +71,56 @@ class WindowFn:
             cls.bucket_expression = WindowFn.bucket_expression  # type: ignore[method-assign]
         if "merge_windows" in own and "merges_by_overlap" not in own:
             cls.merges_by_overlap = False
-        # Beam has a method here, which as an attribute would always be true.
+        # Beam has a method of this name, which as an attribute would always be true.
         if inspect.isfunction(own.get("is_merging")):
             cls.is_merging = property(own["is_merging"])  # type: ignore[assignment, method-assign]
 
     def assign_windows(self, context: AssignContext) -> Iterable[BoundedWindow]:
-        """The windows that an element belongs to; none drops it."""
+        """Return the windows of an element.  An element without windows is dropped."""
         raise NotImplementedError(f"{type(self).__name__} must override assign_windows (or assign, Beam's name)")
 
     def assign(self, context: AssignContext) -> Iterable[BoundedWindow]:
-        """Beam's name for `assign_windows`."""
+        """Return the windows of an element.  Beam's name for `assign_windows`."""
         return self.assign_windows(context)
 
     def merge_windows(self, merge_context: MergeContext) -> None:
-        """Call `merge_context.merge` for each group of windows that become one."""
+        """Call `merge_context.merge` for each group of windows that merge."""
         raise NotImplementedError(
             f"{type(self).__name__} must override merge_windows (or merge, Beam's name), "
             "or be a NonMergingWindowFn if its windows never merge"
         )
 
     def merge(self, merge_context: MergeContext) -> None:
-        """Beam's name for `merge_windows`."""
+        """Merge windows.  Beam's name for `merge_windows`."""
         self.merge_windows(merge_context)
 
     @property
     def is_merging(self) -> bool:
-        """Whether windows of one key may become one."""
+        """Whether windows of one key may merge."""
         return True
 
     def get_transformed_output_time(self, window: BoundedWindow, input_timestamp: Timestamp) -> Timestamp:
-        """The timestamp that OUTPUT_AT_EARLIEST_TRANSFORMED takes for an element of this window."""
+        """Return the timestamp of an element of this window for OUTPUT_AT_EARLIEST_TRANSFORMED."""
         return input_timestamp
 
     def assign_micros(self, micros: int) -> tuple[BoundedWindow, ...]:
-        """The windows of a timestamp in microseconds, whatever the element."""
+        """Return the windows of a timestamp in microseconds, independent of the element."""
         context = WindowFn.AssignContext(Timestamp.of_micros(micros))
         return checked_windows(self, self.assign_windows(context))
 
     def bucket_expression(self, t: str) -> str | None:
-        """A Python expression over the variable `t`, a timestamp in microseconds, that decides the windows.
+        """Return a Python expression over the variable `t`, a timestamp in microseconds, that determines the windows.
 
-        Two timestamps for which it has one value have the same windows.  Runners put it
-        into generated code, to assign windows once for each bucket instead of once for each element.
-        None where there is no such expression.
+        Two timestamps with the same value have the same windows.  Generated code of runners assigns windows once for
+        each bucket instead of once for each element.  None if there is no such expression.
         """
         return None
 
     def side_input_window(self, main_window: BoundedWindow) -> BoundedWindow:
-        """The window of a side input, windowed by this function, that an element in `main_window` sees.
+        """Return the window of a side input, windowed by this function, for an element in `main_window`.
 
-        Beam's rule: the one that the main window's last instant falls in; of several, the
-        one that ends first.  Raises `ValueError` if this function merges, or has no window there.
+        Beam's rule: the window that contains the main window's last instant; of several, the one that ends first.
+        Raises `ValueError` if this function merges, or has no window there.
 
         >>> from penstock.windowing import FixedWindows, IntervalWindow
         >>> FixedWindows(60).side_input_window(IntervalWindow(50, 70))
@@ -143,11 +142,10 @@ def _override_both(cls: type[WindowFn], ours: str, beams: str) -> None:
         setattr(cls, ours, own[beams])
 
 
-# Of this class and no other, so that `super().assign(context)` doesn't come back to the
-# subclass that called it.
+# Of exactly this class, so that `super().assign(context)` doesn't call the subclass again.
 def _by_micros(assign_micros: Callable[[Any, int], Iterable[BoundedWindow]]) -> Callable[..., list[BoundedWindow]]:
     def assign_windows(self: WindowFn, context: WindowFn.AssignContext) -> list[BoundedWindow]:
-        """The windows of the context's timestamp."""
+        """Return the windows of the context's timestamp."""
         return list(assign_micros(self, context.timestamp.micros))
 
     return assign_windows
@@ -162,11 +160,11 @@ class NonMergingWindowFn(WindowFn):
         return False
 
     def merge_windows(self, merge_context: WindowFn.MergeContext) -> None:
-        """Merges nothing."""
+        """Do nothing."""
 
 
 def default_window_mapping_fn(target_window_fn: WindowFn) -> Any:
-    """Beam's name for a window function's `side_input_window`; raises `ValueError` now if it merges.
+    """Return a window function's `side_input_window`.  Raises `ValueError` if it merges.
 
     >>> from penstock.windowing import GLOBAL_WINDOW, GlobalWindows, IntervalWindow, default_window_mapping_fn
     >>> default_window_mapping_fn(GlobalWindows())(IntervalWindow(0, 10))
@@ -178,14 +176,14 @@ def default_window_mapping_fn(target_window_fn: WindowFn) -> Any:
 
 
 def checked_windows(window_fn: WindowFn, windows: Any) -> tuple[BoundedWindow, ...]:
-    """What a window function returned, as a tuple; `TypeError` where it is no list of windows.
+    """Return the result of a window function as a tuple.  Raises `TypeError` unless it is a list of windows.
 
     >>> from penstock.windowing import FixedWindows, checked_windows
     >>> checked_windows(FixedWindows(60), None)
     Traceback (most recent call last):
     TypeError: FixedWindows.assign_windows returned None, expected a list of windows; did you forget to return it?
     """
-    # An interval is a tuple too, but not one of windows.
+    # An interval is a tuple, but not one of windows.
     if isinstance(windows, (BoundedWindow, str, bytes)) or not isinstance(windows, Iterable):
         raise _not_windows(window_fn, windows)
     checked = tuple(windows)

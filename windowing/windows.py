@@ -1,6 +1,6 @@
-"""Windows: the finite chunks of event time that elements are grouped in (Dataflow Model, section 2.2).
+"""Windows: finite intervals of event time for grouping (Dataflow Model, section 2.2).
 
-A watermark of t promises that no element before t is to come (MillWheel, section 3.3).  The window [0, 10) is complete
+A watermark of t promises that no element before t will arrive (MillWheel, section 3.3).  The window [0, 10) is complete
 at watermark 10: at 9.999999 an element of its last microsecond may still be on time.  The window expires when the
 watermark is past its end plus the allowed lateness: with a lateness of 5 an element is kept at 15, and dropped after.
 
@@ -16,17 +16,17 @@ from typing import Any
 from ..stored import restores
 from .timestamp import MAX_MICROS, MIN_TIMESTAMP, Timestamp, TimestampTypes, in_range, micros_of
 
-# Beam's: a day before the end of time, so that a window's end can be passed.
+# Beam's: a day before MAX_TIMESTAMP, so that the watermark can pass the end of a window.
 GLOBAL_WINDOW_MAX_MICROS = MAX_MICROS - 86_400_000_000
 
 
 class BoundedWindow:
-    """A window that ends somewhere.  The base of all windows, a user's own included.
+    """Base class of all windows, which have an end.
 
-    Two windows of one user class are equal when all of their attributes are.
+    Two windows of a user's class are equal if all of their attributes are.
 
     Args:
-      end: seconds or Timestamp; the first instant that is no longer inside.
+      end: seconds or Timestamp; the first instant after the window.
 
     >>> from penstock.windowing import BoundedWindow
     >>> class Shift(BoundedWindow):
@@ -37,8 +37,7 @@ class BoundedWindow:
     (Timestamp(7.999999), True, False)
     """
 
-    # No room for attributes here, for IntervalWindow is a tuple and can have none.  A
-    # user's subclass has a dictionary.
+    # Without attributes, since IntervalWindow is a tuple.  A user's subclass has a dictionary.
     __slots__ = ()
     _end: Timestamp
 
@@ -49,16 +48,16 @@ class BoundedWindow:
 
     @property
     def end(self) -> Timestamp:
-        """The first instant that is no longer inside."""
+        """The first instant after the window."""
         return self._end
 
     def max_timestamp(self) -> Timestamp:
-        """The last instant inside; of a window that reaches beyond the end of time, that."""
+        """Return the last instant of the window, at most MAX_TIMESTAMP."""
         return Timestamp.of_micros(min(self.end.micros - 1, MAX_MICROS))
 
     @property
     def max_micros(self) -> int:
-        """The last microsecond inside."""
+        """The last microsecond of the window."""
         return self.max_timestamp().micros
 
     def __eq__(self, other: object) -> bool:
@@ -74,10 +73,9 @@ class BoundedWindow:
 class IntervalWindow(tuple[int, int], BoundedWindow):
     """The window [start, end) of event time.
 
-    A tuple of the two in microseconds, since windows are looked up in dictionaries for
-    every element and a tuple is hashed and compared in C.  Ordered by start, then end.
-
-    Raises what `Timestamp` raises, and `ValueError` when the end comes before the start.
+    A tuple of start and end in microseconds, which is hashed and compared in C, since windows are looked up in
+    dictionaries for every element.  Ordered by start, then end.  Raises the errors of `Timestamp`, and `ValueError` if
+    the end is before the start.
 
     >>> from penstock.windowing import IntervalWindow
     >>> window = IntervalWindow(60, 120)
@@ -93,13 +91,13 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
             raise ValueError(f"expected a window that ends after its start, got start {start!r} and end {end!r}")
         return tuple.__new__(cls, (first, limit))
 
-    # A tuple is complete when it is made; without this, BoundedWindow's would run.
+    # A tuple is complete once it is created; without this, BoundedWindow's method would run.
     def __init__(self, start: TimestampTypes, end: TimestampTypes) -> None:
         pass
 
     @classmethod
     def of_micros(cls, start: int, end: int) -> IntervalWindow:
-        """The window between two numbers of microseconds, unchecked.
+        """Return the window between two numbers of microseconds, unchecked.
 
         >>> from penstock.windowing import IntervalWindow
         >>> IntervalWindow.of_micros(0, 1_000_000)
@@ -134,11 +132,11 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
         return Timestamp.of_micros(self[1])
 
     def intersects(self, other: IntervalWindow) -> bool:
-        """Return whether an instant lies in both."""
+        """Return whether the windows have an instant in common."""
         return self[0] < other[1] and other[0] < self[1]
 
     def union(self, other: IntervalWindow) -> IntervalWindow:
-        """The smallest window that spans both."""
+        """Return the smallest window that contains both."""
         return IntervalWindow.of_micros(min(self[0], other[0]), max(self[1], other[1]))
 
     def __repr__(self) -> str:
@@ -156,7 +154,7 @@ def _interval(start: int, end: int, kind: type[IntervalWindow] = IntervalWindow)
 
 
 class GlobalWindow(BoundedWindow):
-    """The one window that spans all of time; every `GlobalWindow()` is the same object.
+    """The window of all time.  Every `GlobalWindow()` is the same object.
 
     >>> from penstock.windowing import GlobalWindow
     >>> GlobalWindow() is GlobalWindow(), GlobalWindow()
@@ -189,7 +187,7 @@ class GlobalWindow(BoundedWindow):
         """The last microsecond inside: a day before MAX_TIMESTAMP."""
         return GLOBAL_WINDOW_MAX_MICROS
 
-    # There is one of it, so identity will do, in C.
+    # A singleton, which is compared by identity, in C.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -229,7 +227,7 @@ def end_of_window(window: BoundedWindow) -> int:
 def expiry_of(end: int, lateness: int) -> int:
     """Return the least watermark, in microseconds, at which a window that ends there has expired.
 
-    At the end of time every window has expired.
+    At the maximum timestamp every window has expired.
     """
     expiry = end + lateness + 1
     return expiry if expiry < MAX_MICROS else MAX_MICROS
