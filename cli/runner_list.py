@@ -36,7 +36,7 @@ def _about(runner: type[Runner]) -> Iterator[str]:
 
 
 def what_is_missing(runner: type[Runner]) -> str | None:
-    """Return what must be installed for a runner; None if it is ready."""
+    """Return what must be installed for a runner, or None if it is ready."""
     if not runner.name.startswith("spark"):
         return None
     from ..runners.spark.session import NO_JAVA, find_java

@@ -17,7 +17,7 @@ _NAME = re.compile(r"(\d{8}|\d{12})(-[0-9a-f]+(-\d+)*)")
 
 
 def series_of(transaction: str) -> str | None:
-    """Return the suffix of a transaction's name that its series shares; None for a transaction without a series."""
+    """Return the suffix of a transaction's name that its series shares, or None for a transaction without a series."""
     match = _NAME.fullmatch(transaction)
     return None if match is None else match[2]
 

@@ -36,7 +36,7 @@ class Bundle:
       panes: a list of `PaneInfo`, or one for all.
       signs: a list of +1 and -1 (a retraction), or one int for all.
 
-    Columns must not be changed once the bundle has been handed on.
+    Columns must not be changed once the bundle was passed on.
 
     >>> bundle = Bundle(["a", "b"], timestamps=[0, 1_000_000])
     >>> len(bundle), bundle.signs

@@ -22,7 +22,7 @@ from .typehints.simplified import members, simplified, union_of
 
 
 def hints_of_dofn(dofn: DoFn) -> tuple[Any, Any]:
-    """Return the types of a DoFn's input and output elements; None for an unknown type.
+    """Return the types of a DoFn's input and output elements, or None for an unknown type.
 
     Types declared by decorators take precedence over annotations.
 

@@ -60,7 +60,7 @@ class DistributionResult:
 
     @property
     def mean(self) -> float | None:
-        """The mean; None without values."""
+        """The mean, or None without values."""
         return self.sum / self.count if self.count else None
 
 

@@ -80,7 +80,7 @@ class PTransform:
         return self
 
     def get_type_hints(self) -> tuple[Any, Any]:
-        """Return the declared hints of input and output; None for undeclared ones."""
+        """Return the declared hints of input and output, or None for undeclared ones."""
         declared_input, declared_output = declared_hints(self)
         return (
             self._input_hint if self._input_hint is not None else declared_input,

@@ -155,7 +155,7 @@ def apply_to_operand(operand: Any, transform: PTransform) -> Any:
 
 
 def _pipeline_of(operand: Any) -> PipelineUnderConstruction | None:
-    """Return the pipeline of the PCollections in a tuple, list or dict; None if there are none."""
+    """Return the pipeline of the PCollections in a tuple, list or dict, or None if there are none."""
     values = operand.values() if isinstance(operand, dict) else operand
     if not isinstance(operand, (dict, tuple, list)):
         return None

@@ -157,7 +157,7 @@ class ErrorHandler:
             self._output = tuple(self._pcolls) | _HandleErrors(self._pcolls[0].producer, self._consumer)
 
     def output(self) -> Any:
-        """Return the consumer's output; None without dead letters."""
+        """Return the consumer's output, or None without dead letters."""
         if not self._closed:
             raise PipelineError("an error handler has no output before it is closed, at the end of its with block")
         return self._output

@@ -110,7 +110,7 @@ class _PartitionDoFn(DoFn):
 
 
 def _parameters(partition_for: Callable[..., int]) -> list[inspect.Parameter] | None:
-    """Return a partition function's parameters except the second, the number of partitions; None if unknown."""
+    """Return a partition function's parameters except the second, the number of partitions, or None if unknown."""
     try:
         parameters = list(signature(partition_for).parameters.values())
     except (TypeError, ValueError):  # a built-in

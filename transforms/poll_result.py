@@ -66,7 +66,7 @@ class PollFn:
 
 @attrs.frozen
 class Termination:
-    """Spans after which an element is not polled any more, in microseconds; None for never.
+    """Spans after which an element is not polled any more, in microseconds, or None for never.
 
     Attributes:
       total: the span since the first poll.

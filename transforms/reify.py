@@ -38,7 +38,7 @@ class Reify:
 
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
-            """What becomes of an element."""
+            """Return the output for an element."""
             return TimestampedValue(element, timestamp)
 
     class Window(_Reify):
@@ -46,7 +46,7 @@ class Reify:
 
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam, window: Any = DoFn.WindowParam) -> Any:
-            """What becomes of an element."""
+            """Return the output for an element."""
             return element, timestamp, window
 
     class TimestampInValue(_Reify):
@@ -54,7 +54,7 @@ class Reify:
 
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam) -> Any:
-            """What becomes of an element."""
+            """Return the output for an element."""
             key, value = element
             return key, TimestampedValue(value, timestamp)
 
@@ -63,6 +63,6 @@ class Reify:
 
         @staticmethod
         def reified(element: Any, timestamp: Any = DoFn.TimestampParam, window: Any = DoFn.WindowParam) -> Any:
-            """What becomes of an element."""
+            """Return the output for an element."""
             key, value = element
             return key, (value, timestamp, window)

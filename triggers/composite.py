@@ -98,7 +98,7 @@ class Composite(Lifetime):
 
 
 def earliest(times: Sequence[int | None]) -> int | None:
-    """Return the earliest of the given times; None if there are none."""
+    """Return the earliest of the given times, or None if there are none."""
     return min((time for time in times if time is not None), default=None)
 
 

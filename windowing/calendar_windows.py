@@ -83,7 +83,7 @@ class CalendarWindows(TimestampWindowFn, NonMergingWindowFn):
 
     # In UTC all windows begin at midnight.  Other zones have changed their offsets too often for one expression.
     def bucket_expression(self, t: str) -> str | None:
-        """Return the expression of the day in UTC; None in other time zones."""
+        """Return the expression of the day in UTC, or None in other time zones."""
         return f"{t} // {_DAY}" if self.time_zone == "UTC" else None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class Microseconds:
     # A float is compared with the float nearest to this object instead of being rounded to microseconds: otherwise two
     # floats with different hashes could equal one timestamp.
     def _beside(self, other: object) -> tuple[float, float] | None:
-        """Return both sides of a comparison; None for values that can't be compared."""
+        """Return both sides of a comparison, or None for values that can't be compared."""
         if isinstance(other, Microseconds):
             return self.micros, other.micros
         if isinstance(other, int):

@@ -37,7 +37,7 @@ KEEPING_LATEST = (TimestampCombiner.OUTPUT_AT_LATEST, TimestampCombiner.OUTPUT_A
 def for_element(
     combiner: TimestampCombiner, window: BoundedWindow, micros: int, window_fn: WindowFn | None = None
 ) -> int | None:
-    """Return the microseconds to store for an element; None if the end of the window decides.
+    """Return the microseconds to store for an element, or None if the end of the window decides.
 
     >>> from penstock.windowing import IntervalWindow, TimestampCombiner
     >>> for_element(TimestampCombiner.OUTPUT_AT_EARLIEST, IntervalWindow(0, 10), 7)

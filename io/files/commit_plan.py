@@ -38,7 +38,7 @@ def write_plan(fs: FileSystem, directory: str, plan: Sequence[Renaming]) -> None
 
 
 def read_plan(fs: FileSystem, directory: str) -> list[Renaming] | None:
-    """Return the plan in a staging directory; None if the transaction isn't decided yet."""
+    """Return the plan in a staging directory, or None if the transaction isn't decided yet."""
     path = join_path(directory, _PLAN)
     if not fs.exists(path):
         return None

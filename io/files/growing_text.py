@@ -94,7 +94,7 @@ class GrowingTextSource(UnboundedSource[Any]):
         if kind != CompressionTypes.UNCOMPRESSED:
             raise SourceError(
                 f"{self.transform}: {partition!r} is compressed by {kind}, and can't be followed while it grows; "
-                "expected plain text; whole files as they turn up are read by ReadAllFromTextContinuously"
+                "expected plain text; ReadAllFromTextContinuously reads whole files as they appear"
             )
         return GrowingTextReader(self, partition, tuple(offset) if offset is not None else (0, 0, 0))
 
@@ -296,7 +296,7 @@ def _size(file: BinaryIO) -> int:
 
 
 def _identity(file: BinaryIO) -> Any:
-    """Return the identity that tells a file from another of the same name; None if the file system has none."""
+    """Return the identity that tells a file from another of the same name, or None if the file system has none."""
     try:
         status = os.fstat(file.fileno())
     except (OSError, AttributeError, ValueError):

@@ -59,7 +59,7 @@ class ReadableFile:
             return open_for_reading(path, compression)
 
     def read(self, mime_type: str = "application/octet-stream") -> bytes:
-        """The decompressed content."""
+        """Return the decompressed content."""
         with naming_the_file(self.metadata.path, self.compression or CompressionTypes.AUTO), self.open() as file:
             return file.read()
 

@@ -120,7 +120,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _reader(arrow: Any) -> Callable[[Any], Any] | None:
-    """Return a function from Arrow's values to elements' values; None if they are the same."""
+    """Return a function from Arrow's values to elements' values, or None if they are the same."""
     pa = pyarrow()
     if pa.types.is_struct(arrow):
         fields = [(field.name, _reader(field.type)) for field in arrow]
@@ -242,7 +242,7 @@ class Packer:
 
 
 def _writer(arrow: Any) -> Callable[[Any], Any] | None:
-    """Return a function from elements' values to Arrow's; None if they are the same."""
+    """Return a function from elements' values to Arrow's, or None if they are the same."""
     pa = pyarrow()
     if pa.types.is_timestamp(arrow):
         return _time

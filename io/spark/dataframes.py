@@ -135,7 +135,7 @@ class ToSpark(PTransform):
             )
         if pcoll.retracted_by:
             raise UnsupportedError(
-                f"{label}: a DataFrame can't take back rows, but {pcoll.retracted_by} may retract its input; "
+                f"{label}: a DataFrame can't retract rows, but {pcoll.retracted_by} may retract its input; "
                 "use AccumulationMode.ACCUMULATING"
             )
         pcoll | "Rows" >> Write(DataFrameSink(schema, label))

@@ -27,7 +27,7 @@ _SIMPLE = {
 
 
 def schema_of(hint: Any) -> str | None:
-    """Return the schema of a type hint as Spark's DDL; None if it has no columns.
+    """Return the schema of a type hint as Spark's DDL, or None if it has no columns.
 
     >>> schema_of(tuple[str, int])
     '`_1` string, `_2` bigint'

@@ -253,7 +253,7 @@ class TableSink(Sink[Any]):
         )
 
     def changes(self, session: SqlSession, transaction: str) -> TableChanges | None:
-        """Return the statements of a prepared transaction; None if it isn't prepared."""
+        """Return the statements of a prepared transaction, or None if it isn't prepared."""
         staged = self.changes_to(session, transaction, ()).staged
         if not session.has_table(staged):
             return None

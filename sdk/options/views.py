@@ -193,7 +193,7 @@ class MicroBatchOptions(PipelineOptions):
 
 
 class ProgressOptions(PipelineOptions):
-    """Display of progress; None for a display if there is a terminal."""
+    """Display of progress, or None for a display if there is a terminal."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:

@@ -60,7 +60,7 @@ class LagSketch:
             self._total = sum(self._counts.values())
 
     def lag(self, percentile: float) -> int | None:
-        """Return the percentile of the lag, in microseconds; None without elements.
+        """Return the percentile of the lag, in microseconds, or None without elements.
 
         >>> LagSketch().lag(0.5) is None
         True

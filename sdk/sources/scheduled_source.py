@@ -64,7 +64,7 @@ class ScheduledSource(UnboundedSource[T]):
         return due
 
     def count_from(self, begin: int | None) -> int | None:
-        """Return the number of elements if the first is due at `begin`; None for no end."""
+        """Return the number of elements if the first is due at `begin`, or None for no end."""
         return self.count
 
     def partitions(self) -> Sequence[int]:
@@ -155,7 +155,7 @@ class ScheduledReader(EventTimeReader[T]):
             self._begin += micros
 
     def _stop(self, now: Timestamp) -> int | None:
-        """Return the number to stop before; None for no limit."""
+        """Return the number to stop before, or None for no limit."""
         source, begin = self.source, self._begin
         count = source.count_from(begin)
         if self.end is not None or begin is None or source.elements is None:

@@ -188,7 +188,7 @@ class SplittableSignature:
 
 
 def splittable_signature(fn: DoFn, label: str) -> SplittableSignature | None:
-    """Return the parameters of a splittable DoFn; None if a DoFn isn't splittable.
+    """Return the parameters of a splittable DoFn, or None if a DoFn isn't splittable.
 
     Raises `PipelineError`, naming the transform, if a provider is missing, and `UnsupportedError` for other parameters.
     """

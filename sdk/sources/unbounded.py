@@ -121,7 +121,7 @@ class UnboundedReader(ABC, Generic[T]):
 
     @abstractmethod
     def poll(self, max_elements: int, now: Timestamp) -> Bundle | None:
-        """Return the available elements, at most `max_elements`; None if there are none.  Never waits.
+        """Return the available elements, at most `max_elements`, or None if there are none.  Never waits.
 
         The bundle's values are plain, with their timestamps in its column.
         """

@@ -70,13 +70,13 @@ def _declare(target: T, **declared: Any) -> T:
 
 
 def declared_hints(target: Any) -> tuple[Any, Any]:
-    """Return the declared types of the first input and the output; None for undeclared ones."""
+    """Return the declared types of the first input and the output, or None for undeclared ones."""
     inputs = declared_inputs(target)
     hints = getattr(target, _ATTRIBUTE, None)
     return (inputs[0] if inputs else None), (hints.output if isinstance(hints, _Declared) else None)
 
 
 def declared_inputs(target: Any) -> tuple[Any, ...] | None:
-    """Return the declared types of all inputs, by position; None if undeclared."""
+    """Return the declared types of all inputs, by position, or None if undeclared."""
     hints = getattr(target, _ATTRIBUTE, None)
     return hints.inputs if isinstance(hints, _Declared) else None

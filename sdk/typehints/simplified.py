@@ -55,7 +55,7 @@ def union_of(hints: list[Any]) -> Any:
 
 
 def members(hint: Any) -> tuple[Any, ...] | None:
-    """Return the members of a union; None for other hints.
+    """Return the members of a union, or None for other hints.
 
     >>> members(int | None)
     (<class 'int'>, <class 'NoneType'>)

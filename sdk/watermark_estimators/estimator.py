@@ -19,7 +19,7 @@ class WatermarkEstimator(ABC):
 
     @abstractmethod
     def current_watermark(self) -> Timestamp | None:
-        """Return the watermark of the observed timestamps; None without any."""
+        """Return the watermark of the observed timestamps, or None without any."""
 
     @abstractmethod
     def get_estimator_state(self) -> Any:

@@ -94,7 +94,7 @@ def test_what_is_seen_again_is_seen_by_the_same_recovery(penstock: Penstock) -> 
     failed = penstock("simulate", "pipeline.py", "--recovery=region", "--parallelism=3", "--seeds=5", program=WRONG)
 
     assert 1 == failed.returncode
-    assert re.search(r"seen again by: penstock simulate .* --recovery=region --parallelism=3 --trace", failed.stderr)
+    assert re.search(r"Reproduce it by: penstock simulate .* --recovery=region --parallelism=3 --trace", failed.stderr)
 
 
 @pytest.mark.parametrize(

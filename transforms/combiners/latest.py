@@ -14,7 +14,7 @@ from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
 class LatestCombineFn(CombineFn[tuple[Any, Any], tuple[Any, Any], Any]):
-    """The value with the latest timestamp of (value, timestamp) pairs; None without pairs.
+    """The value with the latest timestamp of (value, timestamp) pairs, or None without pairs.
 
     Of several values with the latest timestamp, the last one to arrive.
 
@@ -41,7 +41,7 @@ class Latest:
     """The element with the latest event timestamp."""
 
     class Globally(GlobalCombiner):
-        """Of a whole collection; None if it is empty.
+        """Of a whole collection, or None if it is empty.
 
         >>> import penstock as beam
         >>> stamped = beam.Map(lambda x: beam.window.TimestampedValue(x, x))

@@ -25,7 +25,7 @@ class QuantileSketch(Protocol):
         """Add the values of another sketch of the same class."""
 
     def extremes(self) -> tuple[Any, Any] | None:
-        """Return the exact minimum and maximum; None without values."""
+        """Return the exact minimum and maximum, or None without values."""
 
     def weighted_values(self) -> Iterator[tuple[Any, float]]:
         """Yield values, in any order, with their weights."""

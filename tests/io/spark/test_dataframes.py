@@ -54,7 +54,7 @@ def test_rows_that_may_be_taken_back_are_refused() -> None:
         )
         | "sums" >> beam.CombinePerKey(sum)
     )
-    with pytest.raises(UnsupportedError, match=r"ToSpark: a DataFrame can't take back rows, but sums"):
+    with pytest.raises(UnsupportedError, match=r"ToSpark: a DataFrame can't retract rows, but sums"):
         sums | beam.io.ToSpark("key string, n bigint")
 
 

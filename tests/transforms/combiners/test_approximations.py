@@ -180,7 +180,7 @@ def test_elements_are_told_apart_as_keys_are() -> None:
 
 def test_an_element_that_cannot_be_told_apart_is_an_error_that_names_it() -> None:
     """A set has no encoding of its own that is the same everywhere."""
-    with pytest.raises(PenstockError, match=r"ApproximateUnique tells elements apart.*\{1\}.*frozenset"):
+    with pytest.raises(PenstockError, match=r"ApproximateUnique compares elements.*\{1\}.*frozenset"):
         ApproximateUniqueCombineFn(16).apply([{1}])
 
 
