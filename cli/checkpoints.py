@@ -32,7 +32,7 @@ class _ShortErrors(click.Group):
 
 @click.group(cls=_ShortErrors)
 def checkpoints() -> None:
-    """Inspect the checkpoints of a streaming job, and control the job.
+    """Inspect checkpoints, and control their streaming job.
 
     Checkpoints are in a directory, or at a URL such as s3://bucket/job.  No content is unpickled.
     """
