@@ -125,7 +125,7 @@ def _check_regions(mode: str | None, delivery: str, parallelism: int | None, gra
         (mode == "unaligned", "with --checkpoint_mode=unaligned a checkpoint has in-flight records"),
         (delivery != "barriers", f"with --delivery={delivery} a failed worker is replaced"),
         (parallelism == 1, "with --parallelism=1 there is only one subtask of each task"),
-        (bool(loops), f"a loop goes back as a whole, and {''.join(loops[:1])} is one"),
+        (bool(loops), f"a loop is restarted as a whole, and {''.join(loops[:1])} is one"),
     ]
     for applies, why in reasons:
         if applies:

@@ -163,5 +163,5 @@ def test_it_says_where_there_is_nothing_but_none_to_compare(tmp_path: pathlib.Pa
     file.write_text(TWO_PIPELINES.replace("PerElement()", "PerElement() | beam.Map(print)"))
     ran = CliRunner().invoke(simulate, [str(file), "--seeds=1"])
 
-    assert (0, 1) == (ran.exit_code, ran.output.count("all of it is None"))
-    assert "output of Map(print): all of it is None, so it is compared how many there are and when" in ran.output
+    assert (0, 1) == (ran.exit_code, ran.output.count("all elements are None"))
+    assert "output of Map(print): all elements are None, so only their number and times are compared" in ran.output
