@@ -64,13 +64,13 @@ class Attempt(ABC):
         context.status.restored(None if start.checkpoint is None else start.checkpoint.epoch)
         context.workers.start(context.execution_graph, start)
         if context.has_script:
-            self._quiescence.ask()
+            self._quiescence.request()
         while True:
             for subtask, report in self._reports():
-                state = self._hear(subtask, report)
+                state = self._process(subtask, report)
                 if state is not None:
                     return state
-            if self._look():
+            if self._begin_due():
                 return PipelineState.CANCELLED
 
     @abstractmethod
@@ -83,9 +83,9 @@ class Attempt(ABC):
     def abandon(self) -> None:
         """Remove what is incomplete after a failure."""
 
-    # What is due
+    # Checkpoints and commits
 
-    def _look(self) -> bool:
+    def _begin_due(self) -> bool:
         """Begin what is due.  Returns whether the run is cancelled."""
         context, now = self._context, self._context.clock()
         context.requests.poll()
@@ -99,7 +99,7 @@ class Attempt(ABC):
             if RequestKind.DRAIN in context.requests.kinds and not self._drained:
                 self._drained = True
                 context.workers.send(Drain())
-            self._begin_what_is_due(now)
+            self._begin_next(now)
         return False
 
     @abstractmethod
@@ -111,7 +111,7 @@ class Attempt(ABC):
         return False
 
     @abstractmethod
-    def _begin_what_is_due(self, now: int) -> None:
+    def _begin_next(self, now: int) -> None:
         """Begin a checkpoint, a commit or the end, if it is due."""
 
     @property
@@ -119,9 +119,9 @@ class Attempt(ABC):
         """Whether all subtasks have completed."""
         return len(self._completed) == len(self._context.subtasks)
 
-    # What is reported
+    # Reports
 
-    def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
+    def _process(self, subtask: SubtaskId | None, report: Any) -> str | None:
         """Process a report.  Returns the final state of the run if it is over, or None."""
         if isinstance(report, Failed):
             raise local(report.error)
@@ -132,10 +132,10 @@ class Attempt(ABC):
         if isinstance(report, Completed):
             self._completed.add(subtask)
         elif isinstance(report, Played):
-            self._quiescence.ask()
+            self._quiescence.request()
         else:
             assert isinstance(report, Quiesced)
-            self._quiescence.heard(subtask, report)
+            self._quiescence.process(subtask, report)
         return None
 
     @abstractmethod

@@ -104,7 +104,7 @@ class CheckpointAttempt(Attempt):
             "; ".join(self._context.workers.stuck()),
         )
 
-    # What is due
+    # Checkpoints and commits
 
     def _is_cancelled(self) -> bool:
         if RequestKind.CANCEL not in self._context.requests.kinds:
@@ -112,13 +112,13 @@ class CheckpointAttempt(Attempt):
         self._abort_open_transactions()
         return True
 
-    def _begin_what_is_due(self, now: int) -> None:
+    def _begin_next(self, now: int) -> None:
         requests, coordinator = self._context.requests, self._coordinator
         if coordinator.is_late(now):
             missing = ", ".join(str(id) for id in coordinator.missing)
             stuck = "".join(f"; {each}" for each in self._context.workers.stuck())
             self._give_up(f"it was not complete in time; not acknowledged by {missing}{stuck}")
-        if coordinator.epoch is not None or self._is_final or self._quiescence.look(now):
+        if coordinator.epoch is not None or self._is_final or self._quiescence.is_in_progress(now):
             return
         if self._is_complete:
             self._is_final = True
@@ -160,9 +160,9 @@ class CheckpointAttempt(Attempt):
         kind = BarrierKind.UNALIGNED if is_unaligned else BarrierKind.CHECKPOINT
         context.workers.send(Inject(Barrier(context.next_barrier(), kind, transaction, self._is_whole, epoch)))
 
-    # What is reported
+    # Reports
 
-    def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
+    def _process(self, subtask: SubtaskId | None, report: Any) -> str | None:
         if isinstance(report, Declined):
             if report.epoch == self._coordinator.epoch:
                 self._give_up(report.why)
@@ -173,7 +173,7 @@ class CheckpointAttempt(Attempt):
             if parts is not None:
                 self._complete(report.epoch, parts)
             return None
-        return super()._hear(subtask, report)
+        return super()._process(subtask, report)
 
     def _give_up(self, why: str) -> None:
         """Fail the checkpoint in progress.  Raises `PenstockError` if it is the last one of the run."""

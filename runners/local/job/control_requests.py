@@ -11,7 +11,7 @@ is never executed by the next one.  A run takes a request by removing it, and an
 >>> inbox = RequestInbox(disk, directory)
 >>> inbox.open("a1")
 >>> disk.write_atomically(f"{directory}/request-1", msgspec.json.encode(Addressed(RequestKind.SAVEPOINT, "a1")))
->>> inbox.look(now=0)
+>>> inbox.poll(now=0)
 [Request(id='1', kind=<RequestKind.SAVEPOINT: 'savepoint'>)]
 >>> inbox.answer("1", Answer(True, "done", 7))
 >>> read_answer(disk, directory, "1")
@@ -165,7 +165,7 @@ class RequestInbox:
     def _write_run(self, run: Run) -> None:
         self._disk.write_atomically(f"{self._directory}/{_RUN}", msgspec.json.encode(run))
 
-    def look(self, now: int, at_once: bool = False) -> list[Request]:
+    def poll(self, now: int, at_once: bool = False) -> list[Request]:
         """Take the requests that were written, and return them.  A request that can't be read is logged, and removed.
 
         Args:
@@ -257,7 +257,7 @@ class PendingRequests:
         """
         if self._inbox is None:
             return
-        for request in self._inbox.look(self._clock(), at_once):
+        for request in self._inbox.poll(self._clock(), at_once):
             listener = partial(self._inbox.answer, request.id)
             if request.kind is RequestKind.SAVEPOINT:
                 self.savepoints.append(listener)

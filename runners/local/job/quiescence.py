@@ -1,7 +1,7 @@
 """Quiescence: barriers find out whether everything before them has been processed, for scripts and for loops.
 
 A script's next event is played when everything that follows from the last one has been processed.  A barrier can't
-tell that of a loop: records that come back behind it may go round once more.  So where there are loops, one barrier
+detect that in a loop: records that come back behind it may go round once more.  So where there are loops, one barrier
 follows the other, until no record has come back since the one before.  In a stream that may never be so; there the
 earliest record that came back limits how far watermarks may advance.
 """
@@ -56,18 +56,15 @@ class Quiescence:
         self._next_barrier_at = 0
         self._is_requested = False
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Inject a barrier; in loops, as soon as no other barrier is in progress."""
         if self._has_loops:
             self._is_requested = True
         else:
             self._send()
 
-    def look(self, now: int) -> bool:
-        """Inject a barrier into loops if one is due.
-
-        Returns whether one is in progress; a checkpoint must not begin then.
-        """
+    def is_in_progress(self, now: int) -> bool:
+        """Inject a barrier into loops if one is due.  Returns whether one is in progress: checkpoints wait for it."""
         if not self._has_loops:
             return False
         if self._unreported is None and (self._is_requested or (not self._has_script and now >= self._next_barrier_at)):
@@ -80,7 +77,7 @@ class Quiescence:
         self._earliest, self._watermark, self._is_behind = None, None, False
         self._workers.send(Inject(Barrier(self._next_barrier(), BarrierKind.QUIESCE)))
 
-    def heard(self, subtask: SubtaskId, report: Quiesced) -> None:
+    def process(self, subtask: SubtaskId, report: Quiesced) -> None:
         """Process the report of a subtask that has processed everything before the barrier."""
         assert self._unreported is not None
         self._unreported.discard(subtask)
@@ -104,6 +101,6 @@ class Quiescence:
         if not self._has_script:
             return
         if earliest is not None or self._is_behind:
-            self.ask()
+            self.request()
         else:
             self._workers.send(Play())

@@ -71,7 +71,7 @@ class RegionalAttempt(CheckpointAttempt):
         self._staged_at = {id: report.staged for id, report in parts.items()}
         self._counted_at = {id: report.metrics for id, report in parts.items() if report.metrics is not None}
 
-    def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
+    def _process(self, subtask: SubtaskId | None, report: Any) -> str | None:
         if subtask is not None and self._regions.is_old(subtask):
             return None
         if isinstance(report, Failed) and subtask is not None:
@@ -87,7 +87,7 @@ class RegionalAttempt(CheckpointAttempt):
             assert subtask is not None
             self._regions.has_caught_up(subtask, report)
             return None
-        return super()._hear(subtask, report)
+        return super()._process(subtask, report)
 
     def _recover_region(
         self, failed: Collection[SubtaskId], error: Exception, lost: frozenset[int] = frozenset()

@@ -168,7 +168,7 @@ class ProductionAttempt(Attempt):
             # The replaced sources would read on.
             context.workers.send(Drain())
 
-    # What is due
+    # Checkpoints and commits
 
     def _is_cancelled(self) -> bool:
         kinds = self._context.requests.kinds
@@ -181,7 +181,7 @@ class ProductionAttempt(Attempt):
             self._context.workers.send(Stop())
         return False
 
-    def _begin_what_is_due(self, now: int) -> None:
+    def _begin_next(self, now: int) -> None:
         if self._is_stopping:
             return
         if not self._recovering:
@@ -190,16 +190,16 @@ class ProductionAttempt(Attempt):
                 self._directory.is_quiescent = True
                 raise RestartNow
             self._publish_produced()
-        if self._is_final or self._quiescence.look(now):
+        if self._is_final or self._quiescence.is_in_progress(now):
             return
         if self._is_complete and not self._recovering:
             # User code is torn down, and may fail, before anything is published.
             self._is_final = True
             self._context.workers.send(Stop())
 
-    # What is reported
+    # Reports
 
-    def _hear(self, subtask: SubtaskId | None, report: Any) -> str | None:
+    def _process(self, subtask: SubtaskId | None, report: Any) -> str | None:
         if isinstance(report, Recovered):
             assert subtask is not None
             self._produced[subtask] = [*report.staged, *self._produced[subtask]]
@@ -213,7 +213,7 @@ class ProductionAttempt(Attempt):
             self.progressed = True
             self._produced[subtask] += report.staged
             return None
-        return super()._hear(subtask, report)
+        return super()._process(subtask, report)
 
     def _log_recovered(self, subtask: SubtaskId, report: Recovered) -> None:
         if report.productions:

@@ -1,4 +1,4 @@
-"""When a checkpoint begins, who has acknowledged it, and when it has failed; times in microseconds."""
+"""The checkpoint coordinator: intervals, pauses, acknowledgements and timeouts, in microseconds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def coordinator(**settings: int) -> CheckpointCoordinator:
     return CheckpointCoordinator(["a", "b"], CheckpointSettings(**({"interval": 100} | settings)), now=0)
 
 
-def test_a_checkpoint_is_due_after_each_interval_from_the_beginning_of_the_one_before() -> None:
-    """However long that took."""
+def test_the_interval_begins_at_the_beginning_of_a_checkpoint() -> None:
+    """The duration of the checkpoint doesn't matter."""
     own = coordinator()
     assert [False, True] == [own.is_due(now) for now in (99, 100)]
     own.begin(1, 100)
@@ -20,8 +20,8 @@ def test_a_checkpoint_is_due_after_each_interval_from_the_beginning_of_the_one_b
     assert [False, True] == [own.is_due(now) for now in (199, 200)]
 
 
-def test_none_is_due_without_an_interval() -> None:
-    """Nor after one that was asked for."""
+def test_without_an_interval_no_checkpoint_is_due() -> None:
+    """Not after a savepoint, either."""
     own = CheckpointCoordinator(["a"], CheckpointSettings(), now=0)
     assert not own.is_due(10**12)
     own.begin(1, 5)
@@ -29,8 +29,8 @@ def test_none_is_due_without_an_interval() -> None:
     assert not own.is_due(10**12)
 
 
-def test_there_is_one_at_a_time() -> None:
-    """The next one waits for its end."""
+def test_one_checkpoint_is_in_progress_at_a_time() -> None:
+    """The next checkpoint waits for its end."""
     own = coordinator()
     own.begin(1, 100)
     assert not own.is_due(500)
@@ -40,16 +40,16 @@ def test_there_is_one_at_a_time() -> None:
     assert own.is_due(900)
 
 
-def test_between_two_there_is_a_pause() -> None:
-    """Even if that makes the next one later than the interval says."""
+def test_the_next_checkpoint_waits_for_the_minimum_pause() -> None:
+    """Even if it is due before by the interval."""
     own = coordinator(min_pause=80)
     own.begin(1, 100)
     own.over(190)
     assert [False, True] == [own.is_due(now) for now in (269, 270)]
 
 
-def test_unless_something_else_is_asked_for_the_pause_is_as_long_as_the_last_one_took() -> None:
-    """So at most half of the time goes into checkpoints; but nobody waits for more than a second."""
+def test_by_default_the_pause_is_as_long_as_the_last_checkpoint() -> None:
+    """So checkpoints take at most half of the time; the longest pause is a second."""
     own = coordinator()
     own.begin(1, 100)
     own.over(400)
@@ -59,16 +59,16 @@ def test_unless_something_else_is_asked_for_the_pause_is_as_long_as_the_last_one
     assert [False, True] == [own.is_due(now) for now in (6_000_999, 6_001_000)]
 
 
-def test_who_asks_for_no_pause_has_none() -> None:
-    """The next one is due at once, if the interval is over."""
+def test_a_minimum_pause_of_zero_is_no_pause() -> None:
+    """The next checkpoint is due as soon as the interval is over."""
     own = coordinator(min_pause=0)
     own.begin(1, 100)
     own.over(400)
     assert own.is_due(400)
 
 
-def test_it_is_complete_when_everybody_has_acknowledged_it_once() -> None:
-    """Nobody counts twice."""
+def test_a_checkpoint_is_complete_when_each_subtask_has_acknowledged_it() -> None:
+    """A second acknowledgement of a subtask doesn't count."""
     own = coordinator()
     own.begin(1, 100)
     assert None is own.acknowledge("a", 1, "first")
@@ -77,8 +77,8 @@ def test_it_is_complete_when_everybody_has_acknowledged_it_once() -> None:
     assert {"a": "again", "b": "part"} == own.acknowledge("b", 1, "part")
 
 
-def test_what_comes_for_one_that_is_over_is_nothing() -> None:
-    """It may have been given up in the meantime."""
+def test_an_acknowledgement_of_an_earlier_checkpoint_is_ignored() -> None:
+    """That checkpoint may have failed in the meantime."""
     own = coordinator()
     own.begin(1, 100)
     own.acknowledge("a", 1, "part")
@@ -89,8 +89,8 @@ def test_what_comes_for_one_that_is_over_is_nothing() -> None:
     assert ["a", "b"] == own.missing
 
 
-def test_it_is_late_after_its_timeout() -> None:
-    """And only while it is under way."""
+def test_a_checkpoint_is_late_after_its_timeout() -> None:
+    """Only while it is in progress."""
     own = coordinator(timeout=50)
     assert not own.is_late(10**9)
     own.begin(1, 100)

@@ -1,4 +1,4 @@
-"""Regions: who goes back when somebody has failed, in pipelines of several shapes; which tasks repeat themselves."""
+"""Failover regions of pipelines of several shapes, and repeatable tasks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from penstock.testing import ScriptedSource, TestStream
 
 
 def graph_of(build: Callable[[beam.Pipeline], Any], parallelism: int = 3) -> ExecutionGraph:
-    """The execution graph of a pipeline."""
+    """Return the execution graph of a pipeline."""
     p = beam.Pipeline()
     build(p)
     return cut(fuse(p.graph(), lambda grouping: False), parallelism)
 
 
 def region(graph: ExecutionGraph, *failed: tuple[int, int]) -> dict[int, list[int]]:
-    """By task, the subtasks of it that go back."""
+    """Return, by task, the indices of the subtasks that restart."""
     repeatable = [task for task, why in why_not_repeatable(graph).items() if why is None]
     found: dict[int, list[int]] = {}
     for id in sorted(region_of(graph, [SubtaskId(*each) for each in failed], repeatable)):
@@ -41,23 +41,23 @@ def one_shuffle(p: beam.Pipeline) -> None:
     count(p | beam.Create(range(9)), "them")
 
 
-def test_behind_one_shuffle_all_sources_and_one_keyed_subtask_go_back() -> None:
+def test_behind_one_shuffle_all_sources_and_one_keyed_subtask_restart() -> None:
     """The other keyed subtasks keep their state."""
     assert {0: [0, 1, 2], 1: [1]} == region(graph_of(one_shuffle), (1, 1))
 
 
-def test_a_source_goes_back_alone() -> None:
-    """Whoever listens to it drops what it says again."""
+def test_a_source_restarts_alone() -> None:
+    """Its receivers drop the records that it sends again."""
     assert {0: [2]} == region(graph_of(one_shuffle), (0, 2))
 
 
 def test_all_subtasks_of_a_dead_process_have_failed() -> None:
-    """Those of its number in each task."""
+    """One subtask of each task."""
     assert {0: [0, 1, 2], 1: [1]} == region(graph_of(one_shuffle), (0, 1), (1, 1))
 
 
-def test_behind_two_shuffles_in_a_chain_everybody_goes_back() -> None:
-    """What a task behind a shuffle says depends on the order in which it was told, and that is another one."""
+def test_with_two_shuffles_in_a_chain_all_subtasks_restart() -> None:
+    """The output of a task behind a shuffle depends on the order of its inputs, which is another one."""
 
     def build(p: beam.Pipeline) -> None:
         count(count(p | beam.Create(range(9)), "once"), "twice")
@@ -67,8 +67,8 @@ def test_behind_two_shuffles_in_a_chain_everybody_goes_back() -> None:
     assert {0: [0]} == region(graph_of(build), (0, 0))
 
 
-def test_a_component_is_left_alone_by_the_failures_of_others() -> None:
-    """No channel leads from one to the other."""
+def test_a_failure_restarts_subtasks_of_its_component_only() -> None:
+    """No channel connects the components."""
 
     def build(p: beam.Pipeline) -> None:
         count(p | "One" >> beam.Create(range(9)), "one")
@@ -80,8 +80,8 @@ def test_a_component_is_left_alone_by_the_failures_of_others() -> None:
     assert own == set(region(graph, (failed, 0)))
 
 
-def test_two_shuffles_side_by_side_lose_one_subtask() -> None:
-    """The sources say the same again on both."""
+def test_with_two_shuffles_side_by_side_one_keyed_subtask_restarts() -> None:
+    """The sources send the same records again on both."""
 
     def build(p: beam.Pipeline) -> None:
         numbers = p | beam.Create(range(9))
@@ -91,8 +91,8 @@ def test_two_shuffles_side_by_side_lose_one_subtask() -> None:
     assert {0: [0, 1, 2], 2: [0]} == region(graph_of(build), (2, 0))
 
 
-def test_the_channels_of_a_region_and_who_is_ahead_of_it() -> None:
-    """Channels that touch it are made anew; who keeps his state, and listens to it, has to be caught up with."""
+def test_the_channels_of_a_region_and_the_receivers_ahead_of_it() -> None:
+    """Channels that touch the region are replaced; receivers that keep their state wait until it has caught up."""
     graph = graph_of(one_shuffle, 2)
     found = region_of(graph, [SubtaskId(1, 0)], [0])
     assert 4 == len(touching(graph, found))
@@ -139,10 +139,8 @@ def two_sources(p: beam.Pipeline) -> Any:
         (lambda p: p | TestStream().add_elements(["a"]).advance_watermark_to_infinity(), "TestStream is a script"),
     ],
 )
-def test_a_task_says_the_same_again_unless_there_is_a_reason(
-    build: Callable[[beam.Pipeline], Any], why: str | None
-) -> None:
-    """Which is told; then everybody behind it goes back with it."""
+def test_a_task_is_repeatable_unless_there_is_a_reason(build: Callable[[beam.Pipeline], Any], why: str | None) -> None:
+    """The reason is logged; then all subtasks behind the task restart with it."""
     graph = graph_of(lambda p: count(build(p) | beam.WindowInto(beam.window.FixedWindows(10)), "them"))
     found = why_not_repeatable(graph)[0]
     assert (why is None) is (found is None)
@@ -159,8 +157,8 @@ def test_a_task_says_the_same_again_unless_there_is_a_reason(
         (["--parallelism=2"], "no --checkpoint_dir"),
     ],
 )
-def test_where_only_the_whole_could_start_again_regions_are_refused(flags: list[str], why: str) -> None:
-    """When the pipeline is run, by name, with what to do."""
+def test_where_only_the_whole_graph_could_restart_regions_are_refused(flags: list[str], why: str) -> None:
+    """When the pipeline is run; the error says what to do."""
     p = beam.Pipeline(options=PipelineOptions(["--recovery=region", *flags]))
     one_shuffle(p)
     with pytest.raises(OptionsError, match=f"option --recovery=region: .*{why}.*--recovery=graph"):
@@ -168,7 +166,7 @@ def test_where_only_the_whole_could_start_again_regions_are_refused(flags: list[
 
 
 def test_a_loop_is_refused_by_its_label() -> None:
-    """Barriers go round in it, and so it goes back as a whole."""
+    """Barriers circulate in a loop, so it restarts as a whole."""
     p = beam.Pipeline(options=PipelineOptions(["--recovery=region", "--parallelism=2", "--checkpoint_dir=kept"]))
     _ = p | beam.Create([40]) | "Halve" >> beam.Feedback(beam.Map(lambda n: n // 2), until=lambda n: n < 20)
     with pytest.raises(OptionsError, match=r"option --recovery=region: .*Halve.*--recovery=graph"):

@@ -1,4 +1,4 @@
-"""What a job says of itself while it runs, to Prometheus and by its result; and what counts after a failure."""
+"""The status of a running job: for Prometheus, on the terminal and in its result; and metrics after a failure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Report(beam.DoFn):
 
 
 def started(directory: pathlib.Path | None = None, **flags: Any) -> Any:
-    """A stream that reports; its watermark is that of the clock, and the window closes when it is drained."""
+    """Start a stream with metrics; its watermark follows the clock, and the window closes when it is drained."""
     more = {} if directory is None else {"checkpoint_dir": str(directory / "kept")}
     p = beam.Pipeline(options=PipelineOptions(**{"checkpoint_interval": 0.1, "metrics_port": 0, **more, **flags}))
     numbers = p | "Read" >> beam.io.GenerateSequence(0, None, 200, 1, partitions=2) | "Report" >> beam.ParDo(Report())
@@ -47,7 +47,7 @@ def started(directory: pathlib.Path | None = None, **flags: Any) -> Any:
 
 
 def page(result: Any) -> dict[tuple[str, ...], float]:
-    """The samples by name and the values of their labels."""
+    """Return the samples by name and the values of their labels."""
     with urllib.request.urlopen(result.metrics_url, timeout=30) as answer:
         text = answer.read().decode()
     return {
@@ -58,8 +58,8 @@ def page(result: Any) -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_a_page_tells_how_the_job_is_getting_on(parallelism: int, tmp_path: pathlib.Path) -> None:
-    """Steps, checkpoints, backpressure, and what user code reports."""
+def test_the_endpoint_shows_the_status(parallelism: int, tmp_path: pathlib.Path) -> None:
+    """Steps, checkpoints, backpressure, and the metrics of user code."""
     result = started(tmp_path, parallelism=parallelism)
     ours = ("numbers", "app", "Report")
     wait_until(lambda: page(result).get(("penstock_user_counter", *ours), 0) > 50, "fifty numbers")
@@ -91,10 +91,8 @@ def numbers_of(result: Any) -> Any:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_a_running_jobs_metrics_are_those_up_to_now_and_up_to_the_last_checkpoint(
-    parallelism: int, tmp_path: pathlib.Path
-) -> None:
-    """What was attempted and what is committed; in the end they are the same."""
+def test_a_running_job_has_attempted_and_committed_metrics(parallelism: int, tmp_path: pathlib.Path) -> None:
+    """Up to now, and up to the last checkpoint; in the end they are the same."""
     result = started(tmp_path, parallelism=parallelism)
     wait_until(lambda: (found := numbers_of(result)) and (found.committed or 0) > 50, "fifty numbers")
     counter = numbers_of(result)
@@ -120,7 +118,7 @@ class FailsOnce(beam.DoFn):
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_what_a_failed_attempt_counted_after_its_last_checkpoint_does_not_count(
+def test_metrics_after_the_last_checkpoint_of_a_failed_attempt_are_dropped(
     parallelism: int, tmp_path: pathlib.Path
 ) -> None:
     """Each of the numbers is counted once, though some were processed twice."""
@@ -137,8 +135,8 @@ def test_what_a_failed_attempt_counted_after_its_last_checkpoint_does_not_count(
     assert 200 == step.read
 
 
-def test_the_page_is_there_after_workers_were_killed_and_forked_anew(tmp_path: pathlib.Path) -> None:
-    """Its thread doesn't stand in the way of a fork, and children leave the port alone."""
+def test_the_endpoint_serves_after_workers_were_killed_and_forked_again(tmp_path: pathlib.Path) -> None:
+    """Its thread doesn't prevent a fork, and children close the socket."""
     result = started(tmp_path, parallelism=2)
     wait_until(lambda: page(result).get(("penstock_checkpoints_total",), 0) > 0, "a checkpoint")
     os.kill(result._job.context.workers.pids[0], signal.SIGKILL)
@@ -151,8 +149,8 @@ def test_the_page_is_there_after_workers_were_killed_and_forked_anew(tmp_path: p
         socket.create_connection((host, int(port)), timeout=30)
 
 
-def test_somebody_who_connects_and_says_nothing_holds_nobody_up_for_long(tmp_path: pathlib.Path) -> None:
-    """Not a restart, and not others who ask."""
+def test_a_silent_client_blocks_the_endpoint_for_a_short_time_only(tmp_path: pathlib.Path) -> None:
+    """It delays neither a restart nor other clients for long."""
     result = started(tmp_path)
     host, port = result.metrics_url.removeprefix("http://").removesuffix("/metrics").split(":")
     with socket.create_connection((host, int(port))):
@@ -160,15 +158,15 @@ def test_somebody_who_connects_and_says_nothing_holds_nobody_up_for_long(tmp_pat
     result.cancel()
 
 
-def test_only_this_machine_can_read_the_page() -> None:
+def test_only_this_host_can_read_the_endpoint() -> None:
     """Unless --metrics_host says so."""
     result = started()
     assert result.metrics_url.startswith("http://127.0.0.1:")
     result.cancel()
 
 
-def test_a_port_that_is_taken_is_an_error_before_anything_runs() -> None:
-    """It names the flag."""
+def test_a_port_in_use_is_an_error_before_the_job_starts() -> None:
+    """The error names the option."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OptionsError) as error:
@@ -177,7 +175,7 @@ def test_a_port_that_is_taken_is_an_error_before_anything_runs() -> None:
 
 
 def test_without_prometheus_client_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything runs."""
+    """Before the job starts."""
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     monkeypatch.setattr("penstock.runners.local.job.prometheus.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError) as error:
@@ -187,14 +185,14 @@ def test_without_prometheus_client_the_error_names_the_extra(monkeypatch: pytest
 
 
 def look(number: int, port: int, path: pathlib.Path) -> int:
-    """Read the page while the pipeline runs."""
+    """Read the endpoint while the pipeline runs."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         path.write_bytes(answer.read())
     return number
 
 
 def test_a_bounded_pipeline_is_served_too(tmp_path: pathlib.Path) -> None:
-    """For as long as it runs; the flag isn't ignored."""
+    """While it runs; the option isn't ignored."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with beam.Pipeline(options=PipelineOptions(metrics_port=port)) as p:
@@ -202,7 +200,7 @@ def test_a_bounded_pipeline_is_served_too(tmp_path: pathlib.Path) -> None:
     assert "penstock_checkpoints_total 0.0" in (tmp_path / "page").read_text().splitlines()
 
 
-def test_the_terminal_shows_rates_lag_checkpoints_and_who_waits(tmp_path: pathlib.Path) -> None:
+def test_the_terminal_shows_rates_lags_checkpoints_and_backpressure(tmp_path: pathlib.Path) -> None:
     """A row for each step, and the job in a line below."""
     result = started(tmp_path, metrics_port=None)
     wait_until(lambda: (result._job.status.checkpoint_size or 0) > 0, "a checkpoint")
@@ -226,7 +224,7 @@ def test_the_terminal_shows_rates_lag_checkpoints_and_who_waits(tmp_path: pathli
     assert " kB" in lines[-1] + lines[-2], text
 
 
-def test_rates_are_of_the_time_between_two_looks() -> None:
+def test_rates_are_of_the_time_between_two_updates() -> None:
     """Not of the whole run."""
     from attrs import evolve
 

@@ -1,4 +1,4 @@
-"""Recovery of a region: who has lost nothing keeps what he has, and yet nothing is lost and nothing comes twice."""
+"""Recovery of a failover region: the other subtasks keep their state, and results are exactly once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from penstock.sdk.errors import PenstockError
 
 
 def stream(directory: pathlib.Path, *fns: Sum, gates: tuple[int, ...] = (40,)) -> beam.Pipeline:
-    """A branch for each; nothing leads from one to the other."""
+    """Return a pipeline with a branch for each function; no channel connects the branches."""
     p = beam.Pipeline()
     for fn in fns:
         add_branch(p, directory, GatedSource(numbers_of(), gates, directory / "kept"), fn)
@@ -42,19 +42,19 @@ def stream(directory: pathlib.Path, *fns: Sum, gates: tuple[int, ...] = (40,)) -
 
 @pytest.fixture(params=["in this process", "forked"])
 def workers(request: pytest.FixtureRequest) -> Workers:
-    """Two subtasks of each task."""
+    """Return workers for two subtasks of each task."""
     return (
         WorkersInThisProcess(time_of_day) if request.param == "in this process" else WorkersInProcesses(2, time_of_day)
     )
 
 
 def restarts_of(job: Job) -> int:
-    """How often anything has started again."""
+    """Return the number of restarts."""
     return job.status.restarts
 
 
-def test_a_failure_in_one_component_leaves_the_other_alone(tmp_path: pathlib.Path, workers: Workers) -> None:
-    """No subtask of the other is set up again, and both tables are right."""
+def test_a_failure_restarts_subtasks_of_its_component_only(tmp_path: pathlib.Path, workers: Workers) -> None:
+    """No subtask of the other component is set up again, and both tables are right."""
     left, right = Sum(tmp_path, "left", raises=[150]), Sum(tmp_path, "right")
     job = job_of(stream(tmp_path, left, right), tmp_path, workers, 2)
     job.run()
@@ -65,10 +65,8 @@ def test_a_failure_in_one_component_leaves_the_other_alone(tmp_path: pathlib.Pat
     assert (3, 2) == (len(setups(tmp_path, "left")), len(setups(tmp_path, "right")))
 
 
-def test_an_error_that_comes_again_and_again_ends_the_job_with_the_users_frame(
-    tmp_path: pathlib.Path, workers: Workers
-) -> None:
-    """RestartStrategy are limited, whatever starts again."""
+def test_a_repeated_error_fails_the_job_with_the_users_frame(tmp_path: pathlib.Path, workers: Workers) -> None:
+    """Restarts of regions are limited, too."""
 
     fn = Sum(tmp_path, raises=[150], again=True)
     job = job_of(stream(tmp_path, fn), tmp_path, workers, 2, restarts=RestartStrategy(2, first_delay=0.01))
@@ -78,7 +76,7 @@ def test_an_error_that_comes_again_and_again_ends_the_job_with_the_users_frame(
 
 
 def test_a_killed_worker_is_replaced_and_the_others_keep_their_state(tmp_path: pathlib.Path) -> None:
-    """Of three keyed subtasks only the one that was in the killed process is made anew, in another process."""
+    """Of three keyed subtasks only the one of the killed process restarts, in another process."""
     workers = WorkersInProcesses(3, time_of_day)
     job = job_of(stream(tmp_path, Sum(tmp_path, dies=[150])), tmp_path, workers, 3)
     job.run()
@@ -88,8 +86,8 @@ def test_a_killed_worker_is_replaced_and_the_others_keep_their_state(tmp_path: p
     assert (4, 4) == (len(processes), len(set(processes)))
 
 
-def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_too(tmp_path: pathlib.Path) -> None:
-    """Several times in a row, and in the midst of a recovery."""
+def test_several_workers_and_a_replacement_are_killed(tmp_path: pathlib.Path) -> None:
+    """One after the other, and during a recovery."""
     fn = Sum(tmp_path, dies=[90, 91, 150, 211, 218], dies_in_setup=True)
     workers = WorkersInProcesses(2, time_of_day)
     job = job_of(stream(tmp_path, fn, gates=(40, 70, 100)), tmp_path, workers, 2)
@@ -101,7 +99,7 @@ def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_to
 
 @pytest.mark.parametrize("when", ["transactions", "manifest-"])
 def test_a_worker_is_killed_during_a_checkpoint(tmp_path: pathlib.Path, when: str) -> None:
-    """As one begins, which never is complete, and as one is committed."""
+    """As one begins, which never completes, and as one is committed."""
     workers = WorkersInProcesses(2, time_of_day)
     disk, own, victims = FailingDisk(), os.getpid(), [(1, 0), (3, 1)]
 
@@ -120,7 +118,7 @@ MANY = 1_200
 
 
 def one_partition(directory: pathlib.Path, **settings: Any) -> Job:
-    """No checkpoint is taken between the gate and the element at which somebody fails."""
+    """Return a job that takes no checkpoint between the gate and the element that fails."""
     p, source = beam.Pipeline(), GatedSource(numbers_of(1, MANY), [80], directory / "kept")
     add_branch(p, directory, source, Sum(directory, raises=[600]))
     job = job_of(p, directory, WorkersInThisProcess(time_of_day), 2, interval=None, **settings)
@@ -129,10 +127,10 @@ def one_partition(directory: pathlib.Path, **settings: Any) -> Job:
 
 
 @pytest.mark.parametrize("drops", [True, False])
-def test_it_is_by_their_numbers_that_elements_are_not_counted_twice(
+def test_numbers_of_elements_prevent_duplicates(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, drops: bool
 ) -> None:
-    """Where what is sent again isn't dropped, whoever kept its state has wrong sums, and the others right ones."""
+    """Without dropping repetitions the subtasks that kept their state have wrong sums, and the others right ones."""
     if not drops:
         monkeypatch.setattr(Slot, "subtask_type", SubtaskWithoutReplayDedup)
     one_partition(tmp_path).run()
@@ -143,8 +141,8 @@ def test_it_is_by_their_numbers_that_elements_are_not_counted_twice(
     assert 0 in found.values()
 
 
-def test_who_goes_back_catches_up_before_the_next_checkpoint(tmp_path: pathlib.Path) -> None:
-    """From one that was asked for at the failure another number of subtasks goes on, and nothing comes twice."""
+def test_restarted_subtasks_catch_up_before_the_next_checkpoint(tmp_path: pathlib.Path) -> None:
+    """A savepoint that is requested at the failure is resumed with another parallelism, without duplicates."""
     job = one_partition(tmp_path)
     restarted = job.context.status.restarted
 
@@ -164,8 +162,8 @@ def test_who_goes_back_catches_up_before_the_next_checkpoint(tmp_path: pathlib.P
     assert ({}, expected(MANY)) == (before, written(tmp_path))
 
 
-def test_spawned_workers_are_replaced_as_forked_ones_are(tmp_path: pathlib.Path) -> None:
-    """Pipes are handed to processes with interpreters of their own."""
+def test_spawned_workers_are_replaced(tmp_path: pathlib.Path) -> None:
+    """Pipes are passed to processes with interpreters of their own."""
     workers = WorkersInProcesses(2, time_of_day, start_method="spawn")
     job = job_of(stream(tmp_path, Sum(tmp_path, dies=[150])), tmp_path, workers, 2)
     job.run()

@@ -1,4 +1,4 @@
-"""A stream that is told to stop: by signals, by commands, and by its result."""
+"""Requests to a stream: by signals, by commands and by its result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DRAINED = "penstock: the pipeline stops reading, and processes what it has read;
 
 
 class Stream(RunningProgram):
-    """The program at work in a directory."""
+    """The running program in a directory."""
 
     def __init__(self, directory: pathlib.Path, *flags: str, leads: bool = False) -> None:
         self._directory = directory
@@ -77,7 +77,7 @@ class Stream(RunningProgram):
 
 
 def check_results(stream: Stream) -> None:
-    """Each number is there once, of each partition all up to its last; and all of them have been counted."""
+    """Check that each number is published once, without gaps, and that the counts agree."""
     rows = stream.rows("numbers")
     numbers = [n for n, _ in rows]
     partitions = [[n for n in numbers if n % 2 == partition] for partition in (0, 1)]
@@ -93,10 +93,10 @@ def checkpoints(command: str, directory: pathlib.Path, *arguments: str) -> Any:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("flags", [[], ["--parallelism=2"]], ids=["in one process", "in two workers"])
-def test_a_signal_stops_a_stream_with_a_savepoint_from_which_the_next_start_goes_on(
+def test_a_signal_stops_a_stream_with_a_savepoint_from_which_the_next_start_resumes(
     number: int, flags: list[str], tmp_path: pathlib.Path
 ) -> None:
-    """The program ends well; nothing is lost and nothing comes twice."""
+    """The program exits with status 0; results are exactly once."""
     flags = [*flags, "--checkpoint_dir=kept"]
     with Stream(tmp_path, *flags) as stream:
         stream.wait_for_more_than(100)
@@ -117,7 +117,7 @@ LOGGED = "penstock: the pipeline stops; the next start resumes from its logs; a 
 
 
 def staged(directory: pathlib.Path) -> list[str]:
-    """Staging tables and directories that are left."""
+    """Return the staging tables and directories that are left."""
     connection = sqlite3.connect(directory / "out.db")
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     connection.close()
@@ -134,7 +134,7 @@ def staged(directory: pathlib.Path) -> list[str]:
 def test_a_stream_that_a_signal_stops_leaves_nothing_staged(
     delivery: str, flags: list[str], tmp_path: pathlib.Path
 ) -> None:
-    """It says what it goes on from, which are logs or a savepoint; readers may take away what it has published."""
+    """The message names what the next start resumes from; readers may remove published output."""
     flags = [*flags, "--checkpoint_dir=kept", f"--delivery={delivery}"]
     with Stream(tmp_path, *flags) as stream:
         stream.wait_for_more_than(100)
@@ -158,8 +158,8 @@ def test_a_stream_that_a_signal_stops_leaves_nothing_staged(
     assert [n for n, _ in stream.rows("numbers")] == sorted(lines)
 
 
-def test_a_signal_to_the_whole_process_group_leaves_the_workers_at_work(tmp_path: pathlib.Path) -> None:
-    """As a service manager, or `timeout`, sends it: the job stops with a savepoint.  The workers used to die of it."""
+def test_a_signal_to_the_process_group_does_not_kill_the_workers(tmp_path: pathlib.Path) -> None:
+    """As a service manager, or `timeout`, sends it: the job stops with a savepoint."""
     with Stream(tmp_path, "--parallelism=2", "--checkpoint_dir=kept", leads=True) as stream:
         stream.wait_for_more_than(100)
         os.killpg(stream.process.pid, signal.SIGTERM)
@@ -167,7 +167,7 @@ def test_a_signal_to_the_whole_process_group_leaves_the_workers_at_work(tmp_path
 
 
 def test_without_a_checkpoint_dir_a_signal_drains_the_stream(tmp_path: pathlib.Path) -> None:
-    """There would be nothing to go on from, so what has come is finished."""
+    """The next start could not resume, so the records that were read are processed."""
     with Stream(tmp_path) as stream:
         stream.wait_for_more_than(100)
         stream.signal(signal.SIGTERM)
@@ -193,7 +193,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("flags", [[], ["--parallelism=2"]], ids=["in one process", "in two workers"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_second_signal_ends_the_program_at_once(number: int, flags: list[str], tmp_path: pathlib.Path) -> None:
-    """Even if a function of the user's never returns; the first one waits for it."""
+    """Even if a user function never returns; the first signal waits for it."""
     with RunningProgram(tmp_path, STUCK, "--checkpoint_dir=kept", *flags) as program:
         program.wait_until(lambda: "stuck" in program.log, "an element")
         program.signal(number)
@@ -204,7 +204,7 @@ def test_the_second_signal_ends_the_program_at_once(number: int, flags: list[str
     assert code == (-signal.SIGTERM if number == signal.SIGTERM else -signal.SIGINT)
 
 
-def test_handlers_are_as_before_afterwards() -> None:
+def test_handlers_are_restored_afterwards() -> None:
     """Both after a signal, and if there was none."""
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     heard: list[str] = []
@@ -217,7 +217,7 @@ def test_handlers_are_as_before_afterwards() -> None:
 
 
 def test_a_programs_own_handler_stays() -> None:
-    """Whoever has set one wants to decide."""
+    """The program decides what its signals do."""
     heard: list[str] = []
     before = signal.signal(signal.SIGTERM, lambda *_: heard.append("own"))
     try:
@@ -229,7 +229,7 @@ def test_a_programs_own_handler_stays() -> None:
 
 
 def test_outside_the_main_thread_no_handler_is_set() -> None:
-    """Python would not let it."""
+    """Python allows it in the main thread only."""
     found: list[Any] = []
 
     def look() -> None:
@@ -244,7 +244,7 @@ def test_outside_the_main_thread_no_handler_is_set() -> None:
 
 
 def started(directory: pathlib.Path, **flags: Any) -> Any:
-    """A stream beside this test."""
+    """Start a stream in the background."""
     p = beam.Pipeline(options=PipelineOptions(checkpoint_interval=0.05, checkpoint_dir=str(directory), **flags))
     _ = p | beam.io.GenerateSequence(0, None, 500, 1) | beam.Map(lambda n: n)
     return p.run()
@@ -282,7 +282,7 @@ def test_a_command_cancels_a_stream(tmp_path: pathlib.Path) -> None:
 
 
 def test_without_a_running_job_a_command_says_so_and_leaves_nothing(tmp_path: pathlib.Path) -> None:
-    """Else the next job would do what was meant for an earlier one."""
+    """Otherwise the next run could execute it."""
     result = started(tmp_path / "kept")
     result.stop_with_savepoint()
     before = sorted(tmp_path.rglob("*"))
@@ -295,8 +295,8 @@ def test_without_a_running_job_a_command_says_so_and_leaves_nothing(tmp_path: pa
     assert before == sorted(tmp_path.rglob("*"))
 
 
-def test_where_no_checkpoints_are_nothing_is_asked(tmp_path: pathlib.Path) -> None:
-    """A mistyped directory isn't made."""
+def test_without_checkpoints_no_request_is_written(tmp_path: pathlib.Path) -> None:
+    """A mistyped directory isn't created."""
     ran = checkpoints("drain", tmp_path / "ketp", "--timeout=0.3")
     expected = f"{tmp_path}/ketp: no checkpoints are here; expected a running job's --checkpoint_dir"
     assert (1, f"PenstockError: {expected}\n") == (ran.exit_code, ran.output)
@@ -304,15 +304,15 @@ def test_where_no_checkpoints_are_nothing_is_asked(tmp_path: pathlib.Path) -> No
 
 
 def put(directory: pathlib.Path, content: str, mode: int) -> pathlib.Path:
-    """A request as somebody else might write it, there from one moment to the next."""
+    """Write a request atomically, as another user might."""
     unfinished, path = directory / "unfinished", directory / "request-1"
     unfinished.write_text(content)
     unfinished.chmod(mode)
     return unfinished.rename(path)
 
 
-def test_requests_for_an_earlier_job_are_not_heard(tmp_path: pathlib.Path) -> None:
-    """Its asker has gone long since."""
+def test_requests_to_an_earlier_run_are_not_executed(tmp_path: pathlib.Path) -> None:
+    """Its client has exited long since."""
     result = started(tmp_path / "kept")
     result.stop_with_savepoint()
     earlier = json.loads((tmp_path / "kept" / "run").read_text())["id"]
@@ -327,8 +327,8 @@ def test_requests_for_an_earlier_job_are_not_heard(tmp_path: pathlib.Path) -> No
 
 
 @pytest.mark.parametrize("delivery", ["barriers", "strong"])
-def test_a_command_given_while_a_job_starts_is_obeyed(delivery: str, tmp_path: pathlib.Path) -> None:
-    """The request waits for the run, from before there is a directory until the run looks."""
+def test_a_command_given_while_a_job_starts_is_executed(delivery: str, tmp_path: pathlib.Path) -> None:
+    """The request waits for the run, even before the directory exists."""
     ran: list[Any] = []
     command = threading.Thread(target=lambda: ran.append(checkpoints("drain", tmp_path / "kept")))
     command.start()
@@ -339,7 +339,7 @@ def test_a_command_given_while_a_job_starts_is_obeyed(delivery: str, tmp_path: p
 
 
 def test_a_command_finds_the_run_that_follows_a_killed_one(tmp_path: pathlib.Path) -> None:
-    """What a killed run has left behind neither takes the request nor makes it be lost."""
+    """The files of a killed run neither take the request nor lose it."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     (tmp_path / "kept").mkdir(0o700)
@@ -356,7 +356,7 @@ def test_a_command_finds_the_run_that_follows_a_killed_one(tmp_path: pathlib.Pat
 
 
 def test_a_killed_run_is_known_to_be_gone(tmp_path: pathlib.Path) -> None:
-    """The client says that it was not heard."""
+    """The client's error says that the request was not received."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     left = {"id": "a1", "host": socket.gethostname(), "pid": gone.pid, "ended": None}
@@ -369,7 +369,7 @@ def test_a_killed_run_is_known_to_be_gone(tmp_path: pathlib.Path) -> None:
     assert (1, message, ["run"]) == (ran.exit_code, ran.output, [path.name for path in tmp_path.iterdir()])
 
 
-def test_a_drain_of_a_job_that_was_stopped_otherwise_has_not_been_done(tmp_path: pathlib.Path) -> None:
+def test_a_drain_of_a_job_that_was_stopped_otherwise_has_failed(tmp_path: pathlib.Path) -> None:
     """The answer says how the job has ended, and the command fails."""
     result = started(tmp_path / "kept")
     result.savepoint()
@@ -386,8 +386,8 @@ def test_a_drain_of_a_job_that_was_stopped_otherwise_has_not_been_done(tmp_path:
     ]
 
 
-def test_what_is_no_request_is_logged(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    """And the stream goes on."""
+def test_a_malformed_request_is_logged(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The stream continues."""
     result = started(tmp_path / "kept")
     result.savepoint()
     path = put(tmp_path / "kept", '{"wish": "explode", "run": "a1"}', 0o600)
@@ -399,10 +399,8 @@ def test_what_is_no_request_is_logged(tmp_path: pathlib.Path, caplog: pytest.Log
     result.cancel()
 
 
-def test_a_request_that_others_could_have_written_is_not_obeyed(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As no checkpoint is read that others could have written."""
+def test_an_untrusted_request_is_not_executed(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As untrusted checkpoints are not read."""
     result = started(tmp_path / "kept")
     result.savepoint()
     path = put(tmp_path / "kept", '"cancel"', 0o666)
@@ -422,8 +420,8 @@ def test_a_savepoint_of_a_job_that_has_ended_is_an_error(tmp_path: pathlib.Path)
     assert "no savepoint was taken: the job has ended, CANCELLED" == str(error.value)
 
 
-def test_a_bounded_pipeline_that_is_stopped_goes_on_from_its_savepoint(tmp_path: pathlib.Path) -> None:
-    """The same, in the main thread; its state says that it isn't done."""
+def test_a_stopped_bounded_pipeline_resumes_from_its_savepoint(tmp_path: pathlib.Path) -> None:
+    """The job runs in the main thread; its state is not DONE."""
     program = """
 import os
 import time

@@ -1,4 +1,4 @@
-"""`--delivery` and `with_delivery`: what they bring about, and what is refused."""
+"""`--delivery` and `with_delivery`: results, refused directories and weak tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.testing import assert_that, equal_to
 
 
 def run(*flags: str, label: str = "Sum") -> None:
-    """A small pipeline, whose result is checked."""
+    """Run a small pipeline, and check its result."""
     with beam.Pipeline(options=PipelineOptions(list(flags))) as p:
         sums = p | beam.Create([("a", 1), ("b", 2), ("a", 3)]) | label >> beam.CombinePerKey(sum)
         assert_that(sums, equal_to([("a", 4), ("b", 2)]))
@@ -24,13 +24,13 @@ def run(*flags: str, label: str = "Sum") -> None:
 
 @pytest.mark.parametrize("parallelism", ["--parallelism=1", "--parallelism=2", "--parallelism=3 --workers=1"])
 @pytest.mark.parametrize("delivery", ["strong", "weak"])
-def test_results_are_the_same(delivery: str, parallelism: str) -> None:
-    """In this process and in others; without a failure weak is as good as strong."""
+def test_results_are_the_same_with_each_delivery(delivery: str, parallelism: str) -> None:
+    """In one process and in several; without failures weak productions are exact, too."""
     run(f"--delivery={delivery}", *parallelism.split())
 
 
 def test_a_run_that_has_ended_has_nothing_left_to_do(tmp_path: pathlib.Path) -> None:
-    """What it has written stays as it is."""
+    """Its published output stays as it is."""
     flags = ["--delivery=strong", f"--checkpoint_dir={tmp_path / 'kept'}"]
     for _ in range(2):
         with beam.Pipeline(options=PipelineOptions(flags)) as p:
@@ -40,15 +40,15 @@ def test_a_run_that_has_ended_has_nothing_left_to_do(tmp_path: pathlib.Path) -> 
 
 
 def test_other_steps_are_refused_by_name(tmp_path: pathlib.Path) -> None:
-    """Their state would belong to nobody."""
+    """The state in the logs would be lost."""
     run("--delivery=strong", f"--checkpoint_dir={tmp_path}")
 
     with pytest.raises(CheckpointMismatchError, match=r"Sum.*and the pipeline has .*Total"):
         run("--delivery=strong", f"--checkpoint_dir={tmp_path}", label="Total")
 
 
-def test_checkpoints_and_productions_dont_go_on_from_each_other(tmp_path: pathlib.Path) -> None:
-    """They would silently begin anew."""
+def test_checkpoints_and_productions_dont_resume_from_each_other(tmp_path: pathlib.Path) -> None:
+    """The job would silently begin anew."""
     run("--delivery=strong", f"--checkpoint_dir={tmp_path / 'logs'}")
     run(f"--checkpoint_dir={tmp_path / 'checkpoints'}")
 
@@ -58,8 +58,8 @@ def test_checkpoints_and_productions_dont_go_on_from_each_other(tmp_path: pathli
         run("--delivery=strong", f"--checkpoint_dir={tmp_path / 'checkpoints'}")
 
 
-def test_what_makes_no_sense_together_is_refused() -> None:
-    """Barriers that don't exist can't overtake; and an object store has no files to append to."""
+def test_contradicting_options_are_refused() -> None:
+    """Without barriers there is no checkpoint mode; and an object store can't append to files."""
     with pytest.raises(OptionsError, match="with --delivery=strong there are no barriers"):
         run("--delivery=strong", "--checkpoint_mode=unaligned")
     with pytest.raises(OptionsError, match=r"--allow_dropped_state: with --delivery=weak .* the same steps"):
@@ -71,7 +71,7 @@ def test_what_makes_no_sense_together_is_refused() -> None:
 
 
 def test_a_task_is_as_strong_as_its_strongest_step() -> None:
-    """Of a pipeline's two tasks; composites speak for what they are made of."""
+    """For both tasks of a pipeline; a composite sets the delivery of its parts."""
 
     def weak(first: str | None, second: str | None, default: str) -> frozenset[int]:
         p = beam.Pipeline()
@@ -88,14 +88,14 @@ def test_a_task_is_as_strong_as_its_strongest_step() -> None:
     assert {1} == weak(None, "weak", "strong")
 
 
-def test_a_label_doesnt_hide_what_was_said() -> None:
+def test_a_label_keeps_the_delivery() -> None:
     """Before the label and after it."""
     labelled = "Lower" >> beam.Map(str.lower)
 
     assert "weak" == labelled.with_delivery("weak").transform.delivery  # type: ignore[attr-defined]
 
 
-def test_another_word_is_refused() -> None:
+def test_an_unknown_delivery_is_refused() -> None:
     """By name."""
     with pytest.raises(ValueError, match=r'Map.*: with_delivery expected "strong" or "weak", got \'medium\''):
         beam.Map(str.lower).with_delivery("medium")

@@ -1,4 +1,4 @@
-"""The names of open transactions: only the newest job writes them, and what it finds there is all that was begun."""
+"""The log of open transactions: only the newest owner writes it, and it has all transactions that were begun."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.sdk.errors import SnapshotError, StaleWriterError
 
 
 class _NotedSink(CollectingSink):
-    """Notes which transactions were prepared, and which were aborted."""
+    """Records which transactions were prepared, and which were aborted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _NotedSink(CollectingSink):
 
 
 def plan_with(sink: CollectingSink) -> Plan:
-    """Of a pipeline that writes into it."""
+    """Return the plan of a pipeline with this sink."""
     p = beam.Pipeline()
     _ = p | beam.Create([1])
     graph = p.graph()
@@ -62,8 +62,8 @@ class Owner:
         return self.committer.commit(staged, LogDecision.of("dir"))
 
 
-def test_the_next_owner_finds_what_is_open() -> None:
-    """Not what was committed, once that is written down; in the order in which they began."""
+def test_the_next_owner_finds_the_open_transactions() -> None:
+    """In the order in which they began, without those that are known to be committed."""
     disk, plan = SimulatedDisk(Random(0)), plan_with(_NotedSink())
     first = Owner(plan, disk)
     first.take_over("aa")
@@ -88,7 +88,7 @@ LATE: list[Callable[[Owner], object]] = [
 def test_a_zombie_begins_nothing_and_its_successor_forgets_nothing(
     late: Callable[[Owner], object],
 ) -> None:
-    """What it writes late stands in a file of its own."""
+    """Its late writes are in a file of its own."""
     sink = _NotedSink()
     disk, plan = SimulatedDisk(Random(0)), plan_with(sink)
     zombie, successor = (Owner(plan, disk) for _ in range(2))
@@ -104,7 +104,7 @@ def test_a_zombie_begins_nothing_and_its_successor_forgets_nothing(
     assert (["in time", "of the successor"], []) == (sink.prepared, sink.aborted)
 
 
-def test_what_was_prepared_is_known_to_the_next_owner_whatever_crashes() -> None:
+def test_the_next_owner_knows_prepared_transactions_after_any_crash() -> None:
     """Two hundred seeds: the process, or the machine, dies between any two steps of the disk; or a step fails."""
     deaths = 0
     for seed in range(200):
@@ -128,8 +128,8 @@ def test_what_was_prepared_is_known_to_the_next_owner_whatever_crashes() -> None
     assert deaths > 100
 
 
-def test_after_a_write_that_failed_the_names_are_written_anew() -> None:
-    """The job goes on with its next attempt, in the same process."""
+def test_after_a_failed_write_the_names_are_written_again() -> None:
+    """By the next attempt, in the same process."""
     disk, plan = SimulatedDisk(Random(0)), plan_with(_NotedSink())
     owner_now = Owner(plan, disk)
     owner_now.take_over("aa")

@@ -1,4 +1,4 @@
-"""Going on with other subtasks, and savepoints: what all logs come to at once is right at any moment."""
+"""Changes of the parallelism, and savepoints: the merged logs are a consistent cut at any moment."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from penstock.sdk.runner import PipelineState
 
 @pytest.fixture
 def stream(tmp_path: pathlib.Path) -> Stream:
-    """A stream of a test's own."""
+    """Return a stream."""
     return Stream(tmp_path)
 
 
-def test_a_stream_goes_on_with_more_subtasks_and_then_with_one(stream: Stream) -> None:
-    """State, positions and what was in flight between subtasks are found by those that have the keys now."""
+def test_a_stream_resumes_with_more_subtasks_and_then_with_one(stream: Stream) -> None:
+    """State, positions and in-flight records move to the subtasks that own the keys."""
     for parallelism in (2, 3):
         stopped(stream, parallelism, 1)
     last = job_of(stream, 1, lambda job: None)
@@ -39,8 +39,8 @@ def test_a_stream_goes_on_with_more_subtasks_and_then_with_one(stream: Stream) -
     assert (PipelineState.DONE, stream.expected()) == (last.state, stream.rows())
 
 
-def test_logs_of_subtasks_that_there_are_no_longer_are_removed(stream: Stream) -> None:
-    """Only those of the newest layout are there."""
+def test_logs_of_former_subtasks_are_removed(stream: Stream) -> None:
+    """Only those of the current layout are left."""
     stopped(stream, 3, 1)
     before = list(stream.checkpoints.glob("productions/*/productions-*"))
     stopped(stream, 2, 1)
@@ -51,8 +51,8 @@ def test_logs_of_subtasks_that_there_are_no_longer_are_removed(stream: Stream) -
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_checkpoints_go_on_from_a_savepoint_of_productions(stream: Stream, parallelism: int) -> None:
-    """It is like any other, and the stream that it was taken of goes on beside it."""
+def test_checkpoints_resume_from_a_savepoint_of_productions(stream: Stream, parallelism: int) -> None:
+    """While the stream that it was taken of continues."""
     answers: list[Answer] = []
 
     def visit(job: ProductionJob) -> None:
@@ -72,8 +72,8 @@ def test_checkpoints_go_on_from_a_savepoint_of_productions(stream: Stream, paral
     assert (PipelineState.DONE, stream.expected()) == (last.state, stream.rows())
 
 
-def test_a_stream_goes_on_behind_its_savepoints(stream: Stream) -> None:
-    """Workers wait while one is written; then they are where they were."""
+def test_a_stream_continues_after_its_savepoints(stream: Stream) -> None:
+    """No worker runs while one is written."""
     answers: list[Answer] = []
 
     def visit(job: ProductionJob) -> None:
@@ -87,8 +87,8 @@ def test_a_stream_goes_on_behind_its_savepoints(stream: Stream) -> None:
     assert (PipelineState.DONE, stream.expected()) == (job.state, stream.rows())
 
 
-def test_a_savepoint_that_cant_be_written_is_answered_for_and_the_stream_goes_on(stream: Stream) -> None:
-    """The disk has no room for it, but for logs."""
+def test_a_failed_savepoint_is_answered_and_the_stream_continues(stream: Stream) -> None:
+    """The disk has space for the logs only."""
     answers: list[Answer] = []
 
     def visit(job: ProductionJob) -> None:
@@ -110,8 +110,8 @@ def test_a_savepoint_that_cant_be_written_is_answered_for_and_the_stream_goes_on
     assert (PipelineState.DONE, stream.expected()) == (job.state, stream.rows())
 
 
-def test_other_steps_are_refused_with_another_number_of_subtasks_too(stream: Stream) -> None:
-    """Before anything is touched."""
+def test_other_steps_are_refused_with_another_parallelism_too(stream: Stream) -> None:
+    """Before the job takes the directory over."""
     stopped(stream, 2, 1)
     before = sorted(stream.checkpoints.rglob("*"))
 
@@ -121,8 +121,8 @@ def test_other_steps_are_refused_with_another_number_of_subtasks_too(stream: Str
 
 
 @pytest.mark.parametrize("pattern", ["productions/*-1", "productions/*-1/productions-*"])
-def test_a_log_that_others_could_have_written_is_refused(pattern: str, stream: Stream) -> None:
-    """It is pickled, as checkpoints are, whose every file is looked at too."""
+def test_an_untrusted_log_is_refused(pattern: str, stream: Stream) -> None:
+    """Logs have pickled values, as checkpoints have."""
     stopped(stream, 2, 1)
     path = next(stream.checkpoints.glob(pattern))
     path.chmod(0o722)
@@ -131,8 +131,8 @@ def test_a_log_that_others_could_have_written_is_refused(pattern: str, stream: S
         job_of(stream, 2, lambda job: None).run()
 
 
-def test_logs_are_not_begun_where_others_can_replace_them(stream: Stream) -> None:
-    """A worker that starts again would unpickle what others have put there."""
+def test_logs_are_not_begun_in_an_untrusted_directory(stream: Stream) -> None:
+    """A restarted worker would unpickle files of other users."""
     above = stream.checkpoints.parent
     above.chmod(0o777)
 
@@ -140,8 +140,8 @@ def test_logs_are_not_begun_where_others_can_replace_them(stream: Stream) -> Non
         job_of(stream, 2, lambda job: None).run()
 
 
-def test_weak_productions_go_on_with_as_many_subtasks_as_they_had(stream: Stream) -> None:
-    """What they send again would open windows that had been closed: the simulation found results twice."""
+def test_weak_productions_resume_with_the_same_parallelism_only(stream: Stream) -> None:
+    """Records that are sent again would open closed windows: the simulation found duplicate results."""
     stopped(stream, 2, 1, "weak")
     before = sorted(stream.checkpoints.rglob("*"))
 
@@ -156,8 +156,8 @@ def test_weak_productions_go_on_with_as_many_subtasks_as_they_had(stream: Stream
     assert "the savepoint failed: weak productions" in answers[0].text
 
 
-def test_a_bounded_pipeline_goes_on_with_another_number_and_publishes_all_of_it(stream: Stream) -> None:
-    """What the others have staged before is in the one transaction that is committed at the end."""
+def test_a_bounded_pipeline_resumes_with_another_parallelism_and_publishes_everything(stream: Stream) -> None:
+    """Output that was staged before is in the one transaction that is committed at the end."""
     out = stream.directory / "lines"
 
     def job(parallelism: int, visit: Visit) -> ProductionJob:

@@ -1,4 +1,4 @@
-"""The log of productions: what is durable, what is cut off, what is refused, and who may write."""
+"""The log of productions: durable and torn records, refused appends, and owners."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from penstock.sdk.errors import (
 
 
 def owned(disk: Disk, token: str = "aa", directory: str = "dir") -> ProductionLog:
-    """A log that was taken over, and goes on behind what was there."""
+    """Return a log that was taken over, and begun with the records of the owner before."""
     log = ProductionLog(disk, directory, ahead=100)
     log.begin(log.take_over(token))
     return log
 
 
 def content_of(disk: Disk, directory: str = "dir") -> list[bytes]:
-    """What the next owner finds."""
+    """Return the records that the next owner finds."""
     return ProductionLog(disk, directory).take_over("ff")
 
 
 def file_of(disk: Disk, directory: str = "dir") -> str:
-    """The path of the only log."""
+    """Return the path of the only log."""
     (name,) = (name for name in disk.list(directory) if name.startswith("productions-"))
     return f"{directory}/{name}"
 
 
 def listed_in(disk: Disk) -> ListedLog:
-    """An entry of a new list, beside the logs' directory."""
+    """Return an entry of a new list."""
     listing = LogListing(disk, "listed")
     listing.create(3)
     return ListedLog(listing, 1)
 
 
 @pytest.mark.parametrize("kind", ["local", "simulated"])
-def test_the_next_owner_finds_what_was_appended(kind: str, tmp_path: pathlib.Path) -> None:
-    """In order, over several owners; of the earlier ones no file is left."""
+def test_the_next_owner_finds_the_appended_records(kind: str, tmp_path: pathlib.Path) -> None:
+    """In order, over several owners; the files of earlier owners are removed."""
     disk: Disk = LocalDisk() if kind == "local" else SimulatedDisk(Random(0))
     directory = f"{tmp_path}/log"
     log = owned(disk, "aa", directory)
@@ -66,8 +66,8 @@ def test_the_next_owner_finds_what_was_appended(kind: str, tmp_path: pathlib.Pat
     assert [b"one", b"", b"three"] == content_of(disk, directory)
 
 
-def test_a_log_that_begins_anew_has_only_what_it_was_given() -> None:
-    """The same owner makes its log shorter, and goes on appending."""
+def test_a_log_that_begins_anew_has_only_the_given_records() -> None:
+    """The same owner compacts its log, and continues to append."""
     disk = SimulatedDisk(Random(0))
     log = owned(disk)
     for number in range(5):
@@ -80,7 +80,7 @@ def test_a_log_that_begins_anew_has_only_what_it_was_given() -> None:
 
 
 def test_a_torn_tail_is_cut_off_wherever_it_was_torn() -> None:
-    """At each byte of the last record: the others are there."""
+    """At each byte of the last record; the others are kept."""
     disk = SimulatedDisk(Random(0))
     log = owned(disk)
     log.append(b"first")
@@ -96,7 +96,7 @@ def test_a_torn_tail_is_cut_off_wherever_it_was_torn() -> None:
 
 
 def test_zeros_behind_the_last_record_are_a_torn_tail() -> None:
-    """As some file systems leave them, which make a file longer before its bytes are there."""
+    """Some file systems extend a file before they write its bytes."""
     disk = SimulatedDisk(Random(0))
     owned(disk).append(b"first")
     disk.write_atomically(file_of(disk), disk.read(file_of(disk)) + bytes(100))
@@ -105,7 +105,7 @@ def test_zeros_behind_the_last_record_are_a_torn_tail() -> None:
 
 
 def test_a_damaged_record_among_others_is_an_error_that_names_it() -> None:
-    """It was durable: what came of it may have been delivered.  At every bit of it."""
+    """At every bit: the record was durable, and its outputs may have been delivered."""
     disk = SimulatedDisk(Random(0))
     log = owned(disk)
     log.append(b"zero")
@@ -125,7 +125,7 @@ def test_a_damaged_record_among_others_is_an_error_that_names_it() -> None:
 
 
 def test_a_listed_log_that_has_lost_anything_is_an_error_that_names_it() -> None:
-    """At every byte of it; what isn't listed looks as if it had never been appended."""
+    """At every byte; records that aren't listed may be missing."""
     disk = SimulatedDisk(Random(0))
     listed = listed_in(disk)
     log = ProductionLog(disk, "dir", ahead=100, listed=listed)
@@ -147,7 +147,7 @@ def test_a_listed_log_that_has_lost_anything_is_an_error_that_names_it() -> None
 
 
 def test_a_list_that_is_damaged_is_an_error_that_names_it() -> None:
-    """At every bit of the entry, and where its end is gone."""
+    """At every bit of the entry, and if its end is missing."""
     disk = SimulatedDisk(Random(0))
     listed = listed_in(disk)
     log = ProductionLog(disk, "dir", listed=listed)
@@ -162,7 +162,7 @@ def test_a_list_that_is_damaged_is_an_error_that_names_it() -> None:
 
 
 def test_a_zombies_late_note_does_no_harm() -> None:
-    """It lists a log that is replaced; the successor's next append lists its own."""
+    """It lists a log that was replaced; the next append of the new owner lists its own."""
     disk = SimulatedDisk(Random(0))
     listed = listed_in(disk)
     zombie, successor = (ProductionLog(disk, "dir", listed=listed) for _ in range(2))
@@ -177,7 +177,7 @@ def test_a_zombies_late_note_does_no_harm() -> None:
 
 
 def test_a_file_of_something_else_is_refused() -> None:
-    """By what is at its beginning."""
+    """By its first bytes."""
     disk = SimulatedDisk(Random(0))
     owned(disk)
     disk.write_atomically(file_of(disk), b"something else altogether")
@@ -187,7 +187,7 @@ def test_a_file_of_something_else_is_refused() -> None:
 
 
 @pytest.mark.parametrize("is_listed", [False, True])
-def test_whatever_crashes_what_was_durable_stays_and_at_most_one_record_more(is_listed: bool) -> None:
+def test_after_any_crash_durable_records_stay_and_at_most_one_more(is_listed: bool) -> None:
     """A thousand seeds: the process, or the machine, dies between any two steps of the disk.
 
     The list of the logs never takes what a crash has left for damage.
@@ -226,8 +226,8 @@ def test_whatever_crashes_what_was_durable_stays_and_at_most_one_record_more(is_
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO])
-def test_after_an_append_that_failed_there_is_no_other(number: int) -> None:
-    """What would come behind a record that may be torn would not be read."""
+def test_after_a_failed_append_there_is_no_other(number: int) -> None:
+    """Records behind a torn one would not be read."""
     disk = SimulatedDisk(Random(0))
     log = owned(disk)
     log.append(b"first")
@@ -242,7 +242,7 @@ def test_after_an_append_that_failed_there_is_no_other(number: int) -> None:
 
 
 def test_a_log_on_an_object_store_is_refused() -> None:
-    """There nothing can be appended."""
+    """Its files can't be appended to."""
     disk = disk_of("memory://logs")
 
     with pytest.raises(UnsupportedError, match="can't append to files"):
@@ -253,7 +253,7 @@ def test_a_log_on_an_object_store_is_refused() -> None:
 
 
 def test_a_zombies_late_append_is_refused() -> None:
-    """And its late compaction; nothing of either is ever read."""
+    """So is its late compaction; neither is ever read."""
     disk = SimulatedDisk(Random(0))
     zombie = owned(disk, "aa")
     zombie.append(b"in time")
@@ -267,7 +267,7 @@ def test_a_zombies_late_append_is_refused() -> None:
 
 
 def test_a_zombies_append_between_claim_and_reading_is_refused_and_is_its_successors() -> None:
-    """It was in time to be read, but not to be told that it was: only the successor delivers what comes of it."""
+    """The new owner reads the record, and only it delivers the outputs."""
     disk = SimulatedDisk(Random(0))
     zombie = owned(disk, "aa")
     successor = _Interrupted(disk, "dir", lambda: refused(zombie, b"at the last moment"))
@@ -276,13 +276,13 @@ def test_a_zombies_append_between_claim_and_reading_is_refused_and_is_its_succes
 
 
 def refused(log: ProductionLog, record: bytes) -> None:
-    """The append is refused."""
+    """Check that the append is refused."""
     with pytest.raises(StaleWriterError):
         log.append(record)
 
 
 class _Interrupted(ProductionLog):
-    """Somebody does something after the claim, before the log is read."""
+    """A log with an action between the claim and the reading."""
 
     def __init__(self, disk: SimulatedDisk, directory: str, interruption: Any) -> None:
         super().__init__(_AfterClaim(disk, interruption), directory)
@@ -324,7 +324,7 @@ class _AfterClaim(Disk):
 
 
 def test_two_owners_at_any_interleaving_never_both_write() -> None:
-    """Whatever was appended without a refusal is read by whoever comes later, exactly once."""
+    """Later owners read each record whose append was not refused exactly once."""
     for seed in range(300):
         random = Random(seed)
         disk = SimulatedDisk(random)
@@ -344,7 +344,7 @@ def test_two_owners_at_any_interleaving_never_both_write() -> None:
         assert accepted == content_of(disk)
 
 
-def test_a_process_that_was_stopped_finds_its_append_refused_when_it_goes_on(tmp_path: pathlib.Path) -> None:
+def test_a_stopped_process_finds_its_append_refused_when_it_continues(tmp_path: pathlib.Path) -> None:
     """A real zombie: SIGSTOP, a successor, SIGCONT, and then its late write."""
     directory = f"{tmp_path}/log"
     context = multiprocessing.get_context("fork")

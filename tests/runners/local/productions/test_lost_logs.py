@@ -1,4 +1,4 @@
-"""Logs that are gone, or shorter than they were: a start is refused, by the name of the log, and computes nothing."""
+"""Missing and truncated logs: a start is refused, by the name of the log, before anything is processed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Damage = Callable[[pathlib.Path], None]
 
 @pytest.fixture
 def stream(tmp_path: pathlib.Path) -> Stream:
-    """A stream of a test's own."""
+    """Return a stream."""
     return Stream(tmp_path)
 
 
 def log_in(directory: pathlib.Path) -> pathlib.Path:
-    """The log of the newest owner."""
+    """Return the log of the newest owner."""
     return max(directory.glob("productions-*"))
 
 
@@ -52,10 +52,10 @@ CASES: list[tuple[str, Damage]] = [
 
 
 @pytest.mark.parametrize(("which", "damage"), CASES)
-def test_a_log_that_is_lost_is_refused_by_name_and_nothing_is_computed(
+def test_a_lost_log_is_refused_by_name_and_nothing_is_processed(
     stream: Stream, tmp_path: pathlib.Path, which: str, damage: Damage
 ) -> None:
-    """Of a source's subtask, of one with state, and of the job; where it is restored the stream goes on."""
+    """The log of a source's subtask, of one with state, or of the job; once it is restored the stream resumes."""
     stopped(stream, 2, 3)
     rows = stream.rows()
     directory = stream.checkpoints / which
@@ -76,8 +76,8 @@ def test_a_log_that_is_lost_is_refused_by_name_and_nothing_is_computed(
 
 
 @pytest.mark.parametrize("which", ["listed-1", "listed-job", "productions.json", "job", "productions"])
-def test_what_says_which_logs_there_are_is_not_lost_unnoticed(stream: Stream, which: str) -> None:
-    """The lists themselves, what says whose they are, and everything that a list is of."""
+def test_the_loss_of_a_list_or_of_its_logs_is_noticed(stream: Stream, which: str) -> None:
+    """Of the lists, of the owner's file, and of all logs of a list."""
     stopped(stream, 2, 1)
     rows, path = stream.rows(), stream.checkpoints / which
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -87,8 +87,8 @@ def test_what_says_which_logs_there_are_is_not_lost_unnoticed(stream: Stream, wh
     assert rows == stream.rows()
 
 
-def test_a_log_of_other_subtasks_is_listed_too(stream: Stream) -> None:
-    """Also where the next start goes on with yet another number, and reads all logs at once."""
+def test_logs_of_another_layout_are_listed_too(stream: Stream) -> None:
+    """Also if the next start changes the parallelism, and reads all logs together."""
     stopped(stream, 2, 1)
     stopped(stream, 3, 1)
     assert ["listed-2", "listed-job"] == sorted(path.name for path in stream.checkpoints.glob("listed-*"))
@@ -98,8 +98,8 @@ def test_a_log_of_other_subtasks_is_listed_too(stream: Stream) -> None:
         job_of(stream, 2, lambda job: None).run()
 
 
-def test_a_directory_of_which_only_the_first_files_were_written_is_begun(stream: Stream) -> None:
-    """A crash in between has lost nothing."""
+def test_a_directory_with_only_its_first_files_is_begun(stream: Stream) -> None:
+    """A crash before the first log has lost nothing."""
     stopped(stream, 2, 0)
     for path in ("job", "productions", "listed-1"):
         target = stream.checkpoints / path

@@ -1,4 +1,4 @@
-"""A producer by hand: what is in its log, what has been sent, and in which order."""
+"""A producer, step by step: what it logs and sends, and in which order."""
 
 from __future__ import annotations
 
@@ -83,24 +83,24 @@ class World:
 
 
 def elements_of(all_sent: list[Sent]) -> list[Any]:
-    """The elements among them."""
+    """Return the elements among the messages."""
     messages = [message_of(sent.kind, sent.payload) for sent in all_sent]
     return [value for message in messages if isinstance(message, Elements) for value in message.bundle.values]
 
 
 def work(slot: ProductionSlot) -> None:
-    """Until there is nothing to do."""
+    """Run until there is nothing to do."""
     while slot.work():
         pass
 
 
 def logged(productions: list[Production]) -> list[Any]:
-    """The elements that outputs in a log are of."""
+    """Return the elements of the outputs in a log."""
     return elements_of([each for p in productions for outputs in p.outputs.values() for each in outputs])
 
 
 def test_strong_outputs_are_in_the_log_before_they_are_on_the_wire() -> None:
-    """While the disk takes nothing, nothing is sent."""
+    """While the disk fails, nothing is sent."""
     world = World()
     slot = world.slot()
     world.disk.crashes = 1.0
@@ -114,8 +114,8 @@ def test_strong_outputs_are_in_the_log_before_they_are_on_the_wire() -> None:
     assert [("a", 1), ("b", 2)] == logged(world.log())
 
 
-def test_what_is_not_acknowledged_is_sent_again_with_the_ids_that_it_had() -> None:
-    """The same bytes, from the log, by whoever goes on; what is acknowledged isn't."""
+def test_unacknowledged_messages_are_sent_again_with_their_ids() -> None:
+    """With the same bytes, from the log, after a restart; acknowledged messages are not."""
     world = World()
     work(world.slot())
     before = world.sent()
@@ -133,8 +133,8 @@ def test_what_is_not_acknowledged_is_sent_again_with_the_ids_that_it_had() -> No
     assert [] == elements_of(world.sent())
 
 
-def test_a_weak_output_is_sent_first_and_is_not_in_the_log_once_it_is_acknowledged() -> None:
-    """The log has only where the source stands."""
+def test_a_weak_output_is_sent_first_and_not_logged_if_it_is_acknowledged() -> None:
+    """The log has only the position of the source."""
     world = World(is_weak=True)
     slot = world.slot()
     work(slot)
@@ -149,8 +149,8 @@ def test_a_weak_output_is_sent_first_and_is_not_in_the_log_once_it_is_acknowledg
     assert 0 == slot.producers[FIRST].stragglers
 
 
-def test_stragglers_are_written_down_after_a_second_and_sent_again_after_a_failure() -> None:
-    """So that whoever is before it needn't wait for a slow receiver behind it."""
+def test_stragglers_are_logged_after_a_second_and_sent_again_after_a_failure() -> None:
+    """So tasks upstream needn't wait for a slow receiver."""
     world = World(is_weak=True)
     slot = world.slot()
     work(slot)
@@ -166,8 +166,8 @@ def test_stragglers_are_written_down_after_a_second_and_sent_again_after_a_failu
     assert [("a", 1), ("b", 2)] == elements_of(world.sent())
 
 
-def test_a_weak_output_that_was_not_written_down_is_made_again_with_another_id() -> None:
-    """It could be another output; so nobody may take it for the first one."""
+def test_a_weak_output_that_was_not_logged_is_produced_again_with_another_id() -> None:
+    """It may be another output, so it must not count as a duplicate."""
     world = World(is_weak=True)
     work(world.slot())
     first = {sent.number for sent in world.sent() if elements_of([sent])}
@@ -178,8 +178,8 @@ def test_a_weak_output_that_was_not_written_down_is_made_again_with_another_id()
     assert first.isdisjoint(sent.number for sent in world.sent())
 
 
-def test_a_receiver_acknowledges_what_is_durable_and_drops_what_comes_again() -> None:
-    """Also after it has started again; and says once more what it has."""
+def test_a_receiver_acknowledges_durable_messages_and_drops_duplicates() -> None:
+    """Also after a restart; then it acknowledges again."""
     world = World()
     work(world.slot())
     all_sent = world.sent()
@@ -202,8 +202,8 @@ def test_a_receiver_acknowledges_what_is_durable_and_drops_what_comes_again() ->
     assert [Taken(last)] == list(world.wire(back(ChannelId(0, 0, 0))).queue)
 
 
-def test_nothing_is_acknowledged_before_it_is_durable_nor_when_it_comes_again() -> None:
-    """Its sender would forget it, and a death of the receiver then loses it."""
+def test_no_message_is_acknowledged_before_it_is_durable() -> None:
+    """Nor is a duplicate: its sender would drop it, and the death of the receiver would lose it."""
     world = World()
     work(world.slot())
     delivery: Any = Delivery(tuple(world.sent()), 0)
@@ -224,8 +224,8 @@ def test_nothing_is_acknowledged_before_it_is_durable_nor_when_it_comes_again() 
     assert [] == list(answers.queue)
 
 
-def test_what_an_input_has_said_of_its_watermark_is_in_the_log() -> None:
-    """It is acknowledged, so nobody says it again."""
+def test_the_watermark_of_an_input_is_in_the_log() -> None:
+    """It is acknowledged, so it is not sent again."""
     world = World()
     work(world.slot())
     delivery: Any = Delivery(tuple(world.sent()), 0)
@@ -237,8 +237,8 @@ def test_what_an_input_has_said_of_its_watermark_is_in_the_log() -> None:
     assert {ChannelId(0, 0, 0): MAX_MICROS} == world.log(SECOND)[-1].heard.watermarks
 
 
-def test_a_log_becomes_shorter_and_says_the_same() -> None:
-    """Behind each production, here: one record with everything."""
+def test_a_compacted_log_has_the_same_state() -> None:
+    """After each production, here: one whole record."""
     world = World(shortest=0)
     slot = world.slot()
     for _ in range(200):
@@ -253,8 +253,8 @@ def test_a_log_becomes_shorter_and_says_the_same() -> None:
     assert [("a", 1), ("b", 2)] == elements_of(world.sent())
 
 
-def test_a_zombie_sends_nothing_that_its_successor_does_not_know_of() -> None:
-    """It finds out at its next append, before anything is released."""
+def test_a_zombie_sends_nothing_that_its_successor_does_not_know() -> None:
+    """Its next append is refused, before anything is released."""
     world = World()
     zombie = world.slot()
     wires = world.wires

@@ -1,4 +1,4 @@
-"""A worker that is killed is replaced, and goes on from its logs; the others keep on working."""
+"""A killed worker is replaced, and resumes from its logs; the others continue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock.testing import ScriptedSource
 
 
 def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int) -> ProductionJob:
-    """Sums of a stream, by strong productions."""
+    """Return a job that sums a stream with strong productions."""
     p = beam.Pipeline()
     numbers = [[beam.window.TimestampedValue(n, i) for i, n in enumerate(own)] for own in numbers_of()]
     add_branch(p, directory, ScriptedSource(numbers), fn)
@@ -44,10 +44,10 @@ def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int)
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
-def test_a_killed_worker_is_replaced_and_the_others_keep_on(
+def test_a_killed_worker_is_replaced_and_the_others_continue(
     tmp_path: pathlib.Path, start_method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of three keyed subtasks only the one in the killed process begins again, in another process; nobody goes back."""
+    """Of three keyed subtasks only the one of the killed process restarts, in another process."""
     job = job_of(tmp_path, Sum(tmp_path, dies=[150]), WorkersInProcesses(3, time_of_day, start_method=start_method), 3)
     job.run()
 
@@ -58,8 +58,8 @@ def test_a_killed_worker_is_replaced_and_the_others_keep_on(
     assert "2 of its 6 subtasks resume from their logs" in caplog.text
 
 
-def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_too(tmp_path: pathlib.Path) -> None:
-    """Several times in a row, and in the midst of a recovery; what was sent in between is sent again, once."""
+def test_several_workers_and_a_replacement_are_killed(tmp_path: pathlib.Path) -> None:
+    """One after the other, and during a recovery."""
     fn = Sum(tmp_path, dies=[90, 91, 150, 211, 218], dies_in_setup=True)
     job = job_of(tmp_path, fn, WorkersInProcesses(2, time_of_day), 2)
     job.run()
@@ -68,8 +68,8 @@ def test_workers_are_killed_one_after_the_other_and_one_that_takes_a_place_is_to
     assert job.status.restarts >= 4
 
 
-def test_what_others_have_said_is_heard_before_somebody_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They go on, and say nothing twice: an acknowledgement that isn't heard would be waited for for ever."""
+def test_reports_of_the_others_are_processed_before_a_worker_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They don't repeat them: the job would wait for a lost acknowledgement for ever."""
     ours, theirs = Pipe()
     workers = WorkersInProcesses(1, time_of_day)
     monkeypatch.setattr(workers, "_controls", [ours])

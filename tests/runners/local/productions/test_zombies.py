@@ -1,4 +1,4 @@
-"""Processes that are declared dead and wake up: their late writes are refused, and the results are right."""
+"""Zombies: processes that continue after they were replaced.  Their late writes are refused, and results are right."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def rows(directory: pathlib.Path) -> Counter[tuple[int, ...]]:
     return Counter(tuple(map(int, line.split())) for line in lines)
 
 
-def test_a_run_that_was_stopped_and_goes_on_beside_its_successor_is_refused(tmp_path: pathlib.Path) -> None:
-    """All of its processes wake up when the second run has done everything; nothing that they write counts."""
+def test_a_stopped_run_that_continues_beside_its_successor_is_refused(tmp_path: pathlib.Path) -> None:
+    """All of its processes continue when the second run has ended; their writes have no effect."""
     flags = ["--delivery=strong", "--checkpoint_dir=kept", "--parallelism=2"]
     expected: Counter[tuple[int, int]] = Counter()
     for n in range(1500):
