@@ -151,8 +151,8 @@ class SlotProcess:
             if worked:
                 self._look_at_sources(slot)
             self._exchange(0 if worked else self._patience())
-            if self._is_over:
-                # The slot has stopped: its readers are closed.
+            if slot.has_stopped:
+                # Its readers are closed.
                 break
             if not worked:
                 slot.tick()
