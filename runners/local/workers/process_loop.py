@@ -21,7 +21,7 @@ from ..channels.channel import Channel, ChannelId, ReceivingEnd, SendingEnd
 from ..channels.messages import BarrierKind
 from .pool import IDLE, MOMENT, SOON
 from .processes import run_worker
-from .protocol import Failed, FencedEndpoint, Inject, Pause, Report, Rewind, Stop, receive_sockets
+from .protocol import Failed, FencedEndpoint, Inject, Pause, Report, Rewind, receive_sockets
 from .slot import Slot, Start
 from .watch import Watch
 
@@ -76,7 +76,6 @@ class SlotProcess:
         self._epoll = self._selector.fileno() if sys.platform == "linux" else -1
         self._is_exact = 0 <= self._epoll < _FD_SETSIZE
         self._watched: dict[int, int] = {}
-        self._is_over = False
         # How many bundles sources have read, and when they read the last.
         self._bundles = 0
         self._read_at = 0
@@ -146,14 +145,13 @@ class SlotProcess:
         slot = self._slot
         assert slot is not None
         counts_at = self._clock() + _COUNTS
-        while not self._is_over:
+        while True:
             worked = slot.work()
             if worked:
                 self._look_at_sources(slot)
             self._exchange(0 if worked else self._patience())
             if slot.has_stopped:
-                # Its readers are closed.
-                break
+                return
             if not worked:
                 slot.tick()
             if self._clock() >= counts_at:
@@ -243,8 +241,6 @@ class SlotProcess:
                 if command.barrier.kind is BarrierKind.UNALIGNED:
                     self._unaligned = command.barrier.number
                 self._expected = command.barrier.number
-            if isinstance(command, Stop):
-                self._is_over = True
             if isinstance(command, Pause) and not command.is_paused:
                 # Something is read before the next pause, however soon that is.
                 return
