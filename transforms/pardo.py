@@ -315,10 +315,22 @@ class _CountPerWindow(PTransform):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         if self.windowing is not None:
             pcoll = pcoll | WindowInto(self.windowing)
-        count: CombineFn[Any, Any, Any] = CountCombineFn()
+        return pcoll | "Count" >> _Count()  # type: ignore[no-any-return]
+
+
+class _Count(PTransform):
+    """Count elements, with the labels of `CombineGlobally`, by which checkpoints know the state."""
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         keyed = pcoll | "KeyWithVoid" >> ParDo(ExpressionDoFn("(None, v)", "KeyWithVoid", plain=True))
-        counted = add_grouping(keyed, Serialized(count, pcoll.pipeline.full_label), Any)
+        counted = keyed | "CombinePerKey" >> _CountPerKey()
         return counted | "UnKey" >> ParDo(ExpressionDoFn("v[1]", "UnKey"))  # type: ignore[no-any-return]
+
+
+class _CountPerKey(PTransform):
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        count: CombineFn[Any, Any, Any] = CountCombineFn()
+        return add_grouping(pcoll, Serialized(count, pcoll.pipeline.full_label), Any)  # type: ignore[return-value]
 
 
 class _CallableParDo(ParDo):

@@ -141,6 +141,14 @@ def test_arguments_that_do_not_fit_are_found_when_the_pipeline_is_built() -> Non
         TestPipeline() | beam.Create([1]) | "mine" >> beam.Map(inverse, 3).with_exception_handling()
 
 
+def test_the_counts_of_a_threshold_keep_their_labels() -> None:
+    """Checkpoints know the state of the counts by them."""
+    p = beam.Pipeline()
+    _ = p | beam.Create([1]) | "divide" >> beam.Map(inverse).with_exception_handling(threshold=0.5)
+    labels = {transform.label for transform in p.graph().transforms}
+    assert {"divide/CountTotal/Count/CombinePerKey", "divide/CountBad/Count/CombinePerKey"} <= labels
+
+
 def test_more_failures_than_the_threshold_fail_the_pipeline() -> None:
     """In Beam's words."""
     with pytest.raises(ValueError, match=r"exceeded the threshold: 2 / 3 = 0.66\d* > 0.5"):
