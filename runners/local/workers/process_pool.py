@@ -95,7 +95,8 @@ class WorkersInProcesses(WorkerProcesses, Workers):
             raise death
         reports: list[Report] = []
         for number, message in self._receive(seconds, self._stopped):
-            if not self._endpoints[number].accepts(message):
+            # A worker that has stopped exits; its later messages don't count.
+            if number in self._stopped or not self._endpoints[number].accepts(message):
                 continue
             id, report = message.content
             if isinstance(report, Counted):
