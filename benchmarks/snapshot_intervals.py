@@ -1,9 +1,9 @@
 """(a) ABS, figure 6: run time against the interval between snapshots, aligned, unaligned and stopping the world.
 
-The paper's topology: six operators, of which three lie behind a shuffle and keep an aggregate of each key.  By the
-clock on the wall, since who stops the world wastes time and not CPU: all variants in turn, each round beginning with
-another one, and compared round by round.  Beside it stands the CPU time of all processes.
-`PENSTOCK_BENCHMARK_EVENTS` makes the input smaller, `PENSTOCK_BENCHMARK_ROUNDS` the rounds fewer.
+The paper's topology: six operators, of which three lie behind a shuffle and keep an aggregate of each key.  The
+measure is wall-clock time, since a snapshot that stops the world wastes time and not CPU.  All variants run in turn,
+each round beginning with another one, and are compared round by round.  The CPU time of all processes is reported too.
+`PENSTOCK_BENCHMARK_EVENTS` makes the input smaller, `PENSTOCK_BENCHMARK_ROUNDS` reduces the rounds.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Lag(beam.DoFn):
 
 
 def longest(lags: Any) -> tuple[float, ...]:
-    """The lags of whoever came through the stages before the last one."""
+    """Return the greatest lags of the stages before this one."""
     return max(lags, default=())
 
 

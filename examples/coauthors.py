@@ -1,8 +1,7 @@
 """Coauthors: a join by CoGroupByKey, within windows.
 
-Who works with whom?  A project has people who write changes and people who merge them.  An
-author who merged and another one who wrote, in one repository and in the same month, have
-worked together in that month.
+A project has authors: some write changes, some merge them.  Two authors are coauthors in a
+month in which one merged and the other wrote changes in the same repository.
 
 So two collections are joined, the mergers and the writers, by repository.  Their windows do
 the rest: only what falls into the same month meets.  Afterwards the months of each pair are
@@ -43,7 +42,7 @@ def as_row(pair: tuple[str, str, str], months: int) -> beam.Row:
 
 def run(argv: Sequence[str] | None = None) -> str:
     """Find the pairs; a pattern for the files that hold them."""
-    parser = argparse.ArgumentParser(description="Who works with whom.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(description="Pairs of authors that work together.", allow_abbrev=False)
     parser.add_argument("--input", default=COMMITS, help="The commits: a CSV file, or several as a pattern.")
     parser.add_argument("--output", default="coauthors", help="What the names of the results begin with.")
     parser.add_argument("--least_months", type=int, default=3, help="Leave out pairs with fewer months together.")

@@ -4,8 +4,8 @@ The same commits are grouped twice, by two notions of what belongs together in t
 
 - Calendar months, which are as long as months are: the commits of each repository.
 - Sessions, which are as long as the work lasted: a session of an author goes on until two
-  hours pass without a commit.  Each author has sessions of their own, and nobody says in
-  advance where they begin or end.
+  hours pass without a commit.  Each author has sessions of their own, whose bounds are
+  not known in advance.
 
 What counts is the time at which a commit was made, whenever and in whatever order the
 pipeline gets to see it.

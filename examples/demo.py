@@ -24,7 +24,7 @@ What to try next
 
 That pipeline, drawn:
   {PYTHON} -m penstock graph {EXAMPLES}/commits.py
-Who works with whom, a join:
+Pairs of coauthors, by a join:
   {PYTHON} -m penstock run {EXAMPLES}/coauthors.py --output=/tmp/coauthors
 What else pipelines run on, and what is missing for it:
   {PYTHON} -m penstock runners

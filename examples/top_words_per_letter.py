@@ -3,8 +3,8 @@
 A function that looks at one element at a time sometimes needs to know something of all of
 them, or of another collection.  A side input is that: a whole PCollection as an argument.
 Here are two.  One is small and given, the words to leave out.  The other is computed by
-the same pipeline, the number of all words, of which each word is a share; whoever needs it
-waits until it is there.
+the same pipeline: the number of all words, of which each word is a share.  The step that
+needs it waits until it is there.
 """
 
 from __future__ import annotations

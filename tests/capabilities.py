@@ -205,7 +205,7 @@ def cell(results: Results, capability: str, runner: str, claimed: str) -> str:
         return claimed if claimed.startswith("yes") else "yes"
     if counts["refused"]:
         return "no"
-    # Where there is no Java nobody can tell.
+    # Without Java the Spark tests are skipped, and the claim can't be checked.
     return claimed if counts["skipped"] else "not shown by any test"
 
 

@@ -1,4 +1,4 @@
-"""A stream in which somebody fails at an element, and only after a checkpoint: whatever the machine is doing."""
+"""A stream in which a subtask fails at an element, always after a checkpoint, on any machine."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class GatedSource(ScriptedSource[int]):
             passed = sum(gate <= offset for gate in self._gates)
             if not self._is_open(passed, partition):
                 return None
-            # Nobody comes further than a gate, however it is read.
+            # No poll reads past the next gate.
             return poll(min([max_elements, *(gate - offset for gate in self._gates if gate > offset)]), now)
 
         reader.poll = gated  # type: ignore[method-assign]
         return reader
 
     def _is_open(self, passed: int, partition: int) -> bool:
-        """Whether as many checkpoints as gates are there that began after somebody stood before the gate."""
+        """Whether a checkpoint is complete that began after a reader reached the last gate."""
         if not passed:
             return True
         mark = self._checkpoints.parent / f"gate-{partition}-{passed}"
@@ -79,7 +79,7 @@ def newest_epoch(checkpoints: pathlib.Path) -> int:
 
 
 def once(directory: pathlib.Path, what: str) -> bool:
-    """Whether this is the first time that somebody asks, in whichever process."""
+    """Whether this is the first call for `what`, in any process."""
     try:
         os.close(os.open(directory / f"once-{what}", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -88,10 +88,10 @@ def once(directory: pathlib.Path, what: str) -> bool:
 
 
 class Sum(beam.DoFn):
-    """Sums, told at the end; at some elements it fails once.
+    """Emit the sum of each key at the end; fail once at some elements.
 
     Args:
-      directory: where it is noted who was set up, and who has failed.
+      directory: for the files that record set-ups and failures.
       label: says whose it is.
       raises, dies: elements at which it raises, or its process is killed.
       again: whether it raises each time that it comes there.

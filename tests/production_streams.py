@@ -23,7 +23,7 @@ Visit = Callable[[ProductionJob], object]
 def job_of(
     stream: Stream, parallelism: int, visit: Visit, label: str = "Sum", delivery: str = "strong"
 ) -> ProductionJob:
-    """One that is about to start, which somebody visits whenever it waits."""
+    """Return a job that is ready to start, with `visit` called whenever it waits."""
     stream.disk = FailingDisk()
     world = SimulatedWorld(5, Faults())
     plan = fuse(committing_often(stream.pipeline(label).graph()), lambda _: False)

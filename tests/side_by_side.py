@@ -75,7 +75,7 @@ class SideBySide(LocalStreamingRunner):
         given = PipelineOptions(options._flags, **options._given)
         streaming = given.view_as(StreamingOptions)
         streaming.parallelism, streaming.workers = self.variant.parallelism, self.variant.workers
-        # Somebody who looks for a failure needn't see it four times.
+        # No restarts: a failure is reported once.
         streaming.max_restarts = 0
         if not self.variant.takes_checkpoints:
             in_parts = self.variant.parallelism > 1 and self.variant.workers == 1 and not is_streamed(graph, given)

@@ -3,9 +3,9 @@
 The first process collects everything, starts the second, runs its own tests, and then reports those on Spark as if it
 had run them: there is one list of failures, one line at the end, one exit status and one junit file.
 
-Why not pytest-xdist?  It gives tests to whoever is free.  What forks must not run in a process that talks to a JVM, and
-the one Spark session of a process would be started in each.  Its workers have threads besides, which tests that fork
-can't bear.
+Why not pytest-xdist?  It gives each test to any idle worker.  Tests that fork must not run in a process that talks to a
+JVM, and each worker would start a Spark session of its own.  xdist's workers also run threads, which are unsafe to fork
+from.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def triggers() -> st.SearchStrategy[Trigger]:
 
 @attrs.frozen
 class Windowing:
-    """What `WindowInto` takes; `batch` is the same for a batch, where nobody asks when."""
+    """The arguments of `WindowInto`; `batch` leaves out the trigger, for bounded input."""
 
     window_fn: WindowFn
     trigger: Trigger

@@ -148,7 +148,7 @@ with beam.Pipeline() as p:
 
 
 def test_a_source_that_gives_something_else_each_time_is_named(tmp_path: pathlib.Path) -> None:
-    """Its results differ without anybody's fault."""
+    """The results differ although neither the runner nor the functions fail."""
     file = tmp_path / "pipeline.py"
     file.write_text(BY_THE_CLOCK)
     ran = CliRunner().invoke(simulate, [str(file), "--seeds=3"])

@@ -1,4 +1,4 @@
-"""Who works with whom, against nested loops over sets."""
+"""Pairs of coauthors, compared with nested loops over sets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_pairs_of_a_single_month_are_kept_if_asked_for(tmp_path: pathlib.Path) -
 
 
 def test_authors_of_different_months_have_not_met(tmp_path: pathlib.Path) -> None:
-    """January's merger meets January's writer, not February's; and nobody meets himself."""
+    """A merger in January is paired with a writer in January, not in February; no author is paired with itself."""
     rows = ["event_time,repository,author,parents"]
     january, february = 1_704_200_000, 1_706_900_000
     rows += [f"{january},r,ann,2", f"{january},r,ann,1", f"{january},r,bob,1", f"{february},r,cleo,1"]

@@ -1,4 +1,4 @@
-"""Numbers at a rate: the same from any offset, whoever reads them and whenever."""
+"""Numbers at a rate: the same from any offset, at any time and with any number of partitions."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def source(*args, **options):
     stop=st.integers(0, 30),
     step=st.integers(1, 4),
 )
-def test_every_number_comes_once_at_its_time_whoever_reads_it(elements, period, partitions, stop, step):
+def test_every_number_comes_once_at_its_time_in_any_partition(elements, period, partitions, stop, step):
     """Each partition replays from any offset; all together they are the sequence up to now."""
     made = source(100, 100 + stop, elements, period, partitions=partitions, start_time=1000)
     now = 1004

@@ -39,7 +39,7 @@ def staged(transactions: Any, sink: Any, name: str, *bundles: Bundle) -> list[An
 
 
 def test_what_a_table_refuses_is_found_before_the_commit_and_nothing_changes(database: Any, transactions: Any) -> None:
-    """By the database itself, whose constraints nobody else knows: here another column is unique."""
+    """By the database itself, since only it knows its constraints: here another column is unique."""
     database.run(f"CREATE TABLE {database.schema}words (word VARCHAR(9) PRIMARY KEY, n INTEGER UNIQUE)")
     sink = database.sink()
     tokens = staged(transactions, sink, "1", Bundle([("ann", 1), ("bob", 2), ("cid", 2)]))

@@ -104,7 +104,7 @@ def test_lines_that_are_not_text_are_an_error(connected):
         arrived(reader, 1)
 
 
-def test_nobody_there_is_an_error_with_the_address(server):
+def test_an_unreachable_server_is_an_error_with_the_address(server):
     """When it is opened."""
     made = source(server)
     server.close()

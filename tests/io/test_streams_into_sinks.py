@@ -68,7 +68,7 @@ def test_a_table_ends_with_the_rows_of_a_batch_run(
 
 @pytest.mark.parametrize("flags", FLAGS, ids=IDS)
 def test_files_of_a_stream_hold_every_line_once(tmp_path: pathlib.Path, flags: dict[str, Any]) -> None:
-    """Their names sort by epoch; only who wrote something has a shard; a bounded input beside it is there too."""
+    """Their names sort by epoch; only a subtask with output has a file; a bounded input beside it is written too."""
     with beam.Pipeline(options=PipelineOptions(checkpoint_interval=0.1, **flags)) as p:
         lines = p | beam.io.GenerateSequence(0, 600, 1000, 1, partitions=3) | beam.Map(str)
         _ = lines | beam.io.WriteToText(tmp_path / "stream", ".txt")

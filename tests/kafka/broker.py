@@ -117,5 +117,5 @@ class KafkaBroker(LoopbackServer):
     def _admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
-        # It would say on the test's standard error that nobody answers yet.
+        # The client would log to standard error that the broker doesn't answer yet.
         return AdminClient({"bootstrap.servers": self.address, "log_level": 0})

@@ -85,8 +85,8 @@ def reader(broker: KafkaBroker, tmp_path: Path) -> Iterator[KilledReader]:
     reader.clean_up()
 
 
-def test_whoever_dies_reads_each_record_once(reader: KilledReader) -> None:
-    """At random moments, and at points of a commit; more is written all the time, also while nobody reads."""
+def test_a_killed_reader_reads_each_record_once(reader: KilledReader) -> None:
+    """At random moments and at points of a commit; records are produced all the time, also while no reader runs."""
     choose = random.Random(int(os.environ.get("SEED", "1")))
     for death in DEATHS:
         reader.write(200)

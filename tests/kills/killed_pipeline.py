@@ -49,7 +49,7 @@ class Death:
         self._left = int(count or 1)
 
     def come_to(self, point: str) -> None:
-        """Die, if this is the point, for the Nth time, and nobody has died before."""
+        """Kill this process at the Nth time that the point is reached, unless another process has died before."""
         if point != self._point:
             return
         self._left -= 1
@@ -59,7 +59,7 @@ class Death:
             died = os.open("died", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except FileExistsError:
             return
-        # For those who wonder who it was.
+        # The test reads the process id from this file.
         os.write(died, str(os.getpid()).encode())
         os.kill(os.getpid(), signal.SIGKILL)
 

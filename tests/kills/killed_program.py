@@ -24,7 +24,7 @@ class KilledProgram:
       directory: of its log and its database; empty.
 
     Attributes:
-      kills: how often somebody was killed.
+      kills: the number of processes that were killed.
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
@@ -96,7 +96,7 @@ class KilledProgram:
         """What can be read from the database."""
         if not (self.directory / "out.db").exists():
             return []
-        # Not for reading only: whoever reads first after a crash takes back what was half-way.
+        # Not read-only: the first reader after a crash rolls an unfinished transaction back.
         connection = sqlite3.connect(self.directory / "out.db", timeout=60)
         try:
             return sorted(connection.execute(sql).fetchall())

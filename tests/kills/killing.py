@@ -1,7 +1,7 @@
-"""Runs of a pipeline whose processes are killed, and what must come of it all the same.
+"""Runs of a pipeline whose processes are killed, and checks of their results.
 
-Whoever is killed gets SIGKILL, at a moment or at a point of the program that a seed chooses.  When the process that
-runs the pipeline is gone, the same program is started again, as whoever watches over it would.
+A process is killed by SIGKILL, at a moment or at a point of the program that a seed chooses.  When the process that
+runs the pipeline is gone, the same program is started again, as a supervisor would start it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,11 @@ class KilledRun(KilledProgram):
         return found
 
     def kill(self, kill: Kill, choose: random.Random) -> bool:
-        """Carry out a kill, and start again if there is nobody left; whether it came in time."""
+        """Carry out a kill.
+
+        Returns:
+          Whether the process was still running when it was killed.
+        """
         if kill.point is not None:
             killed = self._wait_for_death()
         else:
@@ -223,9 +227,13 @@ def random_kill(whom: str, choose: random.Random, seconds: float) -> Kill:
 
 
 def killed_once(directory: pathlib.Path, whom: str, seed: str, report: Callable[[str], Any] = print) -> int:
-    """One run in which somebody is killed, and then maybe somebody else while it recovers; how many were.
+    """Run the pipeline, kill one process, and perhaps kill another one while the job recovers.
 
-    The results are those of a run without kills, or this raises `AssertionError`.
+    Returns:
+      The number of processes that were killed.
+
+    Raises:
+      AssertionError: the results aren't those of a run without kills.
     """
     choose = random.Random(seed)
     run = KilledRun(directory)
@@ -234,7 +242,7 @@ def killed_once(directory: pathlib.Path, whom: str, seed: str, report: Callable[
     try:
         run.start(kill.point)
         if run.kill(kill, choose) and run.process.poll() is not None:
-            # Whoever starts again may die while it recovers.
+            # The restarted coordinator may die while it recovers.
             again = choose.choice((None, "restoring:1", "before-abort:1", "after-abort:2", "before-commit:1"))
             if again is not None:
                 report(f"seed {seed}: and again at {again}")
@@ -250,7 +258,11 @@ def killed_once(directory: pathlib.Path, whom: str, seed: str, report: Callable[
 
 
 def killed_often(directory: pathlib.Path, whom: str, seed: str, kills: int, flags: tuple[str, ...] = ()) -> int:
-    """One run in which so many are killed, one after the other, sometimes before all has recovered; how many were."""
+    """Run the pipeline and kill processes one after the other, sometimes before the job has recovered.
+
+    Returns:
+      The number of processes that were killed.
+    """
     choose = random.Random(seed)
     shortest, longest = (0.4, 1.0) if whom == "coordinator" else (0.1, 0.7)
     # Longer than until the last of them: the first numbers may be a second old.

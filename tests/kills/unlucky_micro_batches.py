@@ -1,8 +1,8 @@
-"""The same pipeline in micro-batches on a cluster: a task fails, one is overtaken by another attempt, an executor dies.
+"""The same pipeline in micro-batches on a cluster: a task fails, a speculative attempt wins, an executor dies.
 
     python unlucky_micro_batches.py --start_time=1700000000 --numbers=2000 --checkpoint_dir=/kept --spark_master=... ...
 
-Each happens when a task has written its state, and leaves a file that tells of it.
+Each fault happens when a task has written its state, and leaves a file behind.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 
 # The batch of each.
-FAILS, IS_OVERTAKEN, LOSES_ITS_EXECUTOR = 2, 4, 6
+FAILS, HAS_TWO_ATTEMPTS, LOSES_ITS_EXECUTOR = 2, 4, 6
 
 
 @attrs.frozen
-class Misfortunes:
-    """What befalls tasks with state; each only once.
+class InjectedFaults:
+    """Faults of tasks with state, each injected once.
 
     Args:
-      directory: of the files that tell what has happened.
+      directory: of the files that record the faults.
     """
 
     directory: str
@@ -46,11 +46,11 @@ class Misfortunes:
             # The daemon that has forked this worker is a child of the executor.
             os.kill(_parent(os.getppid()), signal.SIGKILL)
             os._exit(1)
-        if batch == IS_OVERTAKEN:
+        if batch == HAS_TWO_ATTEMPTS:
             if context.attemptNumber() > 0:
-                self._is_first(f"overtaking-{task}")
+                self._is_first(f"second-attempt-{task}")
             elif self._is_first("slow"):
-                while not (pathlib.Path(self.directory) / f"overtaking-{task}").exists():
+                while not (pathlib.Path(self.directory) / f"second-attempt-{task}").exists():
                     time.sleep(0.01)
 
     def _is_first(self, what: str) -> bool:
@@ -70,7 +70,7 @@ def main() -> None:
     options = PipelineOptions(sys.argv[1:])
     own = options.view_as(KillOptions)
     here = os.getcwd()
-    with beam.Pipeline(SparkMicroBatchRunner(reached=Misfortunes(here)), options=options) as p:
+    with beam.Pipeline(SparkMicroBatchRunner(reached=InjectedFaults(here)), options=options) as p:
         build(p, own.start_time, own.numbers, own.rate, here)
 
 

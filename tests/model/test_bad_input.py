@@ -449,7 +449,7 @@ def test_a_clock_does_not_go_back() -> None:
 
 
 def test_a_trigger_needs_a_mode() -> None:
-    """Nobody should get panes whose relation was never thought of."""
+    """There is no default relation between the panes of a window: the pipeline has to choose one."""
     with pytest.raises(ValueError, match="needs an accumulation_mode"):
         beam.WindowInto(FixedWindows(10), trigger=Repeatedly(AfterCount(1)))
     beam.WindowInto(FixedWindows(10), trigger=AfterWatermark(), accumulation_mode=AccumulationMode.RETRACTING)

@@ -316,7 +316,7 @@ def test_what_is_known_to_be_no_pair_is_refused_at_once(pipeline: Any) -> None:
     assert expected == message
 
 
-def test_types_are_not_checked_where_nobody_wants_it() -> None:
+def test_type_checks_can_be_switched_off() -> None:
     """By a flag."""
     p = TestPipeline(argv=["--no_pipeline_type_check"])
     _ = p | beam.Create(["a"]) | beam.Map(lambda n: n).with_input_types(int)

@@ -170,7 +170,7 @@ def test_the_points_are_those_of_figure_5() -> None:
 def test_figures_7_and_8_have_a_pane_every_minute(
     streaming_runner: Any, mode: AccumulationMode, expected: list[str]
 ) -> None:
-    """In the global window, whose end nobody waits for; nothing is left to say when it comes."""
+    """In the global window; there is no further pane at the end of the window."""
     assert expected == panes(streaming_runner, beam.window.GlobalWindows(), Repeatedly(PERIOD), mode)
 
 

@@ -245,7 +245,7 @@ def test_moved_outputs_go_through_the_rest_of_a_long_chain(pipeline: Any) -> Non
 
 
 def test_a_chain_may_be_longer_than_python_can_nest_loops(pipeline: Any) -> None:
-    """Fusion has a limit, which nobody should meet."""
+    """Fusion splits a chain that is longer than the nesting limit."""
     with pipeline as p:
         numbers = p | beam.Create([1])
         for i in range(45):

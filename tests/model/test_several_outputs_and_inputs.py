@@ -54,7 +54,7 @@ def test_functions_may_tag_their_outputs_too(pipeline: Any) -> None:
         check([-1], negative)
 
 
-def test_outputs_that_nobody_takes_are_dropped(pipeline: Any) -> None:
+def test_outputs_without_a_consumer_are_dropped(pipeline: Any) -> None:
     """Those that were declared; and an output may be taken by several."""
     with pipeline as p:
         outputs = p | beam.Create([1, -1, 101]) | beam.ParDo(Sort()).with_outputs("negative", "large")

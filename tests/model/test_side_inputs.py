@@ -63,7 +63,7 @@ def test_values_may_be_none_or_without_a_hash(pipeline: Any) -> None:
         check([(None, [{"a": [1]}])], once | beam.Map(lambda _, n, d: (n, d), AsSingleton(none), AsList(dicts)))
 
 
-# --- Who takes them
+# --- Functions that take side inputs
 
 
 def test_every_kind_of_function_takes_side_inputs(pipeline: Any) -> None:

@@ -112,7 +112,7 @@ def started(directory: Path, suite: str, *flags: str) -> subprocess.Popen[str]:
     (directory / "test_suite.py").write_text(suite)
     (directory / "pytest.ini").write_text(f"[pytest]\npythonpath = {Path(__file__).parents[1]}\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:hypothesispytest", "--spark-beside", *flags]
-    # Not what whoever runs this suite wants of it.
+    # Without the options that this suite was started with.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.Popen(
         command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

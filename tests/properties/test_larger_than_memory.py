@@ -188,12 +188,12 @@ def test_keys_with_a_coder_have_the_panes_and_the_state_of_plain_ones(
 @given(scripts(), window_fns(merging=False), MEMORY, FORGOTTEN)
 @settings(max_examples=15, deadline=None)
 def test_state_and_timers_are_the_same(script: list[Step], window_fn: Any, memory: int, forgotten: set[int]) -> None:
-    """Of keys whose state was somewhere else when an element came, a timer fired or a window was over."""
+    """Of keys whose state was spilled when an element came, a timer fired or a window was over."""
     same(lambda p: remembered(p | stream_of(script), window_fn), memory, forgotten)
 
 
 class Stopped(Exception):
-    """A run ends where nobody expects it."""
+    """Raised at a failure point, to stop the run there."""
 
 
 @given(scripts(), window_fns(merging=False), windowings(), MEMORY, st.integers(1, 6))
@@ -227,8 +227,8 @@ def test_a_run_continues_with_another_parallelism(
 
 
 @pytest.mark.parametrize("memory", [1, 3_000])
-def test_percentile_triggers_look_at_what_is_parked(memory: int) -> None:
-    """As they do at all windows, whenever the percentile moves."""
+def test_percentile_triggers_evaluate_spilled_windows(memory: int) -> None:
+    """Whenever the percentile moves, the triggers of all windows are evaluated."""
     stream = TestStream()
     for second in range(0, 40, 4):
         stream.add_elements([beam.window.TimestampedValue((f"k{k}", second), second) for k in range(second % 5 + 2)])

@@ -122,7 +122,7 @@ def test_panes_are_early_until_the_end_of_the_window_then_on_time_once_then_late
 @given(scripts(), windowings(window_fns(merging=False), MODES, LATENESS))
 @example(JUST_TOO_LATE, Windowing(FixedWindows(10), DefaultTrigger(), lateness=4))
 def test_all_that_is_not_too_late_is_kept(run: Any, script: list[Step], windowing: Windowing) -> None:
-    """And what is too late goes to whoever asked for it, and to nobody else."""
+    """Elements that are too late go to the late output, and only there."""
 
     def pipeline(p: Any) -> dict[str, Any]:
         outputs = p | stream_of(script) | windowing.stream() | beam.GroupByKey().with_late_data()

@@ -219,7 +219,7 @@ def test_another_views_option_names_that_view():
         ) == str(error.value)
 
 
-def test_nobodys_option_is_answered_with_those_of_the_view():
+def test_an_unknown_option_is_answered_with_those_of_the_view():
     with pytest.raises(AttributeError) as error:
         PipelineOptions([]).view_as(StandardOptions).zzz
     assert "StandardOptions has no option 'zzz'; it has runner, streaming" == str(error.value)

@@ -17,7 +17,7 @@ SHUTDOWN_SECONDS = 30.0
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
+    """Return a port of the loopback interface that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -44,14 +44,14 @@ class LoopbackServer(ABC):
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether it lets somebody in yet."""
+        """Whether the server accepts connections yet."""
 
     @classmethod
     @contextlib.contextmanager
     def running(cls) -> Iterator[Self]:
         """One that lives as long as the block.
 
-        Its directory is not one of pytest's, which nobody but their owner may enter.
+        Its directory is not one of pytest's, which other users can't enter.
         """
         with tempfile.TemporaryDirectory(prefix=f"penstock-{cls.name.lower()}-") as directory:
             server = cls(pathlib.Path(directory))
@@ -62,7 +62,7 @@ class LoopbackServer(ABC):
                 server.stop()
 
     def start(self) -> None:
-        """Start it on a free port; another, if somebody else was quicker."""
+        """Start it on a free port; retry on another if a different process took the port first."""
         for attempt in range(3):
             self.port = free_port()
             with open(self.log, "wb") as log:

@@ -44,7 +44,7 @@ def main() -> None:
             found[piece.cell].append(piece)
             for failure in piece.failures:
                 print(f"{piece.cell}: {failure}", flush=True)
-            # Where nobody watches, a line now and then.
+            # Without a terminal, print a line now and then.
             if is_watched or done % 20 == 0:
                 end = "" if is_watched else "\n"
                 print(f"\r{done} of {len(pieces)} pieces"[not is_watched :], end=end, file=sys.stderr, flush=True)

@@ -48,7 +48,7 @@ def scattered(p: beam.Pipeline) -> None:
 
 
 def read_by_all(p: beam.Pipeline) -> None:
-    """Sums of sums, of what every subtask reads a part of: a script is played by one, who waits for all."""
+    """Sums of sums over a source that every subtask reads a part of; a script would be played by one subtask."""
     pairs = [beam.window.TimestampedValue(("abcdef"[n * n % 6], n), n) for n in range(60)]
     _ = (
         p
@@ -82,8 +82,8 @@ def test_without_the_log_before_delivery_such_code_gives_wrong_results() -> None
     assert "output of Whole" in error
 
 
-def test_whoever_takes_the_place_of_a_worker_goes_on_with_the_others() -> None:
-    """They send again what the one before hadn't acknowledged; and it, what is in its logs."""
+def test_a_replaced_worker_goes_on_with_the_others() -> None:
+    """The others resend deliveries that were not acknowledged; the new worker resends those in its logs."""
     simulation = simulation_of(read_by_all, delivery="strong", parallelism=3)
 
     runs = [simulation.run(seed) for seed in range(60)]
@@ -124,7 +124,7 @@ def _reports(producer: Producer, pending: Any) -> None:
 def test_if_anything_is_heard_of_a_production_before_it_is_durable_results_are_wrong(
     does: Callable[[Producer, Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A negative control: what somebody does then is forgotten, and others have heard of it."""
+    """A negative control: a failure forgets the production, although others have received its output."""
     cut = Producer._cut
 
     def cut_and_told(producer: Producer, is_whole: bool, now: int) -> Any:

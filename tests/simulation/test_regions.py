@@ -71,7 +71,7 @@ def test_folded_elements_are_not_lost_and_do_not_come_twice(monkeypatch: pytest.
 
 
 def test_if_repetitions_are_not_dropped_results_are_wrong() -> None:
-    """Some seed finds it, whoever is killed when."""
+    """A negative control: some seed finds wrong results."""
     found = simulation(one_shuffle, attrs.evolve(SETTINGS, workers=WorkersWithoutReplayDedup))
 
     def run_all() -> None:

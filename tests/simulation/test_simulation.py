@@ -95,7 +95,7 @@ def test_if_what_comes_twice_is_believed_twice_runs_fail(column: str) -> None:
 
 
 def test_if_deliveries_that_come_twice_are_taken_twice_results_are_wrong() -> None:
-    """A negative control: nobody dies, but the pipe delivers again what was sent once."""
+    """A negative control: no process dies, but the channel delivers some messages twice."""
     simulation = Cell("windowed_sums", "strong").simulation(workers=WorkersWithDuplicates, faults=Faults(repeating=0.2))
 
     (error,) = failing(simulation, range(200), enough=1)
@@ -103,8 +103,8 @@ def test_if_deliveries_that_come_twice_are_taken_twice_results_are_wrong() -> No
     assert "in the end" in error or "too much" in error
 
 
-def test_if_nobody_gives_up_a_worker_that_hangs_runs_have_no_end() -> None:
-    """A negative control: some hang for ever."""
+def test_without_a_heartbeat_timeout_a_hung_worker_blocks_the_run() -> None:
+    """A negative control: some workers hang forever."""
     simulation = Cell("join", "aligned").simulation(workers=EndlesslyAwaitedWorkers, faults=Faults(hangs=3, stopped=0))
 
     (error,) = failing(simulation, range(200), enough=1)
@@ -112,7 +112,7 @@ def test_if_nobody_gives_up_a_worker_that_hangs_runs_have_no_end() -> None:
     assert "the run has not ended" in error
 
 
-def test_without_a_misfortune_everything_comes_at_the_first_start() -> None:
+def test_without_faults_everything_comes_at_the_first_start() -> None:
     """Only what the user asks for, savepoints and cancellation, makes another start."""
     simulation = simulation_of("windowed_sums", faults=Faults())
 

@@ -473,7 +473,7 @@ class NaiveModel:
         """A bundle, which is several of one element where each counts."""
         bundles = [[element] for element in elements] if self.by_element else [elements]
         for bundle in bundles:
-            self.settle()
+            self.advance_output()
             touched: list[tuple[Window, Any]] = []
             for element in bundle:
                 for interval in self.intervals(element.timestamp):
@@ -490,13 +490,13 @@ class NaiveModel:
                 if not window.trigger.done:
                     window.trigger.element(value, window.end)
                 if self.world.watermark >= window.end:
-                    self.settle()
+                    self.advance_output()
                 self.look(window)
         return self.taken()
 
     def watermark(self, micros: int) -> list[Pane]:
         """The watermark."""
-        self.settle()
+        self.advance_output()
         self.world.watermark = micros
         out = self.look_at_all()
         for window in self.windows:
@@ -505,19 +505,19 @@ class NaiveModel:
 
     def processing_time(self, micros: int) -> list[Pane]:
         """The clock."""
-        self.settle()
+        self.advance_output()
         self.world.now = micros
         return self.look_at_all()
 
     def percentile(self, share: float, micros: int) -> list[Pane]:
         """A percentile watermark."""
-        self.settle()
+        self.advance_output()
         self.world.percentiles[share] = micros
         return self.look_at_all()
 
     def signal(self, name: str) -> list[Pane]:
         """A signal."""
-        self.settle()
+        self.advance_output()
         self.world.signals[name] = self.world.signals.get(name, 0) + 1
         return self.look_at_all()
 
@@ -568,15 +568,15 @@ class NaiveModel:
         watermark = self.world.watermark
         return watermark > window.end + self.transcript.lateness or watermark == MAX_MICROS
 
-    # The watermark downstream, and what holds it
+    # The watermark downstream, and its holds
 
-    def settle(self) -> None:
-        """Let the output watermark go as far as nothing holds it."""
+    def advance_output(self) -> None:
+        """Advance the output watermark to the least hold."""
         holds = [time for window in self.windows for time in self.holds(window) if time >= self.world.output]
         self.world.output = max(self.world.output, min([self.world.watermark, *holds]))
 
     def holds(self, window: Window) -> list[int]:
-        """The timestamps at which something of a window may yet come out."""
+        """Return the timestamps that may still appear in the output of a window."""
         found = []
         is_complete, last = self.world.watermark >= window.end, window.end - 1
         if any(window.is_new) and self.counts(window):

@@ -163,7 +163,7 @@ def differences(expected: Iterable[Pane], actual: Iterable[Pane], in_order: bool
     Windows that have nothing to do with each other may come in any order, unless `in_order`.
     A retraction comes before what replaces it.
     """
-    wanted, got = [_settled(pane) for pane in expected], [_settled(pane) for pane in actual]
+    wanted, got = [_with_sorted_values(pane) for pane in expected], [_with_sorted_values(pane) for pane in actual]
     missing, surplus = Counter(map(shown, wanted)), Counter(map(shown, got))
     found = [f"expected {text}" for text in (missing - surplus).elements()]
     found += [f"unexpected {text}" for text in (surplus - missing).elements()]
@@ -189,8 +189,8 @@ def _within(inner: Pane, outer: Pane) -> bool:
     return outer.window[0] <= inner.window[0] and inner.window[1] <= outer.window[1] and inner.window != outer.window
 
 
-# The order of a plain grouping's values is nobody's business.
-def _settled(pane: Pane) -> Pane:
+# The order of the values of a plain grouping is undefined.
+def _with_sorted_values(pane: Pane) -> Pane:
     return attrs.evolve(pane, value=sorted(pane.value, key=repr)) if isinstance(pane.value, list) else pane
 
 

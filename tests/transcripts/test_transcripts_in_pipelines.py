@@ -43,7 +43,7 @@ def test_a_stream_plays_in_processes(transcript, streaming_runner):
 @pytest.mark.parametrize("streaming_runner", IN_SIMULATION)
 @pytest.mark.parametrize("transcript", MORE, ids=str)
 def test_a_stream_plays_in_simulation(transcript, streaming_runner):
-    """Whoever's turn it is, with checkpoints in between, and with commands and reports that come twice."""
+    """In any order of subtasks, with checkpoints in between and with duplicated commands and reports."""
     assert [] == run(transcript, StreamPlayer(transcript, runner_of(streaming_runner)))
 
 
@@ -65,7 +65,7 @@ def test_batches_play_side_by_side(variant):
 
 
 def test_there_are_batches_of_every_kind():
-    """Lest they be left out without anybody's noticing."""
+    """Guards against transcripts that are silently left out."""
     assert {"fixed", "sliding", "sessions", "global"} == {t.window.split()[0] for t in BATCHES}
     assert {"DISCARDING", "ACCUMULATING", "RETRACTING"} == {t.mode.name for t in BATCHES}
     assert 27 <= len(BATCHES)

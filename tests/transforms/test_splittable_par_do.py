@@ -194,7 +194,7 @@ def test_bounded_work_can_not_be_put_off():
 
 
 def test_work_that_was_left_lying_is_an_error():
-    """Nobody claimed it, and nobody put it off."""
+    """A restriction that was neither claimed nor deferred."""
 
     class Lazy(beam.DoFn):
         def process(self, word, tracker=beam.DoFn.RestrictionParam(Numbers())):

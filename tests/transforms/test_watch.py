@@ -80,7 +80,7 @@ def test_it_ends_when_the_function_says_so_or_nothing_new_was_found_for_so_long(
 
 
 def test_it_ends_after_a_time():
-    """Counted from the first look, also by who goes on from a snapshot."""
+    """Counted from the first poll, also after a restore from a snapshot."""
     THERE["a"] = [1]
     made = source("a", termination=after_total_of(15))
     a = made.open(0, None)

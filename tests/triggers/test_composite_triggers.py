@@ -185,7 +185,7 @@ def test_no_two_windows_see_each_other(trigger, script):
 @given(triggers(), steps(["w"]))
 def test_what_has_finished_stays_finished(trigger, script):
     """Of a composite it is the parts' states that say so; the harness would ask no more."""
-    # By itself it need not remember: whoever asks it does.
+    # A trigger itself need not remember it: its caller does.
     assume(not isinstance(trigger, OfAUser))
     harness = Harness(trigger, w=60)
     for step in script:

@@ -63,7 +63,7 @@ def test_a_user_sees_count_bytes_and_both_clocks():
     )
 
 
-def test_elements_are_measured_for_those_who_ask():
+def test_elements_are_measured_for_triggers_that_ask():
     class NotMeasuring(DataDrivenTrigger):
         def is_ready(self, own, pane):
             return pane.bytes > 0

@@ -57,7 +57,7 @@ def test_text_is_read_as_it_was_written(tmp_path):
             path.unlink()
 
 
-def test_lines_are_str_for_whoever_reads_the_pipeline(tmp_path):
+def test_lines_have_the_element_type_str(tmp_path):
     """The element type is known while the pipeline is built."""
     (tmp_path / "a").write_text("x\n")
     p = TestPipeline()

@@ -301,7 +301,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, t
 
 
 def test_text_below_a_format_is_not_closed_by_it():
-    """Whoever opened the file closes it, after the compression has had its say."""
+    """The caller closes the file, after the compression has written its trailer."""
     for form in (JsonFormat(), CsvFormat(), ParquetFormat(PARQUET_SCHEMA), AvroFormat(AVRO_SCHEMA)):
         file = io.BytesIO()
         form.open(file).close()

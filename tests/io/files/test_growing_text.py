@@ -145,7 +145,7 @@ def test_a_copy_of_the_file_elsewhere_is_the_same_file(tmp_path):
 
 
 def test_a_file_that_is_removed_is_read_to_its_end_and_is_finished_then(tmp_path):
-    """Whoever removed it has no more to say; opening it again is an error."""
+    """A removed file gets no more lines; opening it again is an error."""
     path = tmp_path / "lines.txt"
     path.write_bytes(b"one\n")
     made = source(path)

@@ -90,9 +90,9 @@ def test_committing_twice_changes_nothing(tmp_path):
     sink.prepare(TRANSACTION)
     tokens = stage(sink, ["a"])
     sink.commit(TRANSACTION, tokens)
-    (tmp_path / "out-00000-of-00001").write_text("changed by somebody else")
+    (tmp_path / "out-00000-of-00001").write_text("changed by another program")
     sink.commit(TRANSACTION, tokens)
-    assert {"out-00000-of-00001": "changed by somebody else"} == content(tmp_path)
+    assert {"out-00000-of-00001": "changed by another program"} == content(tmp_path)
 
 
 def test_aborting_leaves_nothing_however_often(tmp_path):
@@ -225,7 +225,7 @@ def test_a_single_file_has_exactly_the_name_it_was_given(tmp_path):
 
 
 def test_files_of_the_same_names_are_replaced_and_others_stay(tmp_path):
-    """Older shards are nobody's business but the user's."""
+    """Older files with other names belong to the user."""
     (tmp_path / "out-00000-of-00001").write_text("old")
     (tmp_path / "out-00000-of-00002").write_text("older")
     written(text_sink(tmp_path / "out"), ["new"])

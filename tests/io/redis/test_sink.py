@@ -113,7 +113,7 @@ def test_nothing_is_visible_before_the_commit_and_what_others_staged_is_never(ke
 
 
 def test_committing_twice_changes_nothing(keys):
-    """Also when somebody has changed a key meanwhile."""
+    """Also when another client has changed a key meanwhile."""
     sink = keys.sink()
     sink.prepare("1")
     tokens = keys.stage(sink, "1", Bundle([("a", 1)]))
@@ -184,7 +184,7 @@ def test_staged_changes_that_are_gone_are_an_error(keys):
     assert ({}, []) == (keys.found(), keys.left())
 
 
-def test_whoever_commits_at_the_same_time_is_noticed(keys, monkeypatch):
+def test_a_concurrent_commit_is_noticed(keys, monkeypatch):
     """As when a worker was taken for dead: it is committed once."""
     sink = keys.sink()
     sink.prepare("1")

@@ -58,7 +58,7 @@ def test_entries_are_added_by_the_commit_once_and_in_their_order(stream):
 
 
 def test_an_aborted_transaction_adds_nothing(stream):
-    """Whoever goes on writing in it is told."""
+    """A writer that goes on with it gets an error."""
     sink = stream.sink()
     sink.prepare("1")
     token = stream.stage(sink, "1", [{"n": 1}])

@@ -164,7 +164,7 @@ def test_a_file_of_sqlite_is_named_by_its_path_and_is_not_made(tmp_path):
     made = ReadFromSQL(path, "orders", increasing_column="id").source
 
     assert ["tea"] == items(polled(made.open(made.partitions()[0], None), 0))
-    # Nobody is kept from writing.
+    # The reader doesn't lock out writers.
     connection.execute("INSERT INTO orders (item) VALUES ('milk')")
     connection.commit()
     connection.close()

@@ -273,7 +273,7 @@ def test_a_constraint_that_a_row_breaks_fails_the_transaction_as_a_whole(databas
     assert [] == database.rows()
 
 
-def test_a_database_that_somebody_else_is_writing_to_is_an_error_after_a_while(sqlite, transactions):
+def test_a_database_locked_by_another_writer_is_an_error_after_a_while(sqlite, transactions):
     """Naming the file and what can be done."""
     sink = sqlite.sink()
     sink.prepare("1")

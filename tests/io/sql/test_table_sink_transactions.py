@@ -63,7 +63,7 @@ def test_what_a_retried_worker_staged_before_is_left_out(database, transactions)
     assert [("ann", 2)] == database.rows()
 
 
-def test_aborting_leaves_nothing_and_stops_whoever_goes_on_writing(database, transactions):
+def test_aborting_leaves_nothing_and_stops_zombie_writers(database, transactions):
     """However often."""
     sink = database.sink()
     sink.prepare("1")

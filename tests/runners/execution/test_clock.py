@@ -45,7 +45,7 @@ def test_processing_time_never_goes_back_nor_stands_still(moves: list[tuple[int,
         last = now
 
 
-def test_processing_time_is_that_of_the_wall_clock_where_nobody_sets_it() -> None:
+def test_processing_time_is_that_of_the_wall_clock_unless_it_is_set() -> None:
     """The monotonic clock begins somewhere else."""
     clocks, time = both()
     time()

@@ -36,7 +36,7 @@ def test_a_process_of_its_own_looks_rarely_from_then_on_and_leaves_out_what_ther
 
 
 def test_a_collector_that_was_switched_off_stays_so() -> None:
-    """By whoever has reasons to."""
+    """The program's choice takes precedence."""
     gc.set_threshold(0)
     look_rarely_for_garbage()
     assert 0 == gc.get_threshold()[0]

@@ -1,4 +1,4 @@
-"""Progress on a terminal, and none where nobody would see it."""
+"""Progress on a terminal, and none where there is no terminal."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_flag_with_a_value_that_is_none_is_refused(flag: str) -> None:
     ],
 )
 def test_so_is_an_option_of_the_program(name: str, value: Any, expected: str) -> None:
-    """Whose values nobody had looked at: another mode was the default one."""
+    """Its values used to be unchecked: an unknown mode was treated as the default one."""
     assert f"option --{name}: expected {expected}" == run_with(PipelineOptions([], **{name: value}))
 
 

@@ -1,4 +1,4 @@
-"""A worker that ends although nobody has asked it to."""
+"""A worker process that exits unexpectedly."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def runner(request: pytest.FixtureRequest) -> Any:
 
 
 def test_a_pipeline_without_transforms_ends(runner: Any) -> None:
-    """There is somebody to say that nothing is left to do."""
+    """A plan without steps still has one subtask, which reports that it is complete."""
     assert "DONE" == TestPipeline(runner).run().state
 
 
@@ -97,7 +97,7 @@ def test_a_bounded_input_has_one_pane_of_each_window(runner: Any) -> None:
 
 
 def test_workers_that_would_have_nothing_to_do_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever asked for them may have forgotten the other flag."""
+    """The user may have forgotten `--parallelism`."""
     p = beam.Pipeline("local", PipelineOptions(["--workers=3", f"--checkpoint_dir={tmp_path}"]))
     _ = p | beam.Create([1])
     p.run()

@@ -1,4 +1,4 @@
-"""What ends is told at once, and what time makes due is done: however busy everybody is."""
+"""Ends of sources are reported at once and due timers fire, however busy the subtasks are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CountingStore(SnapshotStore):
 def test_what_ends_does_so_when_the_next_checkpoint_is_always_due(
     tmp_path: pathlib.Path, mode: str, parallelism: int, processes: int
 ) -> None:
-    """Of two checkpoints the second follows the first at once, so nobody is ever idle."""
+    """Each checkpoint starts as soon as the one before is complete, so no subtask is ever idle."""
     p = beam.Pipeline()
     numbers = p | beam.Create(list(range(3 * BUNDLE_SIZE)))
     _ = numbers | beam.Map(lambda n: (n % 3, n)) | beam.CombinePerKey(sum) | beam.io.WriteToText(str(tmp_path / "sums"))
@@ -73,7 +73,7 @@ def test_what_ends_does_so_when_the_next_checkpoint_is_always_due(
 
 
 def test_the_end_of_a_source_is_a_step() -> None:
-    """Nobody has to be idle for it."""
+    """It doesn't wait for an idle moment."""
     subtasks = ByHand(graph_of(lambda p: p | beam.Create([1, 2]) | beam.Map(print), parallelism=1))
     steps = []
     while subtasks[0, 0].step():

@@ -28,7 +28,10 @@ def started(directory: pathlib.Path, **flags: Any) -> Any:
 
 
 def rows(directory: pathlib.Path) -> list[Any]:
-    """The table, once nobody writes to it any more: what this thread does while workers are forked, they inherit."""
+    """The rows of the table.
+
+    To be called when the job has ended: forked workers would inherit the connection.
+    """
     connection = sqlite3.connect(directory / "out.db")
     try:
         return connection.execute("SELECT n, times FROM numbers ORDER BY n").fetchall()
@@ -140,7 +143,7 @@ def beats_of(workers: Any) -> list[int]:
     return [count for count, _ in workers._beats._seen]
 
 
-def test_who_has_not_looked_accuses_nobody() -> None:
+def test_a_monitor_that_was_stopped_itself_reports_no_hung_worker() -> None:
     """When the whole process group was stopped, as by Ctrl-Z, all begin anew."""
     now = 0.0
     beats = Heartbeats(2, clock=lambda: now)

@@ -144,7 +144,7 @@ def test_a_checkpoint_that_can_not_be_written_fails_alone(scene: Scene, name: st
 
 
 @pytest.mark.parametrize("ends", ["stop_with_savepoint", "drain"])
-def test_a_job_that_fails_each_time_ends_when_somebody_wants_it_to(scene: Scene, ends: str) -> None:
+def test_a_job_that_fails_at_each_start_can_be_stopped(scene: Scene, ends: str) -> None:
     """It may start again as often as it likes, but not for ever, and without a pause, once it is to end."""
     failures = 0
 

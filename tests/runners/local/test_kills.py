@@ -29,13 +29,13 @@ def test_workers_are_killed_again_and_again(tmp_path: pathlib.Path, seed: str, r
     assert killed_often(tmp_path, "worker", seed, 5) >= 4
 
 
-def test_whoever_runs_the_pipeline_is_killed_again_and_again(tmp_path: pathlib.Path, seed: str) -> None:
+def test_the_coordinator_is_killed_again_and_again(tmp_path: pathlib.Path, seed: str) -> None:
     """And started again with the same checkpoints; its workers don't outlive it."""
     assert killed_often(tmp_path, "coordinator", seed, 3) >= 2
 
 
 @pytest.mark.parametrize("whom", ["worker", "coordinator"])
-def test_somebody_is_killed_at_a_random_point(tmp_path: pathlib.Path, seed: str, whom: str) -> None:
+def test_a_process_is_killed_at_a_random_point(tmp_path: pathlib.Path, seed: str, whom: str) -> None:
     """Such as before or after a manifest, within a part, or between the commits of two sinks."""
     killed_once(tmp_path, whom, seed)
 
@@ -56,7 +56,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("begin", ["fork", "spawn"])
-def test_a_worker_that_is_busy_does_not_outlive_whoever_started_it(tmp_path: pathlib.Path, begin: str) -> None:
+def test_a_busy_worker_does_not_outlive_its_coordinator(tmp_path: pathlib.Path, begin: str) -> None:
     """In a function of the user's, it used to go on until that returned: forked, or an interpreter of its own."""
     with RunningProgram(tmp_path, STUCK, "--parallelism=2", f"--worker_start={begin}") as program:
         program.wait_until(lambda: program.log.count("stuck") == 2, "two workers")

@@ -32,7 +32,7 @@ def test_it_never_goes_back_and_is_told_once() -> None:
     assert {} == percentiles.moved()
 
 
-def test_an_input_that_is_idle_holds_nobody_back_until_it_isnt() -> None:
+def test_an_idle_input_does_not_hold_the_percentile_until_it_is_active() -> None:
     """Then it has to catch up before anything moves on."""
     percentiles = Percentiles(["a", "b"])
     percentiles.advance("a", 0.9, 7)

@@ -64,7 +64,7 @@ def test_a_view_is_taken_with_what_was_on_its_way_to_the_same_subtask() -> None:
 
 
 def test_changes_are_based_on_the_part_that_was_written_last() -> None:
-    """A barrier that overtakes may be here before the news that the checkpoint before it is committed."""
+    """An unaligned barrier may arrive before the report that the checkpoint before it is committed."""
     store = SnapshotStore(SimulatedDisk(Random(0)), "dir")
     store.take_over()
     reports: list[Any] = []

@@ -64,7 +64,7 @@ def test_pipelines_in_several_threads_count_for_themselves(tmp_path: pathlib.Pat
         assert [{"count": 100 + number} for number in range(4)] == list(pool.map(run, range(4)))
 
 
-def test_a_thread_that_cannot_be_told_whose_it_is_counts_for_nobody_and_is_named(caplog: Any) -> None:
+def test_metrics_of_a_thread_of_no_known_pipeline_are_dropped_and_it_is_named(caplog: Any) -> None:
     """Of two pipelines that run; unless it is started with a copy of the context."""
     from contextvars import copy_context
 

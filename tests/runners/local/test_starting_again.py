@@ -80,7 +80,7 @@ def test_a_crash_before_the_last_commit_leaves_that_to_the_next_start(stream: St
 
 @pytest.mark.parametrize("unaligned", [False, True])
 def test_a_crashed_stream_goes_on_with_more_subtasks_and_then_with_one(stream: Stream, unaligned: bool) -> None:
-    """From 2 to 3 to 1: state goes to whoever has its keys, each source's partition to one reader."""
+    """From 2 to 3 to 1: state moves to the owner of its key group, each partition of a source to one reader."""
     stream.crash_after(2, parallelism=2, unaligned=unaligned)
     stream.crash_after(2, parallelism=3, unaligned=unaligned)
     job = stream.job(parallelism=1, unaligned=unaligned)
@@ -120,7 +120,7 @@ def test_state_of_a_step_that_is_gone_is_refused_by_name(stream: Stream) -> None
 
 
 def test_another_pipeline_is_refused_before_it_ends_the_job_that_runs_there(stream: Stream) -> None:
-    """A directory given by mistake costs nobody anything."""
+    """A directory given by mistake doesn't disturb its job."""
     stream.crash_after(2)
     owner = SnapshotStore(disk_of(stream.checkpoints), str(stream.checkpoints))
     owner.take_over()

@@ -211,7 +211,7 @@ def test_a_test_stream_ends_and_so_may_be_grouped_without_windows():
 
 @pytest.mark.parametrize("runner", ["spark-batch"])
 def test_a_runner_that_reads_to_the_end_refuses_what_has_none(runner):
-    """Before anything starts, naming the transform and who can."""
+    """Before anything starts, naming the transform and a runner that supports it."""
     p = beam.Pipeline(runner)
     p | "Letters" >> Read(Listed("abc"))
 
@@ -220,7 +220,7 @@ def test_a_runner_that_reads_to_the_end_refuses_what_has_none(runner):
 
 
 def test_a_partition_is_not_idle_because_the_clock_was_set_forward():
-    """Only time that has passed counts: else its watermark would hold nobody back, and its elements would be late."""
+    """Only elapsed time counts: an idle partition doesn't hold the watermark, and its elements would be late."""
     reader = Seconds([1], watermark_estimator=DISORDERED, idle_after=60).open(0, None)
     reader.poll(10, Timestamp(1_000))
     reader.time_jumped(3_600_000_000)

@@ -199,7 +199,7 @@ def test_every_flipped_bit_of_a_manifest_is_noticed() -> None:
 
 
 def test_a_manifest_under_another_name_is_noticed() -> None:
-    """Somebody has copied it."""
+    """Such as a copied file."""
     disk = SimulatedDisk(Random(0))
     store = owned(disk)
     first, second = commit(store, 1), commit(store, 2)
@@ -240,7 +240,7 @@ def test_if_no_manifest_is_left_a_delta_tells_that_there_was_one() -> None:
 
 
 def test_files_of_a_first_checkpoint_that_was_never_committed_are_no_damage() -> None:
-    """Whoever died while it was written begins anew."""
+    """A job that died while writing its first checkpoint starts from the beginning."""
     disk = SimulatedDisk(Random(0))
     store = owned(disk)
     store.begin(1)

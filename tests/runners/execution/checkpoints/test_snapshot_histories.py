@@ -182,7 +182,7 @@ ACTIONS = st.sampled_from(
 @settings(max_examples=300)
 @given(st.integers(0, 2**32 - 1), st.lists(ACTIONS, max_size=25))
 def test_what_was_committed_is_never_lost_and_never_changed(seed: int, actions: list[str]) -> None:
-    """Whatever the disk does, whenever the process dies, whoever else still writes."""
+    """With any disk fault, at any crash, and with any zombie still writing."""
     job = Job(Random(seed))
     for action in actions:
         job.act(action)

@@ -184,7 +184,7 @@ def history(seed: int) -> list[object]:
     return seen
 
 
-def test_a_seed_gives_one_history_of_misfortunes() -> None:
+def test_a_seed_gives_one_history_of_faults() -> None:
     """The same, twice; another seed gives another."""
     assert history(1) == history(1)
     assert history(1) != history(2)

@@ -261,7 +261,7 @@ def test_a_stale_owner_commits_nothing(store: SnapshotStore) -> None:
     assert {"part": [("full", [b"of 2"])]} == contents(successor, successor.newest_complete().checkpoint)
 
 
-def overtaken_while_committing(moment: str) -> tuple[SnapshotStore, SnapshotStore, Exception | None]:
+def fenced_while_committing(moment: str) -> tuple[SnapshotStore, SnapshotStore, Exception | None]:
     """An owner whose successor takes over while it commits epoch 2: before or after its manifest is written."""
 
     class Interrupted(SimulatedDisk):
@@ -287,7 +287,7 @@ def overtaken_while_committing(moment: str) -> tuple[SnapshotStore, SnapshotStor
 
 def test_a_manifest_written_after_a_successor_has_looked_is_void() -> None:
     """The zombie passed its check in time, and was then held up."""
-    _, successor, error = overtaken_while_committing("before")
+    _, successor, error = fenced_while_committing("before")
 
     assert isinstance(error, StaleWriterError)
     assert [1] == epochs(successor)
@@ -300,7 +300,7 @@ def test_a_manifest_written_after_a_successor_has_looked_is_void() -> None:
 
 def test_a_manifest_written_before_a_successor_looked_is_found_by_it() -> None:
     """The zombie can't know, and is told to end; its successor goes on from there."""
-    _, successor, error = overtaken_while_committing("after")
+    _, successor, error = fenced_while_committing("after")
 
     assert isinstance(error, StaleWriterError)
     assert [2, 1] == epochs(successor)

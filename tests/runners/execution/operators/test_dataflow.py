@@ -63,7 +63,7 @@ class Operator:
 
 
 def test_a_bundle_goes_to_everyone_who_takes_the_pcollection() -> None:
-    """Stages, and whoever was attached."""
+    """To stages, and to attached consumers."""
     p = beam.Pipeline()
     source = p | "source" >> beam.Create([0])
     source | "plus" >> beam.Map(lambda x: x + 1)

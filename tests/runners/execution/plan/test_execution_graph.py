@@ -1,4 +1,4 @@
-"""The plan cut at its shuffles: tasks, levels, and edges between them."""
+"""The plan cut at its shuffles: tasks and the edges between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_what_has_no_shuffle_is_one_task() -> None:
 
 
 def test_nothing_is_one_task_as_well() -> None:
-    """Somebody has to say that nothing is left to do."""
+    """One subtask has to report that the job is complete."""
     assert [()] == [task.steps for task in graph_of(lambda p: None).tasks]
 
 
@@ -51,7 +51,7 @@ def test_both_ways_of_a_diamond_meet_in_one_task() -> None:
 
 
 def test_flattened_groupings_of_different_depths_meet_at_the_deepest() -> None:
-    """What is on the way is forwarded over several levels."""
+    """A shorter path is forwarded through several tasks."""
 
     def build(p: Any) -> None:
         first = pairs(p) | "1" >> beam.CombinePerKey(sum)
@@ -68,7 +68,7 @@ def test_flattened_groupings_of_different_depths_meet_at_the_deepest() -> None:
 
 
 def test_groupings_side_by_side_are_tasks_of_their_own_until_they_meet() -> None:
-    """Steps of a level that have nothing to do with each other."""
+    """Two groupings of the same depth that share no path."""
 
     def apart(p: Any) -> None:
         own = pairs(p)

@@ -170,7 +170,7 @@ def test_a_long_chain_is_cut() -> None:
     assert [MAX_OPERATIONS, 1] == [len(step.operations) for step in plan.steps if isinstance(step, Stage)]
 
 
-def test_a_plan_knows_who_consumes_a_pcollection() -> None:
+def test_a_plan_knows_the_consumers_of_a_pcollection() -> None:
     """As often as it does; a fold that is part of a stage doesn't."""
 
     def build(p: beam.Pipeline) -> None:

@@ -84,7 +84,7 @@ def test_a_diamond_is_one_segment() -> None:
 
 
 def test_a_leaf_runs_for_its_effects() -> None:
-    """What nobody takes is computed all the same, beside a sink or alone."""
+    """A PCollection without consumers is computed all the same, beside a sink or alone."""
     p = beam.Pipeline()
     source = numbers(p)
     source | plus("print")

@@ -99,7 +99,7 @@ def test_a_path_may_be_relative(directory: pathlib.Path, monkeypatch: pytest.Mon
 
 
 def test_a_directory_of_another_user_is_not_trusted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As this process sees it when it runs as somebody else."""
+    """The process runs as another user."""
     us = os.stat(tmp_path).st_uid
     monkeypatch.setattr(os, "geteuid", lambda: us + 1)
     reason = why_untrusted(str(tmp_path))

@@ -141,7 +141,7 @@ def test_damaged_names_of_open_transactions_are_named_and_gone_on_without(
     assert ("run-2",) == again.open
 
 
-def test_what_nothing_was_staged_in_is_removed_when_nobody_writes_in_it_any_more() -> None:
+def test_an_empty_transaction_is_removed_when_it_has_no_writer_any_more() -> None:
     """The one that is written in stays open; where a sink can't remove one, the next call tries again."""
     sink = RecordingSink()
     transactions = SinkCommitter(plan_with(sink))

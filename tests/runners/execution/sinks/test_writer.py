@@ -74,7 +74,7 @@ def written_and_staged(run: OutputRun) -> None:
 
 
 def test_a_writer_is_opened_by_the_first_bundle_and_staged_in_the_end() -> None:
-    """What staging gave is for whoever commits.  A unit's writers are numbered."""
+    """The staged tokens go to the committer.  The writers of a unit are numbered."""
     diary, counts = Diary(), Counts()
     run = run_of(diary, counts, "7-abc")
     run.receive(Bundle([1, 2]))

@@ -71,7 +71,7 @@ def test_operators_do_not_see_each_others_entries(database: SpillDatabase) -> No
     other.take([b"a"])
 
 
-def test_nobody_else_may_enter_the_directory_and_it_goes_with_the_database(tmp_path: Path) -> None:
+def test_other_users_may_not_enter_the_directory_and_it_is_removed_with_the_database(tmp_path: Path) -> None:
     """What is in it are pickles."""
     database = SpillDatabase(str(tmp_path))
     assert [] == list(tmp_path.iterdir())

@@ -450,7 +450,7 @@ def test_an_error_behind_an_output_with_a_timestamp_names_what_raised_it() -> No
         alone.process(Bundle([7]))
 
 
-def test_an_error_of_whoever_takes_the_output_is_not_attributed_here() -> None:
+def test_an_error_of_a_consumer_is_not_attributed_to_this_stage() -> None:
     """It isn't this stage's."""
     refused = ValueError("refused")
 
@@ -467,7 +467,7 @@ def test_an_error_of_whoever_takes_the_output_is_not_attributed_here() -> None:
 
 
 def test_garbage_is_looked_for_rarely_within_a_bundle_only() -> None:
-    """The setting of whoever runs the pipeline is as it was afterwards, also after an error."""
+    """The program's own setting is restored afterwards, also after an error."""
     before = gc.get_threshold()
     within = StageAlone(beam.Map(lambda x: gc.get_threshold())).process(Bundle([1])).values()
     assert [(garbage.NEW_OBJECTS, garbage.YOUNG_COLLECTIONS, before[2])] == within
@@ -478,7 +478,7 @@ def test_garbage_is_looked_for_rarely_within_a_bundle_only() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0, garbage.NEW_OBJECTS * 2])
-def test_who_looks_for_garbage_more_rarely_still_may(threshold: int) -> None:
+def test_a_higher_threshold_of_the_program_is_kept(threshold: int) -> None:
     """Or never."""
     before = gc.get_threshold()
     gc.set_threshold(threshold, *before[1:])

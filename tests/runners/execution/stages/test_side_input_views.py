@@ -38,7 +38,7 @@ def test_a_view_holds_what_has_come_so_far() -> None:
 
 
 def test_a_view_is_made_once_as_long_as_nothing_comes() -> None:
-    """For all who look."""
+    """All readers share it."""
     views, side_input = SideInputViews(), seen(DictView())
     views.add(7, Bundle([("a", 1)]))
     assert views.whole(side_input) is views.whole(side_input)

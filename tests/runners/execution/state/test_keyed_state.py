@@ -69,7 +69,7 @@ def contents(state: KeyedState) -> list[Any]:
 
 
 def test_a_key_and_window_has_cells_of_its_own() -> None:
-    """Which nobody else sees."""
+    """Other keys and windows don't see them."""
     state = KeyedState()
     for window in ("w", "v"):
         for key in ("a", "b"):

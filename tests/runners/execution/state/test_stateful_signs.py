@@ -80,7 +80,7 @@ def test_a_dofn_that_looks_at_signs_decides_on_those_of_its_outputs() -> None:
     assert [(("a", 1), 1), (("a", 1), -1), (("a", 2), 1), (("a", 2), -1), (("a", 1), 1), (("a", 1), -1)] == signed(work)
 
 
-def test_who_takes_outputs_back_has_said_so() -> None:
+def test_a_dofn_that_retracts_outputs_has_to_declare_it() -> None:
     """By asking for signs where there are any, or by `retracts`."""
 
     class Silent(beam.DoFn):

@@ -50,7 +50,7 @@ def test_a_timer_set_in_the_past_fires_at_once() -> None:
     assert expected == work.taken_at()
 
 
-def test_an_output_has_the_timers_window_and_the_pane_of_who_set_it() -> None:
+def test_an_output_has_the_timers_window_and_the_pane_of_the_element_that_set_it() -> None:
     """And sign +1."""
     pane = PaneInfo(False, False, PaneInfoTiming.EARLY, 3, -1)
     work = Work(Alarm(), FixedWindows(10)).process(at(("a", 14), 12), pane=pane).watermark(14)

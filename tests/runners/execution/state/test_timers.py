@@ -62,7 +62,7 @@ def test_a_timer_that_is_cleared_does_not_fire() -> None:
     for t in (timer(1), timer(2, tag="x"), timer(3, key="b"), timer(4, window="v")):
         timers.set(t, EVENT_TIME)
     timers.clear("w", "a", "event")
-    timers.clear("w", "nobody", "event")
+    timers.clear("w", "unknown", "event")
     assert [2, 3, 4] == [t.fire for t in timers.fired(EVENT_TIME, 10)]
 
 

@@ -1,4 +1,4 @@
-"""What was on its way when a snapshot was taken: kept as blocks, and cut by key group for whoever is restored."""
+"""In-flight records of a snapshot: stored as blocks, and split by key group on restore."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_each_key_group_goes_to_its_owner_and_stays_in_order(restored_in: int, k
             assert [pair for pair in own if pair[0] == key] == [pair for pair in in_flight if pair[0] == key]
 
 
-def test_whoever_gives_each_group_to_its_owner_alone_gets_chunks_by_group() -> None:
+def test_in_flight_records_are_cut_into_one_chunk_a_key_group() -> None:
     """And they are found as the others are."""
     graph = sums(2)
     chunks = by_key_group(graph.plan, shuffle(graph), [Bundle(PAIRS[:90]), Bundle(PAIRS[90:])])

@@ -73,7 +73,7 @@ def test_numbers_of_other_kinds_are_watermarks_too() -> None:
 
 
 def test_percentile_watermarks_and_backlogs_are_numbers() -> None:
-    """What isn't came out as Python's errors, with no transform named, in whoever sums or compares them."""
+    """Other types used to cause a Python error without the transform's name, where they were added or compared."""
     expected = r"^Mine: expected watermarks\(\)\[0\.5\] to be microseconds since 1970, an int, got Timestamp\(1\)"
     with pytest.raises(SourceError, match=expected):
         checked_watermarks({0.5: Timestamp(1)}, "Mine")

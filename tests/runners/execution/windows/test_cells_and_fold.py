@@ -57,7 +57,7 @@ def fold_of(grouping: Any, *before: Any) -> Fold:
 
 
 def test_a_window_is_opened_once() -> None:
-    """Whoever opens it again gets the same cells."""
+    """Opening it again returns the same cells."""
     cells = Cells()
     assert cells.open(window(0, 60)) is cells.open(window(0, 60))
 

@@ -68,7 +68,7 @@ def test_nothing_is_left_when_all_is_taken_back(name: str) -> None:
 
 
 def test_a_retraction_may_come_first() -> None:
-    """Until its input comes, there is something to be settled."""
+    """Until its input arrives, the retraction is outstanding."""
     fn, inputs = COMBINERS["sum"](), SignedInputs()
     assert not inputs.add(fn, None, 5, None, -1)
     assert inputs.add(fn, None, 5, None, 1)

@@ -171,7 +171,7 @@ def test_an_early_pane_at_the_time_of_an_element_holds_the_watermark_while_it_ma
 # Late data
 
 
-def test_late_elements_are_counted_and_kept_if_anybody_asks() -> None:
+def test_late_elements_are_counted_and_kept_if_requested() -> None:
     """With their own times, in the window that has expired."""
     for keep in (False, True):
         windows = Windows(FixedWindows(10), keep_late=keep)
@@ -273,7 +273,7 @@ def test_sessions_part_when_what_joined_them_is_taken_back() -> None:
     assert [(-1, ("k", 7)), (1, ("k", 1)), (1, ("k", 4))] == sorted(windows.come((("k", 2), 4), sign=-1))
 
 
-def test_a_percentile_of_no_trigger_and_a_signal_to_nobody_change_nothing() -> None:
+def test_a_percentile_and_a_signal_of_no_trigger_change_nothing() -> None:
     """They aren't looked at."""
     windows = Windows(FixedWindows(10), trigger=Repeatedly(AfterCount(2)))
     windows.come((("k", 1), 1))

@@ -38,7 +38,7 @@ def test_a_time_that_has_been_may_come_again() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), times, st.booleans())))
 def test_the_least_hold_is_that_of_a_plain_count(moves: list[tuple[bool, int, bool]]) -> None:
-    """However holds are added and removed, and whenever somebody asks for the least."""
+    """In any order of additions, removals and queries."""
     holds, count = Holds(), Counter[int]()
     for adds, time, asks in moves:
         if adds:

@@ -161,7 +161,7 @@ def test_a_list_that_is_damaged_is_an_error_that_names_it() -> None:
             ProductionLog(disk, "dir", listed=listed).read()
 
 
-def test_a_zombies_late_note_does_no_harm() -> None:
+def test_a_late_note_of_a_zombie_does_no_harm() -> None:
     """It lists a log that was replaced; the next append of the new owner lists its own."""
     disk = SimulatedDisk(Random(0))
     listed = listed_in(disk)
@@ -205,7 +205,7 @@ def test_after_any_crash_durable_records_stay_and_at_most_one_more(is_listed: bo
                 log = ProductionLog(disk, "dir", random.choice([0, 10, 100]), listed)
                 found = log.take_over(f"{owner:02x}")
                 assert found in (durable, under_way)
-                # What was found may have been on no disk yet; nobody acts on it before it is.
+                # The records that were found may not be durable yet; `begin` makes them so.
                 under_way = found
                 log.begin(found)
                 durable = found

@@ -1,4 +1,4 @@
-"""The rules of two-phase commit, as the table of a simulation holds everybody to them: each is noticed when broken."""
+"""The rules of two-phase commit that the table of a simulation enforces: breaking any of them is an error."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_nothing_is_visible_before_it_is_committed() -> None:
     table.check_end({"a": 1}, ())
 
 
-def test_what_nobody_committed_must_be_removed_or_remembered() -> None:
-    """By an abort, whoever staged it; or it is among those that the next start aborts."""
+def test_uncommitted_records_must_be_removed_or_remembered() -> None:
+    """Removed by an abort, or remembered for the next start to abort."""
     table = table_with(("a", 1))
     with pytest.raises(RuleViolated, match=r"table: staged and left behind: \['one'\]"):
         table.check_end({}, ())
@@ -104,7 +104,7 @@ def test_rows_that_are_missing_or_too_many_in_the_end_are_named() -> None:
         table.check_end({"b": 2}, ())
 
 
-def test_a_commit_that_nobody_has_precommitted_is_named() -> None:
+def test_a_commit_without_a_precommit_is_named() -> None:
     """What a target refuses has to be found before a commit is decided."""
     table = table_with(("a", 1))
     with pytest.raises(RuleViolated, match=r"one is committed with \['token'\], which was not precommitted"):

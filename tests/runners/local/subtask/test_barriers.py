@@ -77,8 +77,8 @@ def summed(found: ByHand) -> list[Any]:
     return [record for chunk in found.chunks[SubtaskId(1, 0)] if chunk.kind == WINDOWS for record in chunk.data]
 
 
-def settle(found: ByHand) -> None:
-    """Have it process all messages that it may take."""
+def drain(found: ByHand) -> None:
+    """Have the first subtask that sums process all messages that it may take."""
     while found[1, 0].ready():
         found[1, 0].take(found[1, 0].ready()[0])
 
@@ -86,16 +86,16 @@ def settle(found: ByHand) -> None:
 def test_behind_a_barrier_an_input_waits_and_before_it_the_other_doesnt() -> None:
     """No record from behind a barrier is in the snapshot, and none from before one is missing."""
     found, (left, right) = at_sums()
-    settle(found)
+    drain(found)
     for channel, messages in ((left, [elements(1), BARRIER, elements(100)]), (right, [elements(10)])):
         for message in messages:
             found.channels[channel].put(message)
-    settle(found)
+    drain(found)
     assert [] == [news for _, news in found.reports if isinstance(news, Snapshot)]
     assert [[("a", 100)]] == [m.bundle.values for m in found.channels[left].queue if isinstance(m, Elements)]
     assert [] == list(found.channels[right].queue)
     found.channels[right].put(BARRIER)
-    settle(found)
+    drain(found)
     assert 1 == len(summed(found))
     assert "11" in repr(summed(found))
     assert "111" not in repr(summed(found))
@@ -105,11 +105,11 @@ def test_behind_a_barrier_an_input_waits_and_before_it_the_other_doesnt() -> Non
 def test_without_alignment_a_record_from_before_a_barrier_is_missing() -> None:
     """The negative control."""
     found, (left, right) = at_sums(subtask_type=SubtaskWithoutAlignment)
-    settle(found)
+    drain(found)
     found.channels[left].put(BARRIER)
-    settle(found)
+    drain(found)
     found.channels[right].put(elements(10))
-    settle(found)
+    drain(found)
     assert [] == summed(found)
 
 

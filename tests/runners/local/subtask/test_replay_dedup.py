@@ -63,7 +63,7 @@ def test_elements_that_are_missing_are_an_error_and_not_a_loss() -> None:
 
 
 def test_a_source_that_gives_less_the_second_time_is_an_error() -> None:
-    """Else everybody would wait for ever for what doesn't come."""
+    """Otherwise the job would wait forever for the missing elements."""
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {})
     repetitions.new_elements(CHANNEL, numbered(1, "a", "b"))

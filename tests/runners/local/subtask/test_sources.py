@@ -112,7 +112,7 @@ def test_the_watermark_is_the_least_of_those_that_are_neither_idle_nor_over() ->
 
 
 def test_where_all_are_idle_there_is_none_and_where_all_are_over_it_is_the_end_of_time() -> None:
-    """The former holds nobody back, for now."""
+    """An idle source doesn't hold the watermark."""
     source = Scripted(a={"idle": True, "over": True})
     reader = reader_of(source)
     assert None is reader.watermark(0)
@@ -136,7 +136,7 @@ def test_a_partition_that_cannot_be_a_key_has_a_number_too() -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_an_idle_source_doesnt_hold_what_it_is_flattened_with(parallelism: int) -> None:
-    """It has declared that nobody is to wait for it."""
+    """An idle input doesn't hold the watermark downstream."""
     busy, idle = Scripted(a={"watermark": 7}), Scripted(b={"idle": True})
 
     def build(p: Any) -> None:
@@ -208,7 +208,7 @@ def test_a_partition_that_is_over_and_given_again_is_no_news() -> None:
 
 
 def test_what_is_over_is_closed_when_a_checkpoint_knows_of_it(tmp_path: Path) -> None:
-    """A file that was removed takes up its room for as long as somebody has it open."""
+    """A removed file occupies disk space as long as a process has it open."""
     path = tmp_path / "a.log"
     path.write_text("one\n")
     reader = following(path)
@@ -227,7 +227,7 @@ def test_what_is_over_is_closed_when_a_checkpoint_knows_of_it(tmp_path: Path) ->
 
 
 def test_what_is_over_says_its_last_watermark_first() -> None:
-    """Where busy sources aren't asked behind each element: the last windows were complete, and nobody heard of it."""
+    """Busy sources aren't asked for a watermark after each element, so the last one could get lost."""
     source = Scripted(a={"values": [1], "watermark": 7, "over": True})
     source.discovery_interval = 1.0
     reader = reader_of(source)

@@ -30,7 +30,7 @@ def scripted(p: Any) -> None:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
-def test_a_bounded_input_is_summed_and_everybody_says_that_nothing_more_will_come(parallelism: int) -> None:
+def test_a_bounded_input_is_summed_and_each_subtask_reports_its_completion(parallelism: int) -> None:
     """Once, and then the last barrier stages what there is."""
     found = ByHand(graph_of(sums, parallelism))
     found.run()
@@ -113,11 +113,11 @@ def test_a_script_is_played_by_one_subtask_an_event_at_a_time() -> None:
         found[0, 0].play()
         found.run()
         assert number == len([news for _, news in found.reports if isinstance(news, Played)])
-        # Whoever plays nothing, and takes nothing in, has no timers either.
+        # A subtask that plays no script and has no input has no timers either.
         assert [number >= 2] * 3 == [found[place]._clock.now == 7_000_000 for place in ((0, 0), (1, 0), (1, 1))]
 
 
-def test_settling_is_reported_behind_everything_that_was_sent_before() -> None:
+def test_quiescence_is_reported_behind_all_records_that_were_sent_before() -> None:
     """By each subtask once; it takes no snapshot."""
     found = ByHand(graph_of(sums))
     found.run()

@@ -74,7 +74,7 @@ def test_a_second_child_of_an_owner_replaces_the_first(monkeypatch: pytest.Monke
 
 
 def test_there_are_no_children_where_others_have_threads() -> None:
-    """Of what a user's thread holds while the process writers nobody knows."""
+    """A user's thread may hold a lock at the fork, which the child could never acquire."""
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait, name="somebody's")
     assert ForkedWriters().may_fork()

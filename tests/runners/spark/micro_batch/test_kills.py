@@ -54,4 +54,4 @@ def test_tasks_fail_are_repeated_and_lose_their_executor(standalone_cluster: str
 
     run.check_end()
     assert {"failed", "slow", "lost"} <= {path.name for path in tmp_path.iterdir()}
-    assert list(tmp_path.glob("overtaking-*"))
+    assert list(tmp_path.glob("second-attempt-*"))
