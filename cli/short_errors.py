@@ -54,7 +54,7 @@ def _of_program(error: BaseException) -> str:
         pending.extend(other for other in (part.__cause__, part.__context__) if other is not None)
     text = "".join(shown.format()).rstrip()
     if isinstance(error, ModuleNotFoundError) and error.name == "apache_beam":
-        text += "\n  to run it on penstock, give --beam before the file's name"
+        text += "\n  to run it on penstock, put --beam before the file's name"
     return text if shown.stack else text.removeprefix("Traceback (most recent call last):\n")
 
 

@@ -28,10 +28,10 @@ RECOVERIES = ("graph", "region")
 @click.option("--trace", is_flag=True, help="With --seed: print each event.")
 @click.option("--pipeline", "only", type=click.IntRange(min=1), help="Simulate only this one of several pipelines.")
 @click.option("--checkpoint_mode", "mode", type=click.Choice(MODES), help="How barriers align. Default: by seed.")
-@click.option("--delivery", type=click.Choice(DELIVERIES), default="barriers", help="The basis of exactly once.")
+@click.option("--delivery", type=click.Choice(DELIVERIES), default="barriers", help="The mechanism of exactly once.")
 @click.option("--recovery", type=click.Choice(RECOVERIES), default="graph", help="Tasks to restart after a failure.")
 @click.option("--parallelism", type=click.IntRange(min=1), help="Subtasks of each task. Default: by seed.")
-@click.option("--beam", is_flag=True, help="The program imports apache_beam: give it penstock instead.")
+@click.option("--beam", is_flag=True, help="The program imports apache_beam: import penstock instead.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def simulate(
@@ -48,11 +48,11 @@ def simulate(
     parallelism: int | None,
     beam: bool,
 ) -> None:
-    """Simulate the pipelines of a Python file under seeds.
+    """Simulate the pipelines of a Python file under many seeds.
 
-    Workers die between any two steps, or all processes die at once; disks tear files, fail, or are slow.  The results
-    are compared with a plain run.  Sources must be bounded.  Sinks are replaced, so no output is written.  Functions
-    are really called, for each seed.
+    Workers crash between any two steps, or all processes crash at once; disks tear files, fail, or are slow.  The
+    results are compared with those of a run without failures.  Sources must end.  Sinks are replaced, so no output is
+    written.  Functions are really called, for each seed.
     Exits with status 1 at the first seed that fails.
     """
     from ..runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
@@ -89,8 +89,8 @@ def simulate(
             click.echo(f"Reproduce it by: {' '.join(again)} --trace", err=True)
             if labels := _not_repeatable(graphs[number - 1]):
                 click.echo(
-                    f"It may be no failure: {', '.join(labels)} may return other elements when it is read again, such "
-                    "as times of reading, and a simulation compares results. Give it its own timestamps, "
+                    f"This may be a false alarm: {', '.join(labels)} may return other elements when it is read again, "
+                    "such as times of reading, and a simulation compares results. Give it its own timestamps, "
                     "such as GenerateSequence has with start_time, or read a ScriptedSource here",
                     err=True,
                 )

@@ -35,7 +35,7 @@ class TestPane:
     -3 @ Timestamp(9)
     """
 
-    # Keeps pytest from collecting it.
+    # Keep pytest from collecting it as a test.
     __test__ = False
 
     value: Any
@@ -44,15 +44,15 @@ class TestPane:
     sign: int = 1
     timestamp: Any = attrs.field(default=None, kw_only=True, converter=_timestamp)
 
-    def expects(self, came: TestPane) -> bool:
+    def expects(self, actual: TestPane) -> bool:
         """Return True if an actual pane, with all of its attributes, matches this one."""
-        pane = came.pane_info.timing if isinstance(self.pane_info, PaneInfoTiming) else came.pane_info  # type: ignore[union-attr]
+        pane = actual.pane_info.timing if isinstance(self.pane_info, PaneInfoTiming) else actual.pane_info  # type: ignore[union-attr]
         return bool(
-            self.value == came.value
-            and self.sign == came.sign
-            and self.window in (None, came.window)
+            self.value == actual.value
+            and self.sign == actual.sign
+            and self.window in (None, actual.window)
             and self.pane_info in (None, pane)
-            and self.timestamp in (None, came.timestamp)
+            and self.timestamp in (None, actual.timestamp)
         )
 
     def __str__(self) -> str:

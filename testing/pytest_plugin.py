@@ -72,7 +72,7 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.fixture
 def simulate() -> Callable[..., None]:
-    """`simulate(pipeline, seeds=20)`: run a pipeline under seeds; see `simulate_pipeline`."""
+    """Return `simulate_pipeline`, called as `simulate(pipeline, seeds=20)`."""
     from .simulating import simulate_pipeline
 
     return simulate_pipeline

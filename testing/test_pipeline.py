@@ -19,7 +19,7 @@ class TestPipeline(Pipeline):
     ...     assert_that(p | beam.Create([1, 2]) | beam.Map(lambda x: x * x), equal_to([4, 1]))
     """
 
-    # Keeps pytest from collecting it.
+    # Keep pytest from collecting it as a test.
     __test__ = False
 
     def __init__(

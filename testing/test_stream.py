@@ -26,7 +26,7 @@ from ..windowing.timestamp import MIN_MICROS, Timestamp
 
 
 class TestStream(PTransform):
-    """A script of elements, watermarks and the clock.
+    """A script of elements, watermarks and processing times.
 
     All work that an event makes due is complete before the next event.  The clock starts at zero, and only
     `advance_processing_time` advances it.
@@ -51,7 +51,7 @@ class TestStream(PTransform):
     ...     assert_that(sums, equal_to([("a", 1), ("a", 2)]))
     """
 
-    # Keeps pytest from collecting it.
+    # Keep pytest from collecting it as a test.
     __test__ = False
 
     def __init__(

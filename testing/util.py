@@ -33,7 +33,7 @@ class TestWindowedValue:
     A pane of None equals any pane.
     """
 
-    # Keeps pytest from collecting it.
+    # Keep pytest from collecting it as a test.
     __test__ = False
 
     def __init__(self, value: Any, timestamp: Any, windows: Sequence[Any], pane_info: PaneInfo | None = None) -> None:
@@ -97,9 +97,9 @@ class _AssertThat(PTransform):
             panes = pcoll | "ReifyPanes" >> ParDo(ReifyPanes()) | "Global" >> WindowInto(GlobalWindows())
             once = pcoll.pipeline | "Once" >> Create([None])
             return once | "Match" >> Map(lambda _, panes: matcher(panes), AsList(panes))  # type: ignore[no-any-return]
-        came: list[PCollection[Any]] = []
+        reified: list[PCollection[Any]] = []
         if pcoll.retracted_by and self.use_global_window:
-            came = [pcoll | "ReifyPanes" >> ParDo(ReifyPanes()) | "GlobalPanes" >> WindowInto(GlobalWindows())]
+            reified = [pcoll | "ReifyPanes" >> ParDo(ReifyPanes()) | "GlobalPanes" >> WindowInto(GlobalWindows())]
         if self.reify_windows:
             pcoll = pcoll | "Reify" >> ParDo(_ReifyWindows())
         if not self.use_global_window:
@@ -109,18 +109,18 @@ class _AssertThat(PTransform):
         return (  # type: ignore[no-any-return]
             pcoll.pipeline
             | "Once" >> Create([None])
-            | "Match" >> Map(_match, matcher, AsList(everything), *map(AsList, came))
+            | "Match" >> Map(_match, matcher, AsList(everything), *map(AsList, reified))
         )
 
 
-def _match(_: None, matcher: Matcher, elements: Any, came: Sequence[TestPane] = ()) -> None:
+def _match(_: None, matcher: Matcher, elements: Any, panes: Sequence[TestPane] = ()) -> None:
     """Call the matcher; if an element was retracted, its failure lists all panes."""
     try:
         matcher(elements)
     except AssertionError as error:
-        if all(pane.sign > 0 for pane in came):
+        if all(pane.sign > 0 for pane in panes):
             raise
-        shown = "; ".join(map(str, came))
+        shown = "; ".join(map(str, panes))
         raise PenstockAssertionError(
             f"{error}. Elements were retracted; the elements that are left are compared. All panes, with their signs: "
             f"{shown}. equal_to_panes(...) compares panes and signs"

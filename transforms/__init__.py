@@ -1,57 +1,57 @@
 """The library of transforms, all composed of the model's primitives.
 
-The primitives, and what stands directly on them:
+Primitives, and transforms directly on top of them:
 
-create.py             Create, Impulse: PCollections from nothing
+create.py             Create, Impulse: PCollections of given values
 read.py               Read: the elements of a source
-periodic_sequence.py  PeriodicImpulse, PeriodicSequence: an element every so often
+periodic_sequence.py  PeriodicImpulse, PeriodicSequence: elements at regular intervals
 write.py              Write: elements into a sink
 pardo.py              ParDo, Map, FlatMap, Filter, MapTuple, FlatMapTuple: functions of elements
 splittable_par_do.py  ParDo of a splittable DoFn
-assign_windows.py     AssignWindows (WindowInto): where in event time
-group_by_key.py       GroupByKeyAndWindow (GroupByKey): the values of each key and window, together
+assign_windows.py     AssignWindows (WindowInto): windows, triggers and accumulation
+group_by_key.py       GroupByKeyAndWindow (GroupByKey): the values of each key and window
 combine.py            CombinePerKey, CombineGlobally, CombineValues: aggregations
-hot_key_fanout.py     the same for a key with very many values
+hot_key_fanout.py     aggregation of hot keys in two steps
 feedback.py           Feedback: a loop
 flatten.py            Flatten, FlattenWith: several PCollections as one
 
 Pairs, groups and parts:
 
-keys.py               Keys, Values, KvSwap, WithKeys: taking pairs apart, and making them
+keys.py               Keys, Values, KvSwap, WithKeys: items of pairs, and pairs of values
 co_group_by_key.py    CoGroupByKey: several PCollections grouped by their keys
-group_by.py           GroupBy, Select: grouping by fields, and picking them
+group_by.py           GroupBy, Select: grouping by fields, and selecting them
 distinct.py           Distinct: each element once
-deduplicate.py        Deduplicate, DeduplicatePerKey: each element once within a time
-partition.py          Partition: one PCollection as several
+deduplicate.py        Deduplicate, DeduplicatePerKey: each element once within a span of time
+partition.py          Partition: a PCollection split into several
 
 Batches:
 
-batch_elements.py     BatchElements: lists of a size that adapts itself
+batch_elements.py     BatchElements: lists of adaptive size
 sort_and_batch.py     SortAndBatchElements: lists of elements of similar size
 group_into_batches.py GroupIntoBatches: lists of each key's values
 length_bucket.py      WithLengthBucketKey: elements of similar length under one key
 
-Where and when:
+Times, windows and order:
 
-with_timestamps.py    WithTimestamps: event times from the elements themselves
-reify.py              Reify: timestamps and windows as part of the value
-reshuffle.py          Reshuffle: spread over the workers anew
-watch.py              Watch: what a function finds, asked again and again
-poll_result.py        PollResult: what it finds, and after_total_of: for how long
+with_timestamps.py    WithTimestamps: event times computed from elements
+reify.py              Reify: timestamps and windows as parts of the value
+reshuffle.py          Reshuffle: redistribution over the workers
+watch.py              Watch: new outputs of a function that is polled
+poll_result.py        PollResult: the result of a poll; after_total_of: the end of polling
 wait_on.py            WaitOn: held back until others are done
 
-Text, and what one sees:
+Text, logging and errors:
 
 regex.py              Regex: regular expressions
 to_string.py          ToString: elements as text
-log_elements.py       LogElements: elements printed as they come by
-tee.py                Tee: a branch off the chain
-error_handling.py     dead letters: the elements that a step fails on
+log_elements.py       LogElements: prints or logs elements
+tee.py                Tee: a branch of a chain of transforms
+error_handling.py     dead letters: elements for which a function raises an exception
 
 Ready-made aggregations:
 
 combiners/            Count, Mean, Top, Sample, ToList, ApproximateQuantiles and others
-stats.py              the approximate ones, where Beam has them
+stats.py              the approximate ones, under Beam's module name
 """
 
 from .assign_windows import AssignWindows, WindowInto
@@ -134,13 +134,13 @@ __all__ = [
     "SortAndBatchElements",
     "GroupIntoBatches",
     "WithLengthBucketKey",
-    # Where and when.
+    # Times, windows and order.
     "WithTimestamps",
     "Reify",
     "Reshuffle",
     "ReshufflePerKey",
     "WaitOn",
-    # Text, and what one sees.
+    # Text, logging and errors.
     "Regex",
     "ToString",
     "LogElements",

@@ -103,7 +103,7 @@ def _check_that_it_ends(pcoll: PCollection[Any]) -> None:
     if not pipeline.options.view_as(TypeOptions).allow_unsafe_triggers:
         raise EndlessGroupError(
             f"{found} Give it windows, or a trigger, by WindowInto before it; or allow it with the "
-            "--allow_unsafe_triggers flag: groups then come out when the pipeline is drained."
+            "--allow_unsafe_triggers flag: groups are then emitted when the pipeline is drained."
         )
     _LOGGER.warning("%s This is allowed by --allow_unsafe_triggers.", found)
 

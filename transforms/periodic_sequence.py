@@ -179,7 +179,7 @@ def _warn_or_refuse(data: Sequence[Any], count: int, stop: Any) -> None:
         raise ValueError(
             f"{found}. Elements with their own timestamps aren't repeated; give more of them, or stop earlier"
         )
-    warnings.warn(f"{found}, so it begins again with the first after the last", UserWarning, stacklevel=3)
+    warnings.warn(f"{found}, so the elements are repeated from the first one", UserWarning, stacklevel=3)
 
 
 def _is_timestamped(data: Sequence[Any]) -> bool:

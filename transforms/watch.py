@@ -137,7 +137,7 @@ class WatchedGrowthReader(EventTimeReader[Any]):
         if not isinstance(found, PollResult):
             if not isinstance(found, Iterable) or isinstance(found, (str, bytes)):
                 raise PipelineError(
-                    f"{self.source.label}: expected its function to give a PollResult or a list, got {found!r}"
+                    f"{self.source.label}: expected its function to return a PollResult or a list, got {found!r}"
                 )
             found = PollResult(list(found))
         new = []

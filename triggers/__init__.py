@@ -1,6 +1,6 @@
 """Triggers, which decide in processing time when results are emitted.
 
-trigger.py                Trigger, the base of all: state in, state out
+trigger.py                Trigger: the base class, whose methods map states to states
 lifetime.py               Lifetime: the start, the finish and the revival of a trigger
 
 Single triggers:
@@ -19,11 +19,11 @@ never.py                  Never: the expiry of the window
 Composite triggers:
 
 composite.py              Composite: their base class
-repeatedly.py             Repeatedly: a trigger repeatedly
+repeatedly.py             Repeatedly: a trigger that restarts
 after_each.py             AfterEach: triggers in sequence
-after_any.py              AfterAny: an OR
-after_all.py              AfterAll: an AND
-or_finally.py             OrFinally: one until another
+after_any.py              AfterAny: OR of triggers
+after_all.py              AfterAll: AND of triggers
+or_finally.py             OrFinally: a trigger until another one fires
 
 Related types:
 

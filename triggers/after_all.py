@@ -17,9 +17,9 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterAll(Composite):
-    """Fires when all of its triggers would fire; finishes when all of them have finished.
+    """Trigger that fires when all of its triggers would fire, and finishes when all of them have finished.
 
-    A trigger that has finished before the others is not waited for any more.
+    It doesn't wait for a trigger that has finished before the others.
     """
 
     def is_over(self, parts: Sequence[Any]) -> bool:

@@ -17,7 +17,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterAny(Composite):
-    """Fires whenever one of its triggers does; finishes when one of them does.
+    """Trigger that fires whenever one of its triggers fires, and finishes when one of them finishes.
 
     The others are unaffected.
     """

@@ -17,7 +17,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterCount(Once):
-    """Fires once a pane has `count` elements.  The counts of windows that merge are added.
+    """Trigger that fires once a pane has `count` elements.  The counts of windows that merge are added.
 
     Raises `ValueError` if the count isn't a positive whole number.
     """

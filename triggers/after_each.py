@@ -19,7 +19,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterEach(Composite):
-    """Fires as the first of its triggers until that finishes, then as the next; finishes with the last.
+    """Trigger that fires as its first trigger until that finishes, then as the next; finishes with the last.
 
     A trigger sees the elements of its own turn only.  After a merge of windows, the turn is that of the first trigger
     that has not finished in all of them.

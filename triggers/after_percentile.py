@@ -19,7 +19,7 @@ from .trigger import TriggerContext
 
 
 class AfterWatermarkPercentile(Once):
-    """Fires when the watermark of that share of the input passes the end of the window.
+    """Trigger that fires when the watermark of a share of the input passes the end of the window.
 
     It fires at the latest when the watermark of the whole input passes.  After a merge the merged window's end is
     decisive, even if it has fired for a window that ended earlier.

@@ -20,7 +20,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterProcessingTime(Once):
-    """Fires once the clock has reached a time that the pane's first element determines.
+    """Trigger that fires at a processing time that the pane's first element determines.
 
     After a merge of windows, the earliest time is decisive.
 
@@ -51,7 +51,7 @@ class AfterProcessingTime(Once):
         """Seconds to whose multiples the time is rounded up, or None."""
         return None if self._period is None else _seconds(self._period)
 
-    # Its state is the time to fire at.
+    # Its state is the processing time at which it fires.
     def seen(self, state: int | None, element: object, context: TriggerContext) -> int:
         if state is not None:
             return state

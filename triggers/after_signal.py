@@ -19,7 +19,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterSignal(Once):
-    """Fires once the signal of this name has reached the pipeline after an element.
+    """Trigger that fires once the signal of this name has reached the pipeline after an element.
 
     A signal before the pane's first element doesn't count.  After a merge, a signal for any of the windows is
     sufficient.

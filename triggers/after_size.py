@@ -17,7 +17,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class AfterSize(Once):
-    """Fires once a pane's elements have `size` bytes in the encoding of a shuffle.
+    """Trigger that fires once a pane's elements have `size` bytes in the encoding of a shuffle.
 
     The sizes of windows that merge are added.  Raises `ValueError` if the size isn't a positive whole number.
     """

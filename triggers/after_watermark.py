@@ -29,15 +29,15 @@ class Phase(NamedTuple):
 
 
 class AfterWatermark(Lifetime):
-    """Fires when the watermark passes the end of the window, and before and after by other triggers.
+    """Trigger that fires when the watermark passes the end of the window, and before and after by other triggers.
 
     It fires on time even without new elements since the last early firing.  After a merge the merged window's end is
     decisive: until the watermark passes it, firings are early again, although one of the windows may have fired on
     time.
 
     Args:
-      early: fires before that, repeatedly.
-      late: fires after that, repeatedly; without it, the trigger has finished then.
+      early: the trigger of early panes, repeated.
+      late: the trigger of late panes, repeated; without it, the on-time pane is the last.
 
     Source: Dataflow Model, section 2.3 (AtWatermark).
     """

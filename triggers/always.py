@@ -13,7 +13,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class Always(Trigger):
-    """Fires for every bundle, with all of its elements."""
+    """Trigger that fires after every bundle, with all of its elements."""
 
     # Its state is True if an element has arrived since it fired.
     def on_element(self, state: bool | None, element: object, context: TriggerContext) -> bool:

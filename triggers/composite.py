@@ -103,7 +103,7 @@ def earliest(times: Sequence[int | None]) -> int | None:
 
 
 def check_trigger(name: str, trigger: object, expected: str = "a trigger") -> None:
-    """Raise `TypeError` for a value that is no trigger."""
+    """Raise `TypeError` unless a value is a trigger."""
     if not isinstance(trigger, Trigger):
         hint = "; did you forget to call it?" if isinstance(trigger, type) else ""
         raise TypeError(f"{name}: expected {expected}, got {trigger!r}{hint}")

@@ -90,7 +90,7 @@ class DataDrivenTrigger(Once):
     measures: bool = False
 
     def update(self, own: Any, element: Any, pane: PaneSoFar) -> Any:
-        """Return the state after one more element, which is the value of a pair."""
+        """Return the state after one more element.  For a (key, value) pair, `element` is the value."""
         return own
 
     @abstractmethod
@@ -98,12 +98,12 @@ class DataDrivenTrigger(Once):
         """Return whether a pane is due."""
 
     def merge(self, owns: Sequence[Any], pane: PaneSoFar) -> Any:
-        """Return the state of a merged window.  Each state of `owns` has seen an element."""
+        """Return the state of a merged window.  No state of `owns` is None."""
         if all(own == owns[0] for own in owns):
             return owns[0]
         raise NotImplementedError(
-            f"{type(self).__name__}.merge: windows merge here, and this trigger remembers {owns[0]!r} of one and "
-            f"{owns[-1]!r} of another; override merge(owns, pane) to say what it remembers of both"
+            f"{type(self).__name__}.merge: two windows merge, with the states {owns[0]!r} and "
+            f"{owns[-1]!r}; override merge(owns, pane) to return the state of the merged window"
         )
 
     def seen(self, state: Seen | None, element: Any, context: TriggerContext) -> Seen:

@@ -17,7 +17,7 @@ from .trigger import TriggerContext
 
 
 class DefaultTrigger(Lifetime):
-    """Fires when the watermark passes the end of the window, and for late elements."""
+    """Trigger that fires when the watermark passes the end of the window, and for late elements."""
 
     # Its state is True if an element has arrived since it fired.
     def begun(self, context: TriggerContext) -> bool:

@@ -14,7 +14,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class Never(Trigger):
-    """Never fires: a window has only its closing pane."""
+    """Trigger that never fires: a window has only its closing pane."""
 
     def on_element(self, state: Any, element: object, context: TriggerContext) -> None:
         return None

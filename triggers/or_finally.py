@@ -27,7 +27,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class OrFinally(AfterAny):
-    """Fires when either does; finishes when `until` fires, or `main` finishes.
+    """Trigger that fires when `main` or `until` fires, and finishes when `until` fires or `main` finishes.
 
     Attributes:
       main: the trigger that fires until then.

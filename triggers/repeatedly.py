@@ -1,4 +1,4 @@
-"""Repeatedly: logically, the trigger forever: whenever it finishes, it restarts.
+"""Repeatedly: logically, a trigger that restarts whenever it finishes.
 
 >>> from penstock.triggers import AfterCount, Repeatedly
 >>> Repeatedly(AfterCount(2))
@@ -16,7 +16,7 @@ from .trigger import Trigger, TriggerContext
 
 
 class Repeatedly(Lifetime):
-    """Fires whenever the trigger does, and never finishes.
+    """Trigger that fires whenever `underlying` fires, and never finishes.
 
     Attributes:
       underlying: the trigger.

@@ -98,7 +98,7 @@ class CalendarDays(CalendarWindows):
       time_zone: the time zone, such as "Europe/Berlin".
       start: the first date of a window, if n is more than 1.
 
-    Raises `ValueError` for an n that is no positive integer and for an unknown time zone.
+    Raises `ValueError` if n isn't a positive integer, and for an unknown time zone.
 
     >>> from penstock.windowing import CalendarDays, Timestamp
     >>> spring = Timestamp.from_rfc3339("2024-03-31T12:00:00Z")
@@ -123,9 +123,9 @@ class CalendarMonths(CalendarWindows):
 
     Args:
       n: months in a window.
-      day_of_month: the day that they begin on, 1 to 28.
+      day_of_month: the day on which they begin, 1 to 28.
       time_zone: the time zone, such as "Europe/Berlin".
-      start: a date in a month that a window begins in; matters if n is more than 1.
+      start: a date in the first month of a window, if n is more than 1.
 
     Raises `ValueError` for an argument out of its range and for an unknown time zone.
 
@@ -156,9 +156,9 @@ class CalendarYears(CalendarWindows):
 
     Args:
       n: years in a window.
-      month_of_year, day_of_month: the date that they begin on, any but February 29.
+      month_of_year, day_of_month: the date on which they begin, any but February 29.
       time_zone: the time zone, such as "Europe/Berlin".
-      start: a date in a year that a window begins in; matters if n is more than 1.
+      start: a date in the first year of a window, if n is more than 1.
 
     Raises `ValueError` for an argument out of its range and for an unknown time zone.
 

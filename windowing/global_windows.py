@@ -10,7 +10,7 @@ _WINDOWS: tuple[BoundedWindow, ...] = (GLOBAL_WINDOW,)
 
 
 class GlobalWindows(TimestampWindowFn, NonMergingWindowFn):
-    """Assigns every element to the GlobalWindow.  The default windowing of a PCollection.
+    """Window function that assigns every element to the GlobalWindow: the default of a PCollection.
 
     >>> from penstock.windowing import GlobalWindows
     >>> GlobalWindows().assign_micros(0)

@@ -45,9 +45,9 @@ def _hint(got: Any) -> str:
     if isinstance(got, str):
         return "; did you mean Timestamp.from_rfc3339(...)?"
     if isinstance(got, datetime):
-        return ", which is an instant and no span of time"
+        return ", which is an instant, not a span of time"
     if isinstance(got, timedelta):
-        return ", which is a span of time and no instant"
+        return ", which is a span of time, not an instant"
     return ""
 
 
@@ -144,6 +144,6 @@ def micros_of_subseconds(subseconds: int, precision: int) -> int:
     micros, rest = divmod(subseconds, 10 ** (precision - 6))
     if rest:
         raise ValueError(
-            f"{subseconds} units of 1e-{precision} seconds are no whole number of microseconds; round first"
+            f"{subseconds} units of 1e-{precision} seconds are not a whole number of microseconds; round first"
         )
     return int(micros)

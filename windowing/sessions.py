@@ -12,7 +12,7 @@ from .windows import BoundedWindow, IntervalWindow
 
 
 class Sessions(TimestampWindowFn):
-    """Windows from each element to `gap_size` after it.  Overlapping windows of a key merge.
+    """Windows from each element to `gap_size` after it, which merge if they overlap and have the same key.
 
     Windows that only touch don't merge: two elements exactly a gap apart are in two sessions.
 

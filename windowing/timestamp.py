@@ -130,7 +130,7 @@ class Timestamp(Microseconds):
         try:
             dt = _EPOCH + timedelta(microseconds=self.micros)
         except OverflowError as error:
-            raise OverflowError(f"{self!r} is no date: datetime knows the years 1 to 9999 only") from error
+            raise OverflowError(f"{self!r} is outside of the years 1 to 9999, the range of datetime") from error
         return dt if has_tz else dt.replace(tzinfo=None)
 
     def to_rfc3339(self) -> str:

@@ -96,7 +96,7 @@ class WindowFn:
 
     @property
     def is_merging(self) -> bool:
-        """Whether windows of one key may merge."""
+        """True if windows of one key may merge."""
         return True
 
     def get_transformed_output_time(self, window: BoundedWindow, input_timestamp: Timestamp) -> Timestamp:
@@ -109,10 +109,10 @@ class WindowFn:
         return checked_windows(self, self.assign_windows(context))
 
     def bucket_expression(self, t: str) -> str | None:
-        """Return a Python expression over the variable `t`, a timestamp in microseconds, that determines the windows.
+        """Return a Python expression over `t`, a timestamp in microseconds, that determines the windows, or None.
 
         Two timestamps with the same value have the same windows.  Generated code of runners assigns windows once for
-        each bucket instead of once for each element.  None if there is no such expression.
+        each bucket instead of once for each element.
         """
         return None
 
@@ -127,7 +127,7 @@ class WindowFn:
         [60.0, 120.0)
         """
         if self.is_merging:
-            raise ValueError(f"{self!r} merges windows, which a side input's may not; window it by another function")
+            raise ValueError(f"{self!r} merges windows, which a side input can't do; use another window function")
         windows = self.assign_micros(main_window.max_micros)
         if not windows:
             raise ValueError(f"{self!r} has no window for the end of the main input's window {main_window!r}")
@@ -171,7 +171,7 @@ def default_window_mapping_fn(target_window_fn: WindowFn) -> Any:
     GlobalWindow
     """
     if target_window_fn.is_merging:
-        raise ValueError(f"{target_window_fn!r} merges windows, which a side input's may not")
+        raise ValueError(f"{target_window_fn!r} merges windows, which a side input can't do")
     return target_window_fn.side_input_window
 
 

@@ -189,7 +189,7 @@ with beam.Pipeline(options=PipelineOptions()) as p:
 
     assert (0, "('a', 3)\n('a', 60)\n") == (ran.returncode, ran.stdout), ran.stderr
     assert 1 == without.returncode
-    assert "to run it on penstock, give --beam before the file's name" == without.stderr.splitlines()[-1].strip()
+    assert "to run it on penstock, put --beam before the file's name" == without.stderr.splitlines()[-1].strip()
 
 
 def test_an_error_of_user_code_shows_the_users_lines_the_transform_and_the_element(penstock: Penstock) -> None:

@@ -154,7 +154,8 @@ def test_a_source_that_gives_something_else_each_time_is_named(tmp_path: pathlib
     ran = CliRunner().invoke(simulate, [str(file), "--seeds=3"])
 
     assert 1 == ran.exit_code
-    assert "It may be no failure: GenerateSequence/Read(SequenceSource) may return other elements when" in ran.output
+    label = "GenerateSequence/Read(SequenceSource)"
+    assert f"This may be a false alarm: {label} may return other elements when" in ran.output
 
 
 def test_it_says_where_there_is_nothing_but_none_to_compare(tmp_path: pathlib.Path) -> None:

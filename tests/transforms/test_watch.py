@@ -131,7 +131,8 @@ def test_outputs_can_be_told_apart_by_a_key():
 def test_what_is_no_list_and_what_is_no_input_of_its_are_refused():
     """By name; also an interval that is none."""
     THERE["a"] = "text"
-    with pytest.raises(PipelineError, match="Watch: expected its function to give a PollResult or a list, got 'text'"):
+    expected = "Watch: expected its function to return a PollResult or a list, got 'text'"
+    with pytest.raises(PipelineError, match=expected):
         polled(source("a").open(0, None), 0)
     with pytest.raises(ValueError, match="poll_interval must be more than 0"):
         beam.Watch(look, 0)

@@ -144,7 +144,7 @@ class Longest(DataDrivenTrigger):
 
 def test_a_data_driven_trigger_says_what_it_remembers_of_merged_windows():
     script = [("element", "a", "x"), ("element", "b", "xx"), JOIN]
-    with pytest.raises(NotImplementedError, match=r"Longest\.merge: .* remembers 1 of one and 2 of another; override"):
+    with pytest.raises(NotImplementedError, match=r"Longest\.merge: .* with the states 1 and 2; override"):
         merging(Longest(), script, a=60, b=90)
 
 

@@ -69,7 +69,7 @@ def test_milliseconds_passed_as_seconds_are_noticed():
 
 
 def test_nanoseconds_are_not_lost_silently():
-    with pytest.raises(ValueError, match="no whole number of microseconds"):
+    with pytest.raises(ValueError, match="not a whole number of microseconds"):
         Timestamp(0, 1, Timestamp.NANOS_PRECISION)
 
 

@@ -41,7 +41,10 @@ class ToListCombineFn(CombineFn[Any, list[Any], list[Any]]):
         return accumulator
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Return whether equality finds the element.  Inputs are kept for others, which are found by their encoding."""
+        """Return whether equality finds the element.
+
+        For other elements the inputs are kept, and found by their encodings.
+        """
         return equals_its_copies(element)
 
     def retract_input(self, accumulator: list[Any], element: Any) -> list[Any]:

@@ -38,7 +38,10 @@ class ToSetCombineFn(CombineFn[Any, dict[Any, int], set[Any]]):
         return set(accumulator)
 
     def retracts_exactly(self, element: Any) -> bool:
-        """Return whether equality finds the element.  Inputs are kept for others, which are found by their encoding."""
+        """Return whether equality finds the element.
+
+        For other elements the inputs are kept, and found by their encodings.
+        """
         return equals_its_copies(element)
 
     def retract_input(self, accumulator: dict[Any, int], element: Any) -> dict[Any, int]:

@@ -108,7 +108,7 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
 
 
 class TupleCombineFn(_SideBySide):
-    """Combines n-tuples with n combiners, the k-th of which combines the k-th items.
+    """Combiner of n-tuples by n combiners, the k-th of which combines the k-th items.
 
     Args:
       combiners: CombineFns, or callables such as `sum`.
@@ -133,7 +133,7 @@ class TupleCombineFn(_SideBySide):
 
 
 class SingleInputTupleCombineFn(_SideBySide):
-    """Combines each element with all of n combiners, to an n-tuple of results.
+    """Combiner of elements by n combiners, each of which gets every element; the result is an n-tuple.
 
     >>> SingleInputTupleCombineFn(min, max).apply([3, 1, 2])
     (1, 3)

@@ -94,7 +94,7 @@ class SparkMicroBatchRunner(Runner):
             Capability.SINKS: "yes",
             Capability.TEST_STREAM: "yes",
             Capability.UNBOUNDED_SOURCES: "yes",
-            Capability.DATAFRAMES: "yes, read; a stream makes none",
+            Capability.DATAFRAMES: "yes, FromSpark only",
             Capability.STREAMING_DATAFRAMES: "yes",
         }
 
