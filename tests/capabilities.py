@@ -1,4 +1,4 @@
-"""What each runner can do, as this suite has found it: the table in README.md is made of it, and checked against it.
+"""The capabilities of each runner, as shown by this suite: the table in README.md is generated and checked by it.
 
 `SHOWN_BY` says which tests show each capability.  A test that is run for several runners counts for each.  A run with
 `--capabilities=FILE`, such as that of `make test`, writes down how they went; it fails where the table says something
@@ -41,7 +41,7 @@ class Shows:
     refused: bool = False
 
     def has(self, nodeid: str) -> bool:
-        """Whether a test is one of them."""
+        """Whether a test shows this capability."""
         return nodeid == self.tests or nodeid.startswith((f"{self.tests}[", f"{self.tests}::"))
 
 
@@ -128,13 +128,13 @@ SHOWN_BY: dict[str, list[Shows]] = {
 
 
 def runner_of(parameters: Mapping[str, Any]) -> str | None:
-    """The runner that a test is run for; None if it isn't said, or is a variant of one."""
+    """Return the runner of a test by its parameters, or None if they name no runner or only a variant."""
     names = [parameters.get(name) for name in ("runner_name", "streaming_runner")]
     return next((name for name in names if name in columns()), None)
 
 
 class Capabilities:
-    """Keeps how the tests in `SHOWN_BY` went; at the end it looks at the table, and writes them down."""
+    """Plugin that collects the outcomes of the tests in `SHOWN_BY`, stores them, and checks the table at the end."""
 
     def __init__(self, file: Path) -> None:
         self.results: dict[str, dict[str, dict[str, int]]] = {}
@@ -143,7 +143,7 @@ class Capabilities:
         self._wrong: list[str] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """See what each test shows, and for whom."""
+        """Map each collected test to its capabilities and runner."""
         for item in items:
             callspec = getattr(item, "callspec", None)
             of_test = runner_of(callspec.params if callspec is not None else {})
@@ -154,7 +154,7 @@ class Capabilities:
                         self._shown.setdefault(item.nodeid, []).append((capability, runner, show.refused))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count it: when it has passed, or at the first thing that fails."""
+        """Count a test when it has passed, or at its first failing phase."""
         if report.outcome == "passed" and report.when != "call":
             return
         for capability, runner, is_refused in self._shown.get(report.nodeid, ()):
@@ -164,14 +164,14 @@ class Capabilities:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write down what there is to be said; a table that says something else fails the run."""
+        """Store the outcomes; a table that differs from them fails the run."""
         self._file.write_text(json.dumps(self.results, indent=2) + "\n")
         self._wrong = list(differences(self.results, README.read_text()))
         if self._wrong and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say what is wrong with the table."""
+        """Print the differences of the table."""
         if self._wrong:
             terminalreporter.section("the capabilities in README.md aren't those that the tests have shown")
             for line in self._wrong:
@@ -185,14 +185,14 @@ OUTCOMES = ("passed", "failed", "skipped", "refused")
 
 
 def columns() -> list[str]:
-    """The runners of the table."""
+    """Return the runners of the table."""
     from penstock.sdk.runner import OURS
 
     return list(OURS)
 
 
 def cell(results: Results, capability: str, runner: str, claimed: str) -> str:
-    """What may be said of a capability: what the runner says of itself, if tests have shown it.
+    """Return the table's entry for a capability: the runner's own claim, if tests have shown it.
 
     >>> shown = {"loops": {"local": {"passed": 3, "failed": 0, "skipped": 0, "refused": 0}}}
     >>> cell(shown, "loops", "local", "yes"), cell(shown, "loops", "spark-batch", "yes")
@@ -210,7 +210,7 @@ def cell(results: Results, capability: str, runner: str, claimed: str) -> str:
 
 
 def table(results: Results) -> list[list[str]]:
-    """All rows, with the heads of the columns."""
+    """Return all rows, including the header."""
     from penstock.sdk.runner import create_runner
 
     claims = {name: create_runner(name).capabilities() for name in columns()}
@@ -224,7 +224,7 @@ TABLE = re.compile(r"^\| \| local \|.*\n(?:\|.*\n)+", re.MULTILINE)
 
 
 def differences(results: Results, document: str) -> Iterator[str]:
-    """Where a document's table says something else, line by line."""
+    """Return the lines in which a document's table differs."""
     said, shown = TABLE.search(document), shown_as_text(table(results)).splitlines()
     lines = [] if said is None else said[0].splitlines()
     yield from (f"said:  {line}" for line in lines if line not in shown)
@@ -232,13 +232,13 @@ def differences(results: Results, document: str) -> Iterator[str]:
 
 
 def shown_as_text(rows: Iterable[list[str]]) -> str:
-    """Rows in Markdown."""
+    """Return rows as Markdown."""
     head, *rest = (f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)
     return "\n".join([head, re.sub(r"[^|]+", " --- ", head), *rest]) + "\n"
 
 
 def rewritten(results: Results, document: str) -> str:
-    """A document with the table that the results give."""
+    """Return a document with its table replaced by that of the results."""
     return TABLE.sub(lambda _: shown_as_text(table(results)), document)
 
 

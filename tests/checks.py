@@ -10,7 +10,7 @@ from penstock.testing import assert_that, equal_to
 
 
 def check(expected: Iterable[Any], actual: PCollection[Any], reify_windows: bool = False) -> None:
-    """Have the run fail unless `actual` holds the expected elements, in any order.
+    """Fail the run unless `actual` holds the expected elements, in any order.
 
     With `reify_windows` they are `TestWindowedValue`s.
     """

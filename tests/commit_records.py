@@ -11,18 +11,18 @@ from penstock.examples.commits import COMMITS
 
 
 def commits() -> list[dict[str, str]]:
-    """All commits, in the order of the file."""
+    """Return all commits in the order of the file."""
     with gzip.open(COMMITS, "rt", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def month(commit: dict[str, str]) -> str:
-    """The month that a commit was made in, such as "2024-02"."""
+    """Return the month of a commit, such as "2024-02"."""
     return f"{datetime.fromtimestamp(int(commit['event_time']), UTC):%Y-%m}"
 
 
 def written_records(pattern: str) -> list[tuple[str, ...]]:
-    """The records of all files that match, in order."""
+    """Return the records of all files that match, in order."""
     records: list[tuple[str, ...]] = []
     for path in glob.glob(pattern):
         with open(path, newline="") as file:

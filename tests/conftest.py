@@ -1,4 +1,4 @@
-"""What all tests share: Spark, the choice of a runner, and how the run is ordered and judged."""
+"""Fixtures and hooks of all tests: Spark, the choice of a runner, and the order of the run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ hypothesis.settings.load_profile("ci" if IN_CI else "local")
 
 @pytest.fixture(autouse=True)
 def without_coders_of_other_tests() -> Iterator[None]:
-    """Forget the coders that a test registers: they change how keys are grouped in the whole process."""
+    """Unregister the coders of a test: they change the grouping of keys in the whole process."""
     from penstock.sdk.coders import registry
 
     before = registry.registered()
@@ -104,7 +104,7 @@ def why_there_is_no_spark() -> str | None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The one SparkSession of this process, `local[2]`, started for the first test that asks."""
+    """The only SparkSession of this process, `local[2]`, started by the first test that uses it."""
     if reason := why_there_is_no_spark():
         pytest.skip(reason)
     import pyspark.cloudpickle
@@ -144,7 +144,7 @@ def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
 
 
 def pickle_tests_by_value(pickler: Any) -> None:
-    """Send functions of test files to workers whole: those can't import a test file by its name."""
+    """Pickle functions of test files by value: workers can't import a test file by its name."""
     here = str(pathlib.Path(__file__).parent) + os.sep
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(here) and module.__name__ == name:
@@ -156,7 +156,7 @@ def pickle_tests_by_value(pickler: Any) -> None:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
-    """A real PostgreSQL, started for the first test that asks."""
+    """A real PostgreSQL server, started by the first test that uses it."""
     if reason := why_there_is_no_postgresql():
         pytest.skip(reason)
     with PostgreSQL.running() as server:

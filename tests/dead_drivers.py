@@ -1,4 +1,4 @@
-"""Drivers of micro-batches that die in the middle: in this process, so that a test can go on with another one."""
+"""Drivers of micro-batches that die in this process, so that a test can continue with another driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Died(Exception):
 
 
 def leave_open_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a driver abort nothing while it dies."""
+    """Prevent a dying driver from aborting transactions."""
     abort = SinkCommitter.abort
 
     def alive(self: SinkCommitter, *arguments: Any, **named: Any) -> None:

@@ -1,4 +1,4 @@
-"""Slices of time that are over when a test says so."""
+"""Time slices that end when a test decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEPS: set[str | None] = set()
 
 
 class Looks(TimeSlice):
-    """A slice that is over at some of the looks at it, as a seed has it: at one of so many."""
+    """A time slice that ends at random, at one of so many checks on average."""
 
     def __init__(self, every: int) -> None:
         super().__init__(clock=lambda: 0)
@@ -23,14 +23,14 @@ class Looks(TimeSlice):
         return self._random.randrange(self._every) == 0
 
     def end(self) -> None:
-        """Do nothing: the seed ends it."""
+        """Do nothing: the random generator ends the slice."""
 
     def clear(self) -> None:
-        """A step begins: nothing changes."""
+        """Do nothing at the start of a step."""
 
 
 class AfterLooks(TimeSlice):
-    """A slice that is over behind so many looks at it."""
+    """A time slice that ends after so many checks."""
 
     def __init__(self, looks: int) -> None:
         super().__init__(clock=lambda: 0)
@@ -46,4 +46,4 @@ class AfterLooks(TimeSlice):
         self._seen = 0
 
     def end(self) -> None:
-        """Do nothing: it is over behind the next looks."""
+        """Do nothing: the number of checks ends the slice."""

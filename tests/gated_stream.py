@@ -33,7 +33,7 @@ LATE = 1_000_000
 
 
 class GatedSource(ScriptedSource[int]):
-    """Numbers, of which those behind a gate come when some later checkpoint than the last gate's is there.
+    """Numbers with gates: a reader passes a gate once a checkpoint that began at the gate is complete.
 
     Args:
       numbers: of each partition.
@@ -74,7 +74,7 @@ class GatedSource(ScriptedSource[int]):
 
 
 def newest_epoch(checkpoints: pathlib.Path) -> int:
-    """The epoch of the newest checkpoint; 0 if there is none."""
+    """Return the epoch of the newest checkpoint, or 0 without one."""
     return max((int(path.name.split("-")[1]) for path in checkpoints.glob("manifest-*")), default=0)
 
 
@@ -144,18 +144,18 @@ class Sum(beam.DoFn):
 
 
 def setups(directory: pathlib.Path, label: str = "sum") -> list[int]:
-    """The processes in which it was set up, in order."""
+    """Return the processes in which the DoFn was set up, in order."""
     path = directory / f"setups-{label}"
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
 def numbers_of(partitions: int = 2, count: int = 240) -> list[list[int]]:
-    """Every number once."""
+    """Return the partitions of a source, each number once."""
     return [list(range(start, count, partitions)) for start in range(partitions)]
 
 
 def add_branch(p: beam.Pipeline, directory: pathlib.Path, source: Any, fn: Sum) -> None:
-    """A source, a shuffle, sums, a table."""
+    """Add a source, a shuffle, sums and a table."""
     label = fn.label
     numbers = p | f"Read {label}" >> beam.io.Read(source)
     keyed = numbers | f"Key {label}" >> beam.Map(lambda n: (n % KEYS, n))
@@ -166,7 +166,7 @@ def add_branch(p: beam.Pipeline, directory: pathlib.Path, source: Any, fn: Sum) 
 
 
 def job_of(p: beam.Pipeline, directory: pathlib.Path, workers: Workers, parallelism: int, **settings: Any) -> Job:
-    """A job that recovers by regions, with checkpoints ten times a second; or every `interval` microseconds."""
+    """Return a job with region recovery and a checkpoint every `interval` microseconds."""
     disk = settings.pop("disk", None) or LocalDisk()
     interval = settings.pop("interval", 100_000)
     return Job(
@@ -183,7 +183,7 @@ def job_of(p: beam.Pipeline, directory: pathlib.Path, workers: Workers, parallel
 
 
 def only_until_the_gate_is_open(job: Job, directory: pathlib.Path) -> None:
-    """Have it take savepoints until one has opened the gate of partition 0, and no more."""
+    """Request savepoints until one has opened the gate of partition 0."""
 
     def again(answer: Any = None) -> None:
         mark = directory / "gate-0-1"
@@ -194,7 +194,7 @@ def only_until_the_gate_is_open(job: Job, directory: pathlib.Path) -> None:
 
 
 def written(directory: pathlib.Path, label: str = "sum") -> dict[int, int]:
-    """What can be read."""
+    """Return the committed sums."""
     connection = sqlite3.connect(directory / "out.db")
     try:
         return dict(connection.execute(f"SELECT key, sum FROM table_{label}"))
@@ -203,7 +203,7 @@ def written(directory: pathlib.Path, label: str = "sum") -> dict[int, int]:
 
 
 def expected(count: int = 240) -> dict[int, int]:
-    """What must be there in the end."""
+    """Return the sums expected at the end."""
     totals: Counter[int] = Counter()
     for n in range(count):
         totals[n % KEYS] += n

@@ -1,4 +1,4 @@
-"""Groupings for tests of what executes them."""
+"""Groupings for tests of the operators that execute them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.sdk import graph
 
 
 def grouping_of(transform: beam.PTransform, window_fn: Any = None, **windowing: Any) -> graph.Transform:
-    """The GroupByKeyAndWindow that a transform of pairs, windowed like this, comes down to."""
+    """Return the GroupByKeyAndWindow that a transform of windowed pairs expands to."""
     p = beam.Pipeline()
     pairs = p | beam.Create([("a", 1)])
     if window_fn is not None:
@@ -21,7 +21,7 @@ def grouping_of(transform: beam.PTransform, window_fn: Any = None, **windowing: 
 
 
 def fold_of(transform: beam.PTransform, window_fn: Any = None, **windowing: Any) -> Fold:
-    """The fold of it, set up."""
+    """Return the fold of a grouping, set up."""
     fold = Fold(grouping_of(transform, window_fn, **windowing))
     fold.setup()
     return fold

@@ -1,4 +1,4 @@
-"""When something happened, in whichever process of this machine: what came of a thing came after it."""
+"""Timestamps that order events of all processes of this machine."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from penstock.sdk.coders import Coder
 
 
 class Name:
-    """Without `__eq__`: each object is equal to itself alone."""
+    """A name without `__eq__`: each object is equal only to itself."""
 
     def __init__(self, name: str) -> None:
         self.name = name

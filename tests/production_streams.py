@@ -1,4 +1,4 @@
-"""Streams of productions in one directory: started, visited while they wait, and stopped."""
+"""Streams of productions in one directory, with a hook that runs while a job waits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def job_of(
 
 
 def stopped(stream: Stream, parallelism: int, commits: int, delivery: str = "strong") -> ProductionJob:
-    """Run with so many subtasks, until sinks have committed so often, and then stop at once."""
+    """Run with so many subtasks until sinks have committed so often, and then stop at once."""
 
     def visit(job: ProductionJob) -> None:
         if job.checkpoints_completed >= commits:

@@ -1,4 +1,4 @@
-"""What comes to a sink, element by element: values, timestamps, windows, panes and signs, and when.
+"""Recordings of a sink's input: values, timestamps, windows, panes, signs and arrival times.
 
 with TestPipeline() as p:
     changes = record(p | TestStream()... | beam.CombinePerKey(sum))
@@ -57,7 +57,7 @@ def shown_window(window: Any) -> str:
 
 
 class Recording(Sink[Any]):
-    """A sink which takes retractions and keeps everything, from whichever process of this machine it comes."""
+    """A sink that accepts retractions and records its input from all processes of this machine."""
 
     accepts_retractions = True
 
@@ -69,7 +69,7 @@ class Recording(Sink[Any]):
 
     @property
     def changes(self) -> list[Change]:
-        """What has been committed, in the order in which it came."""
+        """The committed changes, in order of arrival."""
         return [change for _, change in sorted(self._committed.items(), key=lambda timed: timed[0])]
 
     def prepare(self, transaction: str) -> None:
@@ -86,7 +86,7 @@ class Recording(Sink[Any]):
         pass
 
     def shown(self) -> list[str]:
-        """Every change as a line."""
+        """Each change as a line."""
         return [str(change) for change in self.changes]
 
     def signed(self) -> list[tuple[int, Any]]:
@@ -94,7 +94,7 @@ class Recording(Sink[Any]):
         return [(change.sign, change.value) for change in self.changes]
 
     def net(self, of: Callable[[Change], Any] = lambda change: (frozen(change.value), change.windows)) -> Counter[Any]:
-        """What the signs add up to, by value and window."""
+        """The sum of the signs by value and window."""
         return net(self.changes, of)
 
 
@@ -121,7 +121,7 @@ def record(pcoll: Any, label: str = "Record") -> Recording:
 
 
 def recorded(build: Callable[[Any], Any], runner: Any = None, into: Recording | None = None) -> Recording:
-    """Run a pipeline, and give what came to its end.
+    """Run a pipeline and record its output.
 
     `build` is called with the pipeline, and gives the PCollection to look at, or several by
     their names; these have one sink, which may have been there before.
@@ -140,7 +140,7 @@ def whole(change: Change) -> Any:
 
 
 def net(changes: Iterable[Change], of: Callable[[Change], Any]) -> Counter[Any]:
-    """What the signs add up to; what adds up to nothing is left out."""
+    """Return the non-zero sums of signs."""
     total: Counter[Any] = Counter()
     for change in changes:
         total[of(change)] += change.sign
@@ -148,7 +148,7 @@ def net(changes: Iterable[Change], of: Callable[[Change], Any]) -> Counter[Any]:
 
 
 def frozen(value: Any) -> Any:
-    """A value with a hash, lists in no order."""
+    """Return a hashable form of a value, in which lists have no order."""
     if isinstance(value, list):
         return ("list", *sorted(map(frozen, value), key=repr))
     if isinstance(value, tuple):
@@ -163,7 +163,7 @@ def frozen(value: Any) -> Any:
 
 @attrs.frozen
 class Arrives:
-    """Elements come at this processing time; each with its event time, in seconds."""
+    """Elements that arrive at this processing time, each with its event time in seconds."""
 
     at: float
     elements: tuple[tuple[Any, float], ...]
@@ -171,7 +171,7 @@ class Arrives:
 
 @attrs.frozen
 class Watermark:
-    """The watermark moves to `to` at this processing time."""
+    """An advance of the watermark to `to` at this processing time."""
 
     at: float
     to: float
@@ -179,7 +179,7 @@ class Watermark:
 
 @attrs.frozen
 class Tick:
-    """Nothing comes, but it is this processing time."""
+    """An advance of the processing time without input."""
 
     at: float
 

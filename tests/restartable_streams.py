@@ -1,4 +1,4 @@
-"""A stream that can be started again and again in one directory: a real table, and checkpoints on a disk that fails."""
+"""A stream that restarts in one directory, with a real table and checkpoints on a disk with injected faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.testing import ScriptedSource
 
 
 class Crash(BaseException):
-    """The process is gone; nothing in it can help that."""
+    """Raised in place of the death of the process; a BaseException, so that the process can't handle it."""
 
 
 class FailingDisk(LocalDisk):
@@ -109,7 +109,7 @@ class Stream:
     def job(
         self, parallelism: int = 2, pipeline: beam.Pipeline | None = None, restarts: int = 0, **settings: Any
     ) -> Job:
-        """One that is about to start, as a process of its own would: with a new disk."""
+        """Return a job that is ready to start, with a new disk as in a new process."""
         self.disk = FailingDisk()
         world = SimulatedWorld(5, Faults())
         plan = fuse((self.pipeline() if pipeline is None else pipeline).graph(), lambda _: False)
@@ -133,7 +133,7 @@ class Stream:
         )
 
     def crash_after(self, checkpoints: int, **options: Any) -> None:
-        """Run until so many checkpoints are there, and then have the process be gone, in the midst of the next one."""
+        """Run until so many checkpoints are complete, and crash during the next one."""
         job = self.job(**options)
 
         def before(path: str) -> None:
@@ -152,12 +152,12 @@ class Stream:
         return sorted(self.checkpoints.glob("manifest-*"), reverse=True)
 
     def files(self) -> list[pathlib.Path]:
-        """The snapshot files of the newest checkpoint, that no other has."""
+        """Return the snapshot files that only the newest checkpoint uses."""
         epoch = self.manifests()[0].name.split("-")[1]
         return sorted((self.checkpoints / "files").glob(f"{epoch}-*"))
 
     def rows(self) -> list[tuple[int, int, int]]:
-        """What can be read."""
+        """Return the committed rows."""
         connection = sqlite3.connect(self.directory / "out.db")
         try:
             return sorted(connection.execute("SELECT window_start, key, sum FROM sums"))
@@ -165,7 +165,7 @@ class Stream:
             connection.close()
 
     def expected(self) -> list[tuple[int, int, int]]:
-        """What must be there in the end."""
+        """Return the rows expected at the end."""
         found: Counter[tuple[int, int]] = Counter()
         for partition in NUMBERS:
             for number in partition:

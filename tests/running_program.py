@@ -1,4 +1,4 @@
-"""A program that runs beside the test, such as a stream: what it writes, and how it ends."""
+"""A program that runs beside the test, such as a stream, with its output and exit status."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class RunningProgram:
 
     @property
     def log(self) -> str:
-        """All that it has written so far."""
+        """The output of the program so far."""
         return self._log.read_text()
 
     def wait_until(self, holds: Callable[[], object], what: str) -> None:
-        """Wait for a condition while the program runs; its end is a failure."""
+        """Wait for a condition; fail if the program ends before."""
 
         def happens() -> object:
             found = holds()
@@ -54,11 +54,11 @@ class RunningProgram:
         wait_until(happens, what)
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send the program a signal."""
         self.process.send_signal(number)
 
     def ended(self) -> int:
-        """Its exit code, when it has ended."""
+        """Wait for the end of the program and return its exit code."""
         try:
             return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""A wall clock that a test sets, in another process and in all that it starts.
+"""A wall clock that a test sets in another process and in its child processes.
 
 Its time is that of the machine and an offset, which each Python process reads from a file whenever it looks.  Python
 imports `sitecustomize` before anything else, also in workers that are started anew and in those of Spark.
@@ -31,7 +31,7 @@ time.time_ns, time.time = time_ns, seconds
 
 
 class SetClock:
-    """The wall clock of all programs that are started from now on."""
+    """The wall clock of all programs that are started with its environment."""
 
     def __init__(self, directory: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._file = directory / "seconds"
@@ -45,7 +45,7 @@ class SetClock:
         monkeypatch.setenv("SET_CLOCK", str(self._file))
 
     def set(self, by: int) -> None:
-        """Set it forward, or back, by so many seconds."""
+        """Set the clock forward by so many seconds, or back by a negative number."""
         self.seconds += by
         written = self._file.with_suffix(".new")
         written.write_text(str(self.seconds))

@@ -1,4 +1,4 @@
-"""The local runner as a job: variants that what is true of every runner is tried on.
+"""Variants of the local runner as a job, on which the tests of every runner run.
 
 A variant is named by what is different: `local-job` and `local-4` take checkpoints with one and with four subtasks in
 this process.  `local-2` has two subtasks without checkpoints; a bounded pipeline has two partitions, whose tasks run in
@@ -44,7 +44,7 @@ from penstock.sdk.runner import FinishedResult, PipelineResult
 
 @attrs.frozen
 class Variant:
-    """How a job is run: so many subtasks for each task, in so many processes, maybe with checkpoints."""
+    """A variant of the runner: parallelism, number of processes, and checkpoints or none."""
 
     parallelism: int = 1
     workers: int = 1
@@ -65,7 +65,7 @@ IN_SIMULATION = {"local-2-simulated": 2}
 
 
 class SideBySide(LocalStreamingRunner):
-    """Runs every pipeline as a variant says, whatever its own options are."""
+    """Runs every pipeline with the settings of a variant, in place of its own options."""
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
@@ -124,7 +124,7 @@ class InSimulation(LocalStreamingRunner):
         self.parallelism = parallelism
 
     def run_pipeline(self, graph: Graph, options: PipelineOptions) -> PipelineResult:
-        """Run to the end, under a seed that belongs to the names of the transforms."""
+        """Run to the end, under a seed derived from the names of the transforms."""
         seed = crc32("".join(transform.label for transform in graph.transforms).encode())
         world = SimulatedWorld(seed, Faults(repeating=0.1, stopped=0))
         disk = SimulatedDisk(Random(seed))
@@ -142,7 +142,7 @@ class InSimulation(LocalStreamingRunner):
 
 
 def runner_of(name: str) -> Any:
-    """A variant's runner, or the name of any other runner."""
+    """Return the runner of a variant, or the name of any other runner."""
     if name in IN_SIMULATION:
         return InSimulation(IN_SIMULATION[name])
     return SideBySide(VARIANTS[name]) if name in VARIANTS else name

@@ -1,4 +1,4 @@
-"""Stores of checkpoints for tests: on a simulated disk, with checkpoints whose content tells the epoch."""
+"""Stores of checkpoints on a simulated disk; the content of each checkpoint names its epoch."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from penstock.runners.execution.checkpoints.store import SnapshotStore
 
 
 def simulated_store(disk: SimulatedDisk | None = None, **options: Any) -> SnapshotStore:
-    """A store all of whose choices come from a seed."""
+    """Return a store whose random choices come from a seed."""
     random = Random(1)
     disk = SimulatedDisk(Random(0)) if disk is None else disk
     return SnapshotStore(disk, "dir", token=lambda: f"{random.getrandbits(64):016x}", now=lambda: 12.5, **options)
 
 
 def owned(disk: SimulatedDisk | None = None, **options: Any) -> SnapshotStore:
-    """A simulated store, taken over."""
+    """Return a simulated store that has been taken over."""
     store = simulated_store(disk, **options)
     store.take_over()
     return store
 
 
 def commit(store: SnapshotStore, epoch: int, kind: CheckpointKind = CheckpointKind.CHECKPOINT) -> Checkpoint:
-    """A checkpoint of one full part, whose content tells the epoch."""
+    """Commit a checkpoint of one full part, whose content names the epoch."""
     store.begin(epoch)
     return store.commit(epoch, [store.write_part(epoch, "part", [b"of %d" % epoch])], kind=kind)
 
 
 def contents(store: SnapshotStore, checkpoint: Checkpoint | None) -> dict[str, list[tuple[str, list[bytes]]]]:
-    """All that is in a checkpoint."""
+    """Return the content of a checkpoint."""
     assert checkpoint is not None
     return {
         part.name: [(kind.value, list(records)) for kind, records in store.read_part(part)] for part in checkpoint.parts
@@ -39,22 +39,22 @@ def contents(store: SnapshotStore, checkpoint: Checkpoint | None) -> dict[str, l
 
 
 def epochs(store: SnapshotStore) -> list[int]:
-    """Of the checkpoints, the newest first."""
+    """Return the epochs of the checkpoints, the newest first."""
     return [checkpoint.epoch for checkpoint in store.checkpoints()]
 
 
 def files(store: SnapshotStore) -> list[str]:
-    """The names of the snapshot files."""
+    """Return the names of the snapshot files."""
     return store.disk.list(f"{store.directory}/files")
 
 
 def manifest_of(store: SnapshotStore, epoch: int) -> str:
-    """The path of an epoch's manifest."""
+    """Return the path of an epoch's manifest."""
     (name,) = (str(each.name) for each in store.found() if each.name.epoch == epoch)
     return f"{store.directory}/{name}"
 
 
 def file_of(store: SnapshotStore, epoch: int) -> str:
-    """The path of the only file that an epoch wrote."""
+    """Return the path of the only file that an epoch wrote."""
     (name,) = (name for name in files(store) if name.startswith(f"{epoch:012d}-"))
     return f"{store.directory}/files/{name}"

@@ -30,18 +30,18 @@ PATIENCE = 30.0
 
 
 def is_on_spark(item: pytest.Item) -> bool:
-    """Whether it is one for the second process."""
+    """Whether a test belongs to the second process."""
     return item.get_closest_marker("spark") is not None
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """The flag, and the one that the second process is started with."""
+    """Add the flag, and the internal one of the second process."""
     parser.addoption("--spark-beside", action="store_true", help="run the tests on Spark in a second process")
     parser.addoption("--spark-reports", metavar="FILE", help=argparse.SUPPRESS)
 
 
 def register(config: pytest.Config) -> None:
-    """Take part, in the process that this is, if the flags ask for it."""
+    """Register the plugin of this process, if the flags request it."""
     if config.option.spark_reports:
         config.pluginmanager.register(SparkReports(config, pathlib.Path(config.option.spark_reports)), "spark-reports")
     elif config.option.spark_beside:
@@ -52,7 +52,7 @@ def register(config: pytest.Config) -> None:
 
 
 class SparkBeside:
-    """Starts the second process when tests have been collected, and reports its tests where they stand."""
+    """Starts the second process after collection, and reports its tests in place."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -67,7 +67,7 @@ class SparkBeside:
         self._left = 0
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Start it, if there is something for it to do."""
+        """Start the second process if it has tests to run."""
         self._left = sum(map(is_on_spark, session.items))
         if not self._left or session.testsfailed or self._config.option.collectonly:
             return
@@ -88,7 +88,7 @@ class SparkBeside:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Instead of running a test on Spark, wait for its reports and pass them on."""
+        """Forward the reports of a Spark test from the second process instead of running it."""
         if self._process is None or not is_on_spark(item):
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -111,7 +111,11 @@ class SparkBeside:
         return True
 
     def _read_reports(self) -> bool:
-        """Whether there was something new to read."""
+        """Read new reports.
+
+        Returns:
+          Whether there were any.
+        """
         with open(self._file, "rb") as file:
             file.seek(self._read)
             whole, newline, _ = file.read().rpartition(b"\n")
@@ -138,7 +142,7 @@ class SparkBeside:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """However this ended, the second process is gone after it."""
+        """Stop the second process, however the run ended."""
         if self._process is not None and not (self._left == 0 and self._wait()):
             # As for Ctrl-C: fixtures are torn down.
             self._process.send_signal(signal.SIGINT)
@@ -160,7 +164,7 @@ class SparkBeside:
 
 
 class SparkReports:
-    """Leaves only the tests on Spark to be run, and writes down how they go, for the first process."""
+    """Runs only the Spark tests, and writes their reports for the first process."""
 
     def __init__(self, config: pytest.Config, file: pathlib.Path) -> None:
         self._config = config
@@ -169,22 +173,22 @@ class SparkReports:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """The others are run by the first process."""
+        """Deselect the tests of the first process."""
         items[:] = filter(is_on_spark, items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A part of a test is done."""
+        """Write the report of a phase of a test."""
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         self._write("report", report.nodeid, data)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """A test is done."""
+        """Write that a test has ended."""
         self._write("finished", nodeid, None)
         if os.getppid() != self._first:
             pytest.exit("the process that wanted to know is gone")
 
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, when: str, nodeid: str) -> None:
-        """It is shown by the first process; what comes up while tests are collected comes up there too."""
+        """Forward a warning; those of the collection occur in the first process too."""
         if when == "runtest":
             data = {"category": warning_message.category.__name__, "text": str(warning_message.message)}
             where = {"filename": warning_message.filename, "lineno": warning_message.lineno}

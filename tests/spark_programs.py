@@ -1,4 +1,4 @@
-"""Programs that use Spark, each in a process of its own."""
+"""Programs that use Spark, each in a separate process."""
 
 from __future__ import annotations
 

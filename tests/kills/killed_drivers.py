@@ -1,4 +1,4 @@
-"""Runs of micro-batches whose driver is killed with its JVM and workers, and started again, until all is done."""
+"""Runs of micro-batches whose driver is killed with its JVM and workers, and restarted until the run is complete."""
 
 from __future__ import annotations
 
@@ -30,12 +30,16 @@ class KilledDriver(KilledBatches, KilledRun):
         self.start_time -= numbers
 
     def start(self, die: str | None = None) -> None:
-        """Start the program, or start it again, to die at a point."""
+        """Start or restart the program, to die at a point."""
         options = ["--checkpoint_dir=kept", "--max_records_per_batch=100", "--spark_master=local[2]"]
         self._launch(PROGRAM, options, die, environment())
 
     def wait_for_death(self) -> str | None:
-        """Wait until it has killed itself at its point; where that was, None if it has ended before."""
+        """Wait until the program has killed itself.
+
+        Returns:
+          The point at which it died, or None if it ended before.
+        """
         self.ended()
         died = self.directory / "died"
         if not died.exists():
@@ -44,7 +48,7 @@ class KilledDriver(KilledBatches, KilledRun):
         return died.read_text()
 
     def finish(self) -> None:
-        """Have it run to its end."""
+        """Run the program to its end."""
         self.start()
         assert self.ended() == 0, self.log
 

@@ -1,4 +1,4 @@
-"""The same pipeline in micro-batches on Spark, in a process that is killed together with all that it has started.
+"""The same pipeline in micro-batches on Spark, in a process that is killed together with its child processes.
 
     python killed_micro_batches.py --start_time=1700000000 --numbers=2000 --checkpoint_dir=kept --die=after-state ...
 
@@ -42,7 +42,7 @@ class Death:
 
 
 def main() -> None:
-    """Run until all numbers are done."""
+    """Run until all numbers are processed."""
     options = PipelineOptions(sys.argv[1:])
     own = options.view_as(KillOptions)
     here = os.getcwd()

@@ -41,7 +41,7 @@ COORDINATOR_POINTS = (
 
 
 class Death:
-    """A point at which to die, and the when."""
+    """A point at which to kill the process, and the number of times to reach it."""
 
     def __init__(self, where: str | None) -> None:
         point, _, count = (where or "").partition(":")
@@ -65,7 +65,7 @@ class Death:
 
 
 class DeadlyDisk(LocalDisk):
-    """A disk on which death comes before, after, or in the midst of a write."""
+    """A disk that kills the process before, after, or during a write."""
 
     def __init__(self, death: Death) -> None:
         self._death = death
@@ -91,7 +91,7 @@ class DeadlyDisk(LocalDisk):
 
 
 def deadly(action: Callable[..., Any], name: str, death: Death) -> Callable[..., Any]:
-    """A method before and after which death may come."""
+    """Wrap a method so that the process may die before and after it."""
 
     def method(*arguments: Any) -> Any:
         death.come_to(f"before-{name}")
@@ -157,7 +157,7 @@ def corrected(early: int) -> dict[str, Any]:
 
 
 class KillOptions(PipelineOptions):
-    """What to compute, and where to die."""
+    """Options of the pipeline and of the kill."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -168,7 +168,7 @@ class KillOptions(PipelineOptions):
 
 
 def main() -> None:
-    """Run until all numbers are done."""
+    """Run until all numbers are processed."""
     options = PipelineOptions(sys.argv[1:])
     own = options.view_as(KillOptions)
     make_deadly(Death(own.die))

@@ -1,4 +1,4 @@
-"""A program that is killed with all that it has started, and started again in the same directory."""
+"""A program that is killed with its child processes and restarted in the same directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 600.0
 
 
 class KilledProgram:
-    """Its processes, and what they leave.
+    """The processes of the program and the files that they leave behind.
 
     Args:
       directory: of its log and its database; empty.
@@ -35,7 +35,7 @@ class KilledProgram:
     # Processes
 
     def launch(self, program: pathlib.Path, *options: str, environment: dict[str, str] | None = None) -> None:
-        """Start it, or start it again, in a session of its own."""
+        """Start or restart the program in a session of its own."""
         with open(self.directory / "log", "ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(program), *options],
@@ -54,19 +54,23 @@ class KilledProgram:
 
     @property
     def log(self) -> str:
-        """What all starts have written."""
+        """The output of all starts."""
         log = self.directory / "log"
         return log.read_text() if log.exists() else ""
 
     def ended(self) -> int:
-        """Its exit code, when it has ended."""
+        """Wait for the end of the program and return its exit code."""
         try:
             return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it doesn't end:\n{self.log}") from None
 
     def wait_for(self, holds: Callable[[], object]) -> bool:
-        """Wait for a condition, or else for the program's end; whether it holds."""
+        """Wait for a condition or the end of the program.
+
+        Returns:
+          Whether the condition holds.
+        """
         deadline = time.monotonic() + PATIENCE
         while not holds():
             if self.process.poll() is not None:
@@ -76,7 +80,7 @@ class KilledProgram:
         return True
 
     def all_gone(self) -> None:
-        """Wait until nothing of its session is left, all of which was killed."""
+        """Wait until all killed processes of the session are gone."""
         assert -signal.SIGKILL == self.ended(), self.log
         deadline = time.monotonic() + PATIENCE
         while left := session_of(self.process.pid):
@@ -85,7 +89,7 @@ class KilledProgram:
         self.kills += 1
 
     def clean_up(self) -> None:
-        """Let nothing of it go on."""
+        """Kill the processes that are left."""
         if self._process is not None:
             kill_session(self._process.pid)
             self._process.wait()
@@ -93,7 +97,7 @@ class KilledProgram:
     # Results
 
     def rows(self, sql: str) -> list[Any]:
-        """What can be read from the database."""
+        """Return the committed rows of the database."""
         if not (self.directory / "out.db").exists():
             return []
         # Not read-only: the first reader after a crash rolls an unfinished transaction back.

@@ -65,7 +65,7 @@ class KilledRun(KilledProgram):
     # Processes
 
     def start(self, die: str | None = None) -> None:
-        """Start the program, or start it again."""
+        """Start or restart the program."""
         options = [
             "--checkpoint_dir=kept",
             "--checkpoint_interval=0.05",
@@ -80,14 +80,14 @@ class KilledRun(KilledProgram):
     def _launch(
         self, program: pathlib.Path, options: list[str], die: str | None, environment: dict[str, str] | None = None
     ) -> None:
-        """Start a program that has the numbers to read, and dies at a point."""
+        """Start a program that reads the numbers and dies at a point."""
         numbers = [f"--start_time={self.start_time}", f"--numbers={self.numbers}", f"--rate={self.rate}"]
         (self.directory / "died").unlink(missing_ok=True)
         death = [] if die is None else [f"--die={die}"]
         self.launch(program, *numbers, *options, *death, environment=environment)
 
     def workers(self) -> list[int]:
-        """The process ids of the workers that are there now."""
+        """Return the process ids of the running workers."""
         found = []
         try:
             for thread in os.listdir(f"/proc/{self.process.pid}/task"):
@@ -151,7 +151,7 @@ class KilledRun(KilledProgram):
         wait_for_orphans(workers)
 
     def finish(self) -> None:
-        """Have it end well, starting it again if it was killed."""
+        """Run the program to its end; restart it if it was killed."""
         while (code := self.ended()) != 0:
             assert code == -signal.SIGKILL, f"it ended with {code}:\n{self.log}"
             self.start()
@@ -159,7 +159,7 @@ class KilledRun(KilledProgram):
     # Results
 
     def found(self) -> dict[str, list[Any]]:
-        """What can be read now, in tables and files."""
+        """Return the committed content of tables and files."""
         lines = [line for file in self.directory.glob("sums*.txt") for line in file.read_text().splitlines()]
         return {
             "numbers": self.rows("SELECT n, times FROM numbers"),
@@ -169,7 +169,7 @@ class KilledRun(KilledProgram):
         }
 
     def expected(self) -> dict[str, list[Any]]:
-        """What it must be in the end, computed without the library."""
+        """Return the content expected at the end, computed without the library."""
         begin = self.start_time * 1_000_000
         sums: Counter[tuple[int, int]] = Counter()
         for n in range(self.numbers):
@@ -183,14 +183,14 @@ class KilledRun(KilledProgram):
         }
 
     def check_so_far(self) -> None:
-        """Nothing that can be read now is wrong or there twice, where rows are final when they come."""
+        """Check that no committed row is wrong or duplicated, in outputs whose rows are final."""
         expected, found = self.expected(), self.found()
         for name in ("numbers", "files"):
             surplus = Counter(found[name]) - Counter(expected[name])
             assert not surplus, f"{name}: {some(surplus)} too much\n{self.log}"
 
     def check_end(self) -> None:
-        """Everything is there, once, and nothing else, nor is anything left that was staged."""
+        """Check that each result is committed exactly once, and that nothing staged is left."""
         expected, found = self.expected(), self.found()
         for name, rows in expected.items():
             missing, surplus = Counter(rows) - Counter(found[name]), Counter(found[name]) - Counter(rows)
@@ -207,18 +207,18 @@ class KilledRun(KilledProgram):
 
 
 def window(micros: int, seconds: float) -> int:
-    """The start of the window that a time is in, in microseconds."""
+    """Return the start of the window of a timestamp, in microseconds."""
     size = int(Fraction(str(seconds)) * 1_000_000)
     return micros - micros % size
 
 
 def some(rows: Counter[Any]) -> str:
-    """How many, and some of them."""
+    """Return the number of items and some of them, as text."""
     return f"{sum(rows.values())} ({', '.join(map(str, list(rows)[:5]))})" if rows else "nothing"
 
 
 def random_kill(whom: str, choose: random.Random, seconds: float) -> Kill:
-    """A kill at a random moment of a run, or at a random point of the program."""
+    """Return a kill at a random moment of a run or at a random point of the program."""
     if choose.random() < 0.5:
         # It takes about half a second until the first numbers come.
         return Kill(whom, after=choose.uniform(0.3, 0.6 + seconds))

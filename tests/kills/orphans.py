@@ -1,4 +1,4 @@
-"""Workers whose parent was killed, which they must notice within a second."""
+"""Workers whose parent process was killed; they must exit within a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE = 1.0
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there, and not only its exit code."""
+    """Whether a process is running; a defunct process isn't."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -21,7 +21,7 @@ def is_running(pid: int) -> bool:
 
 
 def is_dying(pid: int) -> bool:
-    """Whether a process is gone, or at least can do nothing any more: SIGKILL waits for it, as it may for a disk."""
+    """Whether a process has exited, or can only wait for its exit: SIGKILL is pending, for example on disk input."""
     try:
         lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -33,7 +33,7 @@ def is_dying(pid: int) -> bool:
 
 
 def wait_for_orphans(workers: list[int]) -> None:
-    """Wait until these are gone, whose parent has just ended: that they must have noticed by now, or soon."""
+    """Wait until these processes have exited after the end of their parent."""
     deadline = time.monotonic() + PATIENCE
     while left := [pid for pid in workers if not is_dying(pid)]:
         assert time.monotonic() < deadline, f"workers {left} outlive the process that started them"

@@ -1,4 +1,4 @@
-"""All processes that one has started, and those have: they are of one session, whatever groups they are in."""
+"""Sessions of processes: a process and all its descendants, in any process group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 
 
 def session_of(leader: int) -> list[int]:
-    """Those of a leader's session that run now."""
+    """Return the running processes of a leader's session."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -21,7 +21,7 @@ def session_of(leader: int) -> list[int]:
 
 
 def kill_session(leader: int) -> None:
-    """Kill them with SIGKILL, also those that they start meanwhile; at last the process that does it, if it is one."""
+    """Kill all processes of a session, new child processes included; kill this process last, if it belongs to it."""
     while others := [pid for pid in session_of(leader) if pid != os.getpid()]:
         for pid in others:
             try:

@@ -66,7 +66,7 @@ def _parent(pid: int) -> int:
 
 
 def main() -> None:
-    """Run until all numbers are done."""
+    """Run until all numbers are processed."""
     options = PipelineOptions(sys.argv[1:])
     own = options.view_as(KillOptions)
     here = os.getcwd()

@@ -22,7 +22,7 @@ _PIECE = 25
 
 
 def main() -> None:
-    """Run them, in so many processes, and show what came of them."""
+    """Run the matrix in so many processes and print the results."""
     parser = argparse.ArgumentParser(prog="tests/simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10_000, help="how many, over all cells")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
@@ -60,7 +60,11 @@ def _tried(piece: tuple[Cell, range]) -> Tried:
 
 
 def _summary(found: dict[Cell, list[Tried]]) -> int:
-    """Print a table of the cells; how many seeds have failed."""
+    """Print a table of the cells.
+
+    Returns:
+      The number of seeds that failed.
+    """
     totals: Counter[str] = Counter()
     print(f"{'pipeline':26} {'column':12} {'seeds':>6} {'failed':>6} {'starts':>7} {'faults':>12}")
     for cell in (cell for cell in CELLS if cell in found):

@@ -1,4 +1,4 @@
-"""The matrix of the simulation: six pipelines, by how checkpoints are taken or what else exactly once rests on.
+"""The matrix of the simulation: six pipelines by checkpoint mode or delivery.
 
 Weak productions may come twice, which is for what is behind them to bear: under them the pipelines run in a form
 to which twice is as good as once.  Three cells are empty, and `REFUSED` says why.
@@ -44,11 +44,11 @@ class Cell:
 
     @property
     def build(self) -> Callable[[beam.Pipeline], None]:
-        """What puts the pipeline together."""
+        """The function that builds the pipeline."""
         return (IDEMPOTENT if self.column == "weak" else PIPELINES)[self.pipeline]
 
     def simulation(self, **settings: Any) -> Simulation:
-        """Of it."""
+        """Return the simulation of this cell."""
         pipeline = beam.Pipeline()
         self.build(pipeline)
         return Simulation(pipeline.graph(), SimulationSettings(**COLUMNS[self.column], **settings))
@@ -70,7 +70,7 @@ def shares(seeds: int) -> dict[Cell, range]:
 
 @attrs.frozen
 class Tried:
-    """What has come of seeds of one cell.
+    """The results of some seeds of one cell.
 
     Attributes:
       totals: what has happened in them, counted.
@@ -84,7 +84,7 @@ class Tried:
 
 
 def tried(cell: Cell, seeds: range) -> Tried:
-    """Run a cell under seeds, all of them, whichever fail."""
+    """Run a cell under all of the seeds, also after a failure."""
     simulation = cell.simulation()
     totals: Counter[str] = Counter()
     failures: list[str] = []

@@ -1,4 +1,4 @@
-"""Negative controls: parts that are wrong on purpose, and slots and workers that have them.
+"""Negative controls: components that are wrong on purpose, and slots and workers that use them.
 
 Each leaves out one mechanism that exactly once rests on; the tests demand that results are wrong then.
 """
@@ -23,7 +23,7 @@ from penstock.sdk.bundle import Bundle
 
 
 class FirstBarrier(Alignment):
-    """Takes the first barrier of each round for the barriers of all inputs, and blocks none.
+    """Treats the first barrier of a checkpoint as the barriers of all inputs, and blocks no input.
 
     >>> alignment = FirstBarrier(["left", "right"])
     >>> alignment.arrived("left"), alignment.is_blocked("left"), alignment.arrived("right"), alignment.arrived("left")
@@ -49,7 +49,7 @@ class SubtaskWithoutAlignment(Subtask):
 
 
 class EmptyLog(FeedbackLog):
-    """Keeps nothing of what comes back."""
+    """Logs no re-injected records."""
 
     def add(self, edge: Hashable, message: Any) -> None:
         pass
@@ -64,7 +64,7 @@ class SubtaskWithoutFeedbackLog(Subtask):
 
 
 class KeptRepetitions(Repetitions):
-    """Takes records that are sent again for new ones."""
+    """Treats replayed records as new ones."""
 
     def new_elements(self, channel: ChannelId, message: Elements) -> Bundle | None:
         super().new_elements(channel, message)
@@ -72,7 +72,7 @@ class KeptRepetitions(Repetitions):
 
 
 class SubtaskWithoutReplayDedup(Subtask):
-    """Processes records that are sent again."""
+    """Processes replayed records again."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -81,7 +81,7 @@ class SubtaskWithoutReplayDedup(Subtask):
 
 
 class ReceiverWithDuplicates(Receiver):
-    """Takes duplicates for new messages."""
+    """Processes duplicate messages as new ones."""
 
     def _deliver(self, sent: Sent) -> None:
         self._seen.add(sent.number)
@@ -90,7 +90,7 @@ class ReceiverWithDuplicates(Receiver):
 
 
 class BelievesAll(FencedEndpoint):
-    """Takes everything for news: repetitions, and what is said in other attempts."""
+    """Accepts all reports: duplicates, and those of other attempts."""
 
     def accepts(self, message: Envelope) -> bool:
         return True

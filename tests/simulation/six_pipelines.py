@@ -40,7 +40,7 @@ def windowed_sums(p: beam.Pipeline, combined: Combined = sum, offset: float = 0)
 
 
 def sessions_with_retractions(p: beam.Pipeline) -> None:
-    """Sessions that grow, are put out early, and are taken back; and how many there are of each sum."""
+    """Sessions that grow, with early panes that are retracted; and the number of sessions of each sum."""
     _ = (
         p
         | beam.io.Read(script(2))
@@ -62,7 +62,7 @@ def sessions_with_retractions(p: beam.Pipeline) -> None:
 
 
 class Batches(beam.DoFn):
-    """Keeps elements until either clock says that it is time; each comes out once, at its own time."""
+    """Buffers elements until a timer of either domain fires; emits each once, with its own timestamp."""
 
     KEPT = BagStateSpec("kept")
     AT_END = TimerSpec("at end", beam.TimeDomain.WATERMARK)
@@ -91,7 +91,7 @@ class Batches(beam.DoFn):
         return self.emptied(kept)
 
     def emptied(self, kept: Any) -> Iterable[Any]:
-        """What is kept, which is kept no longer."""
+        """Emit and clear the buffered elements."""
         for element, _ in kept.read():
             yield element
         kept.clear()
@@ -127,7 +127,7 @@ def join(p: beam.Pipeline, joined: Callable[[Iterable[int]], Iterable[int]] = so
 def two_sinks(
     p: beam.Pipeline, counted: Callable[[], Any] = beam.combiners.Count.PerElement, offset: float = 0
 ) -> None:
-    """What comes in, as it is, and counts of it, with a side input: two sinks that are committed together."""
+    """The input unchanged, and counts of it with a side input: two sinks that are committed together."""
     limits = p | "Limits" >> beam.Create([("a", 50), ("b", 150), ("c", 250), ("d", 0)])
     pairs = p | beam.io.Read(script(6))
     _ = pairs | "As it is" >> beam.Map(lambda pair: pair)
@@ -140,7 +140,7 @@ def two_sinks(
 
 
 class Halved(beam.DoFn):
-    """Halves numbers, and remembers how often each key came by."""
+    """Halves numbers, and counts the elements of each key."""
 
     VISITS = CombiningValueStateSpec("visits", sum)
 
@@ -152,7 +152,7 @@ class Halved(beam.DoFn):
 
 
 def loop(p: beam.Pipeline, combined: Combined = sum, offset: float = 0) -> None:
-    """Numbers that go around until they are small, and their sums by window, which wait for them."""
+    """Numbers that circulate in a loop until they are small, and their sums by window, which wait for the loop."""
     _ = (
         p
         | beam.io.Read(script(7))

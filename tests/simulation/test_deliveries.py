@@ -1,4 +1,4 @@
-"""Productions under seeds: what strong ones promise, what weak ones do, and that neither comes by itself."""
+"""Strong and weak productions under seeds, with negative controls of both."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from penstock.windowing import FixedWindows
 
 
 def simulation_of(build: Callable[[beam.Pipeline], None], **settings: Any) -> Simulation:
-    """Of a pipeline that a function puts together."""
+    """Return the simulation of a pipeline that a function builds."""
     pipeline = beam.Pipeline()
     build(pipeline)
     return Simulation(pipeline.graph(), SimulationSettings(**settings))
 
 
 def errors_of(simulation: Simulation, seeds: range) -> list[str]:
-    """What is wrong, until something is."""
+    """Return the errors of the first failing seed."""
     for seed in seeds:
         try:
             simulation.run(seed)
@@ -35,7 +35,7 @@ def errors_of(simulation: Simulation, seeds: range) -> list[str]:
 
 
 def scattered(p: beam.Pipeline) -> None:
-    """Sums of elements that go wherever chance has it each time; together they are always the same."""
+    """Sums of elements under random keys; the total is always the same."""
     _ = (
         p
         | beam.io.Read(script(8))
@@ -61,13 +61,13 @@ def read_by_all(p: beam.Pipeline) -> None:
 
 
 def greatest(p: beam.Pipeline, offset: float = BETWEEN, allowed_lateness: float = 0) -> None:
-    """The greatest by key: an element that comes twice makes no difference as long as its window is open."""
+    """Maxima by key: a duplicate makes no difference as long as its window is open."""
     windows = beam.WindowInto(FixedWindows(10, offset), allowed_lateness=allowed_lateness)
     _ = p | beam.io.Read(script(9)) | windows | beam.CombinePerKey(max)
 
 
 def test_strong_productions_bear_code_that_never_does_the_same_twice() -> None:
-    """What was delivered is in the log, and is delivered again as it was."""
+    """Delivered elements are in the log, and are redelivered unchanged."""
     simulation = simulation_of(scattered, delivery="strong", parallelism=3)
 
     assert [] == errors_of(simulation, range(60))
@@ -92,7 +92,7 @@ def test_a_replaced_worker_goes_on_with_the_others() -> None:
 
 
 def test_other_subtasks_find_what_is_theirs_in_the_logs() -> None:
-    """Some runs begin again with more of them, or fewer."""
+    """Some runs restart with more subtasks, or with fewer."""
     simulation = simulation_of(read_by_all, delivery="strong")
 
     runs = [simulation.run(seed) for seed in range(60)]
@@ -101,7 +101,7 @@ def test_other_subtasks_find_what_is_theirs_in_the_logs() -> None:
 
 
 def test_without_dropping_duplicates_results_are_wrong() -> None:
-    """A negative control: what was delivered and not acknowledged is taken twice."""
+    """A negative control: deliveries without an acknowledgement are processed twice."""
     simulation = simulation_of(PIPELINES["windowed_sums"], delivery="strong", workers=WorkersWithDuplicates)
 
     (error,) = errors_of(simulation, range(200))

@@ -1,4 +1,4 @@
-"""Simulations in which only the region of a failure starts again, however often, and whatever else goes wrong."""
+"""Simulations in which only the failover region of a failure restarts, with all other faults."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def two_components(p: beam.Pipeline) -> None:
 
 
 def simulation(build: object, settings: SimulationSettings = SETTINGS) -> Simulation:
-    """Of a pipeline."""
+    """Return the simulation of a pipeline."""
     p = beam.Pipeline()
     build(p)  # type: ignore[operator]
     return Simulation(p.graph(), settings)
 
 
 def test_regions_start_again_and_nothing_is_lost_or_comes_twice() -> None:
-    """Over so many seeds some do, and some whole graphs."""
+    """Over many seeds some failures restart a region, and some the whole graph."""
     traces = [simulation(build).run(seed).trace for build in (one_shuffle, two_components, join) for seed in range(9)]
     lines = [line for trace in traces for line in trace]
     for what in ("subtasks restart in", "The whole graph restarts, not a region"):
@@ -52,7 +52,7 @@ def test_regions_start_again_and_nothing_is_lost_or_comes_twice() -> None:
 
 
 def test_folded_elements_are_not_lost_and_do_not_come_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accumulators leave the sources' tasks, too; what is sent again after a region has gone back is elements."""
+    """Sources' tasks send accumulators too; after the restart of a region they replay elements."""
     sizes: list[tuple[int, int]] = []
     folded = PreAggregation.folded
 

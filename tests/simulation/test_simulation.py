@@ -1,4 +1,4 @@
-"""The whole streaming runner under seeds: what comes of it, and that what a seed leads to is always the same."""
+"""The whole streaming runner under seeds: correct results, and one trace a seed."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ SEEDS = 200
 
 
 def simulation_of(name: str, **settings: Any) -> Simulation:
-    """Of one of the six pipelines."""
+    """Return the simulation of one of the six pipelines."""
     pipeline = beam.Pipeline()
     PIPELINES[name](pipeline)
     return Simulation(pipeline.graph(), SimulationSettings(**settings))
 
 
 def failing(simulation: Simulation, seeds: range, enough: int = 3) -> list[str]:
-    """What is wrong, until so many seeds have failed."""
+    """Return the errors of the first `enough` failing seeds."""
     errors: list[str] = []
     for seed in seeds:
         try:
@@ -56,7 +56,7 @@ def failing(simulation: Simulation, seeds: range, enough: int = 3) -> list[str]:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> None:
-    """In each checkpoint mode and delivery, with any number of subtasks, whatever dies, fails, hangs or comes twice."""
+    """In each checkpoint mode and delivery, at any parallelism, with crashes, errors, hangs and duplicates."""
     found = [tried(cell, seeds) for cell, seeds in shares(SEEDS).items() if cell.pipeline == name]
     happened = sum((each.totals for each in found), Counter[str]())
 
@@ -79,7 +79,7 @@ def test_the_matrix_leaves_out_only_what_cannot_be() -> None:
 
 @pytest.mark.parametrize("column", ["aligned", "strong"])
 def test_if_workers_that_were_given_up_are_believed_runs_fail(column: str) -> None:
-    """A negative control: acknowledgements, and what was produced, of an attempt that is over."""
+    """A negative control: acknowledgements and productions of an earlier attempt."""
     zombies = Faults(deaths=4, hangs=2, zombies=8)
     simulation = Cell("windowed_sums", column).simulation(workers=UnfencedWorkers, faults=zombies)
 
@@ -88,7 +88,7 @@ def test_if_workers_that_were_given_up_are_believed_runs_fail(column: str) -> No
 
 @pytest.mark.parametrize("column", ["aligned", "strong"])
 def test_if_what_comes_twice_is_believed_twice_runs_fail(column: str) -> None:
-    """A negative control: commands and reports that come again, later."""
+    """A negative control: commands and reports that are duplicated and delayed."""
     simulation = Cell("windowed_sums", column).simulation(workers=UnfencedWorkers, faults=Faults(repeating=0.2))
 
     assert [] != failing(simulation, range(200), enough=1)
@@ -120,14 +120,14 @@ def test_without_faults_everything_comes_at_the_first_start() -> None:
 
 
 def test_without_alignment_results_are_wrong() -> None:
-    """A negative control: a record from behind the barrier is in the snapshot, and comes again after a failure."""
+    """A negative control: a record from behind the barrier is in the snapshot, and is replayed after a failure."""
     errors = failing(simulation_of("join", workers=WorkersWithoutAlignment, mode="aligned"), range(200))
 
     assert any("in the end" in error or "too much" in error or "missing" in error for error in errors), errors
 
 
 def test_without_the_log_of_back_edges_results_are_wrong() -> None:
-    """A negative control: what was in the loop when the snapshot was taken is lost with the next failure."""
+    """A negative control: records in the loop at the time of the snapshot are lost in the next failure."""
     errors = failing(
         simulation_of("loop", workers=WorkersWithoutFeedbackLog, mode="aligned", parallelism=2), range(300)
     )
@@ -159,7 +159,7 @@ for name, build in PIPELINES.items():
 
 
 def test_the_same_seed_gives_one_trace_in_every_process() -> None:
-    """Also where strings have other hashes: a seed that failed there fails here."""
+    """Also with another hash seed: a failing seed fails in each process."""
 
     def traces(hash_seed: str) -> str:
         paths = [str(pathlib.Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
@@ -178,7 +178,7 @@ def test_the_same_seed_gives_one_trace_in_every_process() -> None:
 
 
 def test_the_fixture_names_the_seed_that_fails(simulate: Callable[..., None]) -> None:
-    """Here a function that depends on how often it is called, which no recovery can make good."""
+    """A function whose output depends on the number of calls, which no recovery can reproduce."""
     calls: list[int] = []
     simulation_globals["calls"] = calls
     pipeline = beam.Pipeline()
@@ -216,7 +216,7 @@ def test_a_source_without_an_end_is_refused_by_name() -> None:
 
 
 def test_a_script_goes_on_at_its_own_time_after_a_restart() -> None:
-    """Its clock used to begin at zero again, and panes that are fired by it came late, or not at all."""
+    """The clock used to restart at zero, so processing-time panes fired late or never."""
     script = TestStream()
     for i in range(12):
         script = script.add_elements([TimestampedValue(("ab"[i % 2], i), 2 * i)])
