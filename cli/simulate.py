@@ -106,8 +106,8 @@ def _tell_what_is_not_compared(simulation: Simulation) -> None:
         # The value is the first item of a row.
         if rows and all(isinstance(row, tuple) and row[0] is None for row in rows):
             click.echo(
-                f"{label}: all elements are None, so only their number and times are compared, and not what was "
-                "computed; simulate a pipeline that ends before, or in a sink",
+                f"{label}: all elements are None, so only their number and timestamps are compared; simulate a "
+                "pipeline that ends before this transform, or in a sink",
                 err=True,
             )
 

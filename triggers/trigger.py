@@ -41,9 +41,9 @@ class Trigger(ABC):
     immutable and picklable, and initially None.  A trigger object never changes, so one object serves all keys and
     windows.
 
-    The operator calls `should_fire` after an element, after a merge, and when the watermark or the clock reaches the
-    result of `next_event_time` or `next_processing_time`.  If it returns true, a pane is emitted and `on_fire` is
-    called.
+    The operator calls `should_fire` after an element, after a merge, and when the watermark or processing time
+    reaches the result of `next_event_time` or `next_processing_time`.  If it returns true, the operator emits a pane
+    and calls `on_fire`.
     """
 
     # True if the operator must call `on_element` and `should_fire` for each element.  Otherwise it calls them once for
