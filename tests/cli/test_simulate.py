@@ -165,4 +165,4 @@ def test_it_says_where_there_is_nothing_but_none_to_compare(tmp_path: pathlib.Pa
     ran = CliRunner().invoke(simulate, [str(file), "--seeds=1"])
 
     assert (0, 1) == (ran.exit_code, ran.output.count("all elements are None"))
-    assert "output of Map(print): all elements are None, so only their number and times are compared" in ran.output
+    assert "output of Map(print): all elements are None, so only their number and timestamps are compared" in ran.output
