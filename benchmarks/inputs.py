@@ -1,4 +1,4 @@
-"""What the benchmarks read: always the same, made once."""
+"""The inputs of the benchmarks: deterministic, and generated once."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def output_of(*arguments: str) -> str:
-    """What a Python process printed; raises when it failed."""
+    """Run Python in a process of its own and return its output; raise if it fails."""
     return subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

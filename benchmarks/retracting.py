@@ -75,7 +75,7 @@ def pipeline(window_fn: Any) -> ChangesSink:
 
 
 def changes(sink: ChangesSink) -> list[Change]:
-    """What was put out, in order."""
+    """Return the output in order."""
     return [
         ((key, start // SECOND, end // SECOND), value, sign)
         for bundle in sink.bundles

@@ -53,7 +53,7 @@ class CountByKey(beam.DoFn):
 
 @attrs.frozen
 class Minute:
-    """What was found in a minute: megabytes and open files of all processes, files of checkpoints, records so far."""
+    """The measurements of a minute: megabytes and open files of all processes, files of checkpoints, records so far."""
 
     memory: float
     files: int
@@ -85,7 +85,7 @@ def start(directory: Path) -> Any:
 
 
 def look(directory: Path) -> Minute:
-    """What the processes hold now."""
+    """Return the current measurements of the processes."""
     pids = [os.getpid(), *children_of(os.getpid())]
     checkpoints = [path for path in (directory / "checkpoints").rglob("*") if path.is_file()]
     return Minute(sum(map(resident, pids)), sum(map(open_files, pids)), len(checkpoints), _records(directory))
@@ -104,7 +104,7 @@ def _records(directory: Path) -> int:
 
 
 def judge(minutes: Sequence[Minute]) -> list[str]:
-    """What isn't flat."""
+    """Return the measurements that grow."""
     settled = minutes[min(5, len(minutes) // 12) :]
     quarter = max(1, len(settled) // 4)
     first, last = settled[:quarter], settled[-quarter:]

@@ -1,4 +1,4 @@
-"""What the benchmarks of streams share: DoFns with state, a sink that counts, options."""
+"""Parts shared by the benchmarks of streams: DoFns with state, a sink that counts, options."""
 
 from __future__ import annotations
 

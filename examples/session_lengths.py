@@ -142,7 +142,7 @@ SESSIONS, LATE, ROWS = "sessions retracted", "late results", "rows corrected"
 def changes_of_sessions(
     _length: int, sign: int = beam.DoFn.SignParam, pane: Any = beam.DoFn.PaneInfoParam
 ) -> Iterator[str]:
-    """What a length says has happened, when it is retracted or comes late."""
+    """Emit a change for each retracted length, and for each late one."""
     if sign < 0:
         yield SESSIONS
     elif pane.timing is PaneInfoTiming.LATE:
@@ -150,15 +150,15 @@ def changes_of_sessions(
 
 
 def changes_of_rows(_row: tuple[int, int], sign: int = beam.DoFn.SignParam) -> Iterator[str]:
-    """What a row says has happened, when it is retracted."""
+    """Emit a change for each retracted row."""
     if sign < 0:
         yield ROWS
 
 
 class Corrections(beam.PTransform):
-    """How often what has happened on each day of processing time, as Rows of `day`, `what` and `times`.
+    """Count the changes of each day of processing time, as Rows of `day`, `what` and `times`.
 
-    Goes from several PCollections, whose elements say what has happened, to one.
+    Goes from several PCollections, whose elements describe changes, to one.
     """
 
     def expand(self, pcolls: Any) -> Any:
@@ -183,7 +183,7 @@ class OnWhichDay(beam.DoFn):
 
     @on_timer(NOW)
     def at_once(self, what: str = beam.DoFn.KeyParam, time: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
-        """What has happened, and when."""
+        """Emit the change with the current day."""
         yield what, f"{time.to_utc_datetime():%Y-%m-%d}"
 
 
@@ -201,7 +201,7 @@ def runner_of(options: beam.options.PipelineOptions) -> Runner:
 
 
 def table(output: str, name: str, key: str | list[str], columns: dict[str, type]) -> beam.PTransform:
-    """What writes to a table: of an SQLite file, or of the database that a URL leads to."""
+    """Return the transform that writes to a table of an SQLite file, or of the database of a URL."""
     if "://" in output:
         return beam.io.WriteToSQL(output, name, key, columns)
     return beam.io.WriteToSQLite(output, name, key, columns)

@@ -39,7 +39,7 @@ def by_letter(word: str, n: int) -> tuple[str, Counted]:
 
 
 def often(counted: Counted) -> tuple[int, str]:
-    """What makes a word come first; the word itself, so that no two are equal."""
+    """The sort key of a word: its frequency, then the word itself, so that no two are equal."""
     word, n = counted
     return n, word
 

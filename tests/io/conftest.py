@@ -1,4 +1,4 @@
-"""What the tests of sources and sinks share: real databases."""
+"""Fixtures of the tests of sources and sinks: real databases."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Database:
             connection.close()
 
     def rows(self, table: str = "words") -> list[Any]:
-        """What a table holds, in order."""
+        """Return the rows of a table, in order."""
         return sorted(self.run(f"SELECT * FROM {self.schema}{table}"), key=repr)
 
     def tables(self) -> list[str]:
@@ -109,7 +109,7 @@ class Transactions:
 
     @staticmethod
     def stage(sink: TableSink, transaction: str, *units: Sequence[Bundle]) -> list[Any]:
-        """What workers, one for each list of bundles, stage."""
+        """Return the tokens that workers stage, one worker for each list of bundles."""
         tokens = []
         for number, bundles in enumerate(units):
             writer = sink.open_writer(transaction, f"unit/{number}")

@@ -56,7 +56,7 @@ def test_the_watermark_follows_the_clock_up_to_what_is_due_next():
 
 
 def test_a_reader_that_was_away_catches_up():
-    """What was due meanwhile comes at once, with the times it was due at."""
+    """Numbers that became due meanwhile are read at once, with the timestamps at which they were due."""
     made = source(0, None, 1, 1)
     reader = made.open(0, None)
     reader.poll(1, Timestamp(10))

@@ -23,7 +23,7 @@ DEAD_LETTERS = "_penstock_dead_letters"
 
 
 def letters(database: Any) -> list[Any]:
-    """What was moved aside, and its sign."""
+    """Return the dead letters with their signs."""
     rows = database.run(f"SELECT record, sign FROM {database.schema}{DEAD_LETTERS}")
     return sorted(((json.loads(record), sign) for record, sign in rows), key=repr)
 
@@ -281,7 +281,7 @@ def test_with_dead_letters_a_name_that_no_file_can_have_is_moved_aside(
 
 
 def test_a_commit_that_finds_no_names_can_be_repeated(tmp_path: pathlib.Path, transactions: Any) -> None:
-    """What is staged stays: it used to be removed, and no start could publish it then."""
+    """The staged files stay: they used to be removed, and no restart could publish them."""
     sink = FileSink(tmp_path / "out", TextFormat(), shard_name_template="")
     sink.num_shards = 0
     sink.prepare("1")

@@ -45,7 +45,7 @@ def arrived(reader, count):
 
 
 def test_lines_come_whole_and_a_poll_never_waits(connected):
-    """What isn't finished is kept until it is."""
+    """An unfinished line is buffered until its end arrives."""
     reader, theirs = connected
     assert None is reader.poll(10, Timestamp(5))
     theirs.sendall("ä\r\nb\nc".encode())
@@ -96,7 +96,7 @@ def test_a_connection_that_breaks_is_an_error_that_says_after_how_many_lines(con
 
 
 def test_lines_that_are_not_text_are_an_error(connected):
-    """Which of them can be told."""
+    """The error names the line."""
     reader, theirs = connected
     theirs.sendall(b"\xff\n")
 

@@ -52,7 +52,7 @@ class Running:
             time.sleep(0.005)
 
     def drained(self):
-        """What was counted."""
+        """Drain the run and return the counts."""
         assert "DRAINED" == self.result.drain()
         files = self.counts.parent.glob("counts*")
         return sorted(line for file in files for line in file.read_text().splitlines())
@@ -89,7 +89,7 @@ def test_whole_files_are_read_as_they_turn_up(tmp_path):
 
 
 def test_lines_that_are_appended_and_files_that_turn_up_are_read_until_it_is_drained(tmp_path):
-    """Whatever had come by then is counted."""
+    """All lines that had arrived by then are counted."""
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "a").write_text("x\ny\n")
@@ -121,7 +121,7 @@ def test_rows_that_are_added_are_read_until_it_is_drained(tmp_path):
 
 
 def test_entries_that_are_added_are_read_until_it_is_drained_and_trimmed_with_checkpoints(tmp_path, redis_server):
-    """What a durable checkpoint holds needn't be kept."""
+    """Entries in a durable checkpoint needn't be kept."""
     client = redis_server.client()
     client.xadd("drained", {"item": "tea"})
     read = beam.io.ReadFromRedisStream(redis_server.url, "drained", trim=True)

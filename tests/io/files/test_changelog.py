@@ -27,7 +27,7 @@ def lines_of(directory):
 
 
 def line(op, value, timestamp, window, timing="UNKNOWN", index=0, first=True, last=True):
-    """What one line says."""
+    """Return the change that a line describes."""
     pane = {"timing": timing, "index": index, "first": first, "last": last}
     return {"op": op, "value": value, "timestamp": timestamp, "window": window, "pane": pane}
 
@@ -106,7 +106,7 @@ def test_a_retracting_pipeline_is_logged_change_by_change(tmp_path):
 
 
 def test_every_runner_logs_the_same_changes(make_pipeline, tmp_path):
-    """Whatever the order of the files."""
+    """In any order of the files."""
     with make_pipeline() as p:
         words = p | beam.Create([TimestampedValue(word, second) for second, word in enumerate(["to", "be", "to"])])
         words = words | beam.WindowInto(FixedWindows(2)) | beam.combiners.Count.PerElement()
@@ -120,7 +120,7 @@ def test_every_runner_logs_the_same_changes(make_pipeline, tmp_path):
 
 
 def test_tables_and_changelogs_take_retractions_and_files_do_not():
-    """What a runner asks each sink."""
+    """A runner asks each sink for it."""
     assert [False, False, True, True] == [
         kind.accepts_retractions for kind in (FileSink, DestinationSink, ChangelogSink, TableSink)
     ]

@@ -176,7 +176,7 @@ def test_a_name_that_is_too_long_is_refused_before_it_is_staged(tmp_path: pathli
 
 @pytest.mark.parametrize("name", ["", None, 3])
 def test_a_naming_that_gives_no_name_is_an_error(tmp_path: pathlib.Path, name: Any) -> None:
-    """Which says for which destination."""
+    """The error names the destination."""
     with pytest.raises(SinkError, match=rf"WriteToFiles: file_naming gives {name!r} for the destination '?{name}'?"):
         write_one(tmp_path, name)
 

@@ -205,7 +205,7 @@ def test_a_format_of_the_users_own_has_the_same_guarantee(tmp_path):
 @pytest.mark.parametrize("shards", [None, 1, 2])
 @pytest.mark.parametrize("open_at_once", [1, 20])
 def test_elements_go_to_their_destinations(tmp_path, shards, open_at_once):
-    """However many files may be open at once."""
+    """With any number of open files."""
     words = ["ant", "bee", "bat", "cat", "ape", "cow"]
     with TestPipeline() as p:
         _ = (

@@ -45,7 +45,7 @@ def test_a_pattern_matches_files_in_order_and_no_directories(root):
 
 
 def test_what_is_staged_and_not_committed_never_matches(root):
-    """Whatever the pattern crosses."""
+    """With any pattern."""
     fill(root, "a", ".out.penstock-1/b")
     assert [f"{root}/a"] == names(f"{root}/**")
     assert [f"{root}/a"] == names(f"{root}/*")

@@ -131,7 +131,7 @@ def test_every_kind_of_record_can_be_written(tmp_path, record):
     delimiter=st.sampled_from([",", ";", "\t"]),
 )
 def test_csv_is_read_as_it_was_written(tmp_path_factory, values, delimiter):
-    """Whatever is in the values, newlines and quotes included."""
+    """With any values, newlines and quotes included."""
     directory = tmp_path_factory.mktemp("csv")
     written(directory / "a.csv", CsvFormat(["a", "b"], delimiter=delimiter), values)
     assert values == read(CsvSource(directory / "a.csv", delimiter=delimiter))
@@ -188,7 +188,7 @@ def test_a_record_with_other_fields_is_no_line_of_the_same_csv(tmp_path):
 @pytest.mark.parametrize("splits", [1, 2, 7, 100])
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd"])
 def test_parquet_row_groups_are_read_exactly_once(tmp_path, codec, splits):
-    """However many splits cut the file."""
+    """With any number of splits."""
     form = ParquetFormat(PARQUET_SCHEMA, codec=codec, row_group_buffer_size=8_000, record_batch_size=100)
     written(tmp_path / "a.parquet", form, PEOPLE)
     assert pyarrow.parquet.read_metadata(tmp_path / "a.parquet").num_row_groups > 10
@@ -234,7 +234,7 @@ def test_a_record_that_does_not_fit_the_schema_is_an_error(tmp_path):
 @pytest.mark.parametrize("splits", [1, 2, 7, 100])
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
 def test_avro_blocks_are_read_exactly_once(tmp_path, codec, splits):
-    """However many splits cut the file."""
+    """With any number of splits."""
     written(tmp_path / "a.avro", AvroFormat(AVRO_SCHEMA, codec=codec), PEOPLE)
     assert PEOPLE == read(AvroSource(tmp_path / "a.avro", min_bundle_size=1), splits)
 

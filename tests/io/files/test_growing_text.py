@@ -230,7 +230,7 @@ def test_the_transform_is_unbounded_and_gives_its_label_to_errors(tmp_path):
 
 
 def test_more_files_than_can_be_open_are_an_error_that_says_so(tmp_path, monkeypatch):
-    """It was said that there was no such file."""
+    """The error used to claim that there was no such file."""
     path = tmp_path / "lines.txt"
     path.write_bytes(b"one\n")
 

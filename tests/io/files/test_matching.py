@@ -78,7 +78,7 @@ def test_a_file_that_was_modified_comes_again_if_that_is_asked_for(tmp_path, tou
 
 
 def test_without_deduplication_every_look_gives_all_and_can_not_be_repeated(tmp_path, touch):
-    """So it isn't for runners that have to see the same again."""
+    """Runners that replay their input refuse it."""
     touch("a.txt")
     made = source(tmp_path, interval=10, has_deduplication=False)
     reader = made.open("all", None)

@@ -22,7 +22,7 @@ def text_sink(prefix, header=None, **options):
 
 
 def stage(sink, *units):
-    """What workers, one for each list of values, stage."""
+    """Return the tokens that workers stage, one worker for each list of values."""
     sink = pickle.loads(pickle.dumps(sink))
     tokens = []
     for number, values in enumerate(units):
@@ -248,7 +248,7 @@ def test_no_file_has_more_records_than_asked_for_and_none_is_lost(tmp_path_facto
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz", ".zst", ".deflate"])
 def test_the_suffix_says_how_files_are_compressed(tmp_path, suffix):
-    """What is written is what is read back."""
+    """The lines are read back as written."""
     from penstock.io.files.text import TextSource
 
     written(text_sink(tmp_path / "out", file_name_suffix=suffix), ["ä", "b"])
@@ -274,7 +274,7 @@ def test_values_that_are_no_text_are_written_as_beam_writes_them(tmp_path):
 
 
 def test_a_retraction_is_refused(tmp_path):
-    """What is in a file can't be taken back."""
+    """A written line can't be retracted."""
     sink = text_sink(tmp_path / "out")
     sink.prepare(TRANSACTION)
     writer = sink.open_writer(TRANSACTION, "unit")

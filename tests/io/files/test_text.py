@@ -26,7 +26,7 @@ def read(source, splits=1):
 
 
 def lines_of(content, delimiter="\n"):
-    """What the model is: the file as one string, cut at delimiters."""
+    """Return the expected lines: the file as one string, split at delimiters."""
     lines = content.split(delimiter)
     return lines[:-1] if lines[-1] == "" else lines
 
@@ -144,7 +144,7 @@ def compressed(tmp_path):
 @pytest.mark.parametrize("extension", COMPRESSED)
 @pytest.mark.parametrize("padding", [b"", bytes(8)])
 def test_a_file_of_several_compressed_streams_is_read_to_its_end(written, compressed, extension, padding):
-    """What `cat a.gz b.gz` makes, also of empty and of large ones, with zeros in between or not."""
+    """As made by `cat a.gz b.gz`, also of empty and of large files, with and without zeros in between."""
     texts = [b"a\n", b"", b"b\n" * 300_000, b"c\n", b"d"]
     content = padding.join(compressed(text, extension) for text in texts) + padding
 

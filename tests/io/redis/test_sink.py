@@ -38,7 +38,7 @@ class Keys:
         sink.commit(transaction, self.stage(sink, transaction, *bundles))
 
     def stage(self, sink, transaction, *bundles):
-        """What workers, one for each bundle, stage."""
+        """Return the tokens that workers stage, one worker for each bundle."""
         tokens = []
         for number, bundle in enumerate(bundles):
             writer = pickle.loads(pickle.dumps(sink)).open_writer(transaction, f"unit{number}")
@@ -138,7 +138,7 @@ def test_a_committed_transaction_is_remembered_though_the_clock_was_set_back(key
 
 
 def test_of_a_series_of_transactions_the_last_one_stands_for_those_before(keys):
-    """However many were committed since, and whatever the width of their numbers."""
+    """After any number of commits, and with numbers of any width."""
     sink = keys.sink()
     committed = {}
     for name in ("00000001-ab", "00000002-ab", "000000000001-ab", "00000001-cd-1"):
@@ -205,7 +205,7 @@ def test_a_concurrent_commit_is_noticed(keys, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_and_split_of_changes_comes_to_the_same(keys, seed):
-    """What each key held, one after the other, over several transactions."""
+    """The successive values of each key over several transactions."""
     draw, held = random.Random(seed), {}
     for transaction in range(3):
         changes = []

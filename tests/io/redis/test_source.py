@@ -172,7 +172,7 @@ def test_bytes_stay_bytes_if_that_is_asked_for(stream):
 
 
 def test_a_server_that_can_not_be_reached_is_named_without_its_password(redis_server):
-    """Nor is the password in what caused the error."""
+    """The cause of the error doesn't contain the password either."""
     wrong = f"redis://:hush@127.0.0.1:{redis_server.port}/0"
 
     with pytest.raises(

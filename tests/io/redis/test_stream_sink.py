@@ -37,7 +37,7 @@ class Stream:
 
 
 def numbered(n):
-    """What is in an entry."""
+    """Return the content of an entry."""
     return {"n": n}
 
 
@@ -90,7 +90,7 @@ def test_what_is_no_record_or_no_stream_is_refused(stream):
 
 
 def test_retractions_are_refused_when_the_pipeline_is_built(stream):
-    """What was added can't be taken back."""
+    """An added entry can't be retracted."""
     p = beam.Pipeline()
     window = beam.WindowInto(
         beam.window.FixedWindows(10),

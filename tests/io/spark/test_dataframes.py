@@ -1,4 +1,4 @@
-"""What DataFrames are refused for before there is any Spark."""
+"""DataFrames that are refused before Spark starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/exactly_once.md says of a reader of SQLite, after a commit whose process was killed."""
+"""A reader of SQLite after a commit whose process was killed, as described in docs/exactly_once.md."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_rows_are_read_again_from_any_offset_and_in_micro_batches(orders):
 
 
 def test_a_query_can_stand_for_a_table(orders):
-    """It says which rows, and which columns; a percent sign and a question mark are what they are."""
+    """The query selects rows and columns; percent signs and question marks have no special meaning."""
     orders.add("tea", "milk", "toast", "t?")
     reader = orders.reader(
         query=f"SELECT id * 10 AS number, item FROM {orders.table} WHERE item LIKE 't%' AND item <> '?'",

@@ -26,7 +26,7 @@ def test_nothing_is_visible_before_the_commit_and_nothing_is_left_after_it(datab
 
 
 def test_committing_twice_changes_nothing(database, transactions):
-    """Whatever was done to the table meanwhile; and whether the first answer came or not."""
+    """With any changes to the table meanwhile, and also if the first answer was lost."""
     sink = database.sink()
     sink.prepare("1")
     tokens = transactions.stage(sink, "1", [Bundle([("ann", 1)])])
@@ -37,7 +37,7 @@ def test_committing_twice_changes_nothing(database, transactions):
 
 
 def test_of_a_series_of_transactions_the_last_one_is_noted_and_stands_for_those_before(database, transactions):
-    """However often one commits, the bookkeeping doesn't grow; other series, and other sinks, are left alone."""
+    """The bookkeeping doesn't grow with commits; other series and other sinks are left alone."""
     sink = database.sink()
     committed = {}
     for name in ("00000001-ab", "00000001-cd", "00000002-ab", "run", "00000010-ab", "00000001-ab-1"):
@@ -64,7 +64,7 @@ def test_what_a_retried_worker_staged_before_is_left_out(database, transactions)
 
 
 def test_aborting_leaves_nothing_and_stops_zombie_writers(database, transactions):
-    """However often."""
+    """Any number of aborts."""
     sink = database.sink()
     sink.prepare("1")
     tokens = transactions.stage(sink, "1", [Bundle([("ann", 1)])])

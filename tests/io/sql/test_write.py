@@ -21,7 +21,7 @@ COLUMNS = {"word": str, "n": int}
 
 
 def rows_of(path, table="words"):
-    """What a table of SQLite holds, in order."""
+    """Return the rows of an SQLite table, in order."""
     connection = sqlite3.connect(path)
     try:
         return sorted(connection.execute(f"SELECT * FROM {table}").fetchall())
@@ -35,7 +35,7 @@ def tables_of(path):
 
 
 def rows_of_server(server, sql):
-    """What PostgreSQL answers, in order."""
+    """Return the rows of a PostgreSQL query, in order."""
     import psycopg
 
     with psycopg.connect(server.dsn) as connection:

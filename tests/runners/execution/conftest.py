@@ -1,4 +1,4 @@
-"""What several tests of this directory are given."""
+"""Fixtures of several tests of this directory."""
 
 from __future__ import annotations
 

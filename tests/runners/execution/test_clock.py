@@ -33,7 +33,7 @@ def both() -> tuple[TwoClocks, ProcessingTime]:
 
 @given(st.lists(st.tuples(st.integers(0, 100 * SECOND), st.integers(-(10**10), 10**10))))
 def test_processing_time_never_goes_back_nor_stands_still(moves: list[tuple[int, int]]) -> None:
-    """However the wall clock is set: as much goes by as by the monotonic clock, or more where it is set forward."""
+    """When the wall clock is set, it advances by the monotonic clock, or by more after a jump forward."""
     clocks, time = both()
     last = time()
     for passed, set_by in moves:
@@ -79,7 +79,7 @@ def test_a_worker_that_is_started_goes_on_from_the_time_of_the_job() -> None:
 
 
 def test_a_small_adjustment_of_the_wall_clock_is_no_jump() -> None:
-    """Else readers would be told of each."""
+    """Readers aren't notified of it."""
     clocks, time = both()
     time()
     clocks.wall += 50_000

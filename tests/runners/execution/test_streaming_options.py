@@ -29,7 +29,7 @@ WRONG = {
 
 
 def run_with(options: PipelineOptions) -> str:
-    """What is wrong with the options, of a pipeline that would do without them."""
+    """Return the error about the options, in a pipeline that doesn't need them."""
     pipeline = beam.Pipeline(options=options)
     _ = pipeline | beam.Create([1])
     with pytest.raises(OptionsError) as caught:

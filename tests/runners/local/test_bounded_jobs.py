@@ -83,7 +83,7 @@ def test_no_time_goes_by_while_a_bounded_input_is_read(runner: Any) -> None:
 
 
 def test_a_bounded_input_has_one_pane_of_each_window(runner: Any) -> None:
-    """Whatever the clock of the wall says meanwhile."""
+    """The wall clock has no influence."""
     windows = beam.WindowInto(
         beam.window.GlobalWindows(),
         trigger=Repeatedly(AfterProcessingTime(1e-6)),

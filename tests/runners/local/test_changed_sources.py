@@ -79,7 +79,7 @@ def test_a_sequence_goes_on_with_other_partitions(tmp_path: pathlib.Path, way: s
 
 
 def test_with_productions_a_sequence_goes_on_with_its_partitions_only(tmp_path: pathlib.Path) -> None:
-    """What is to be shared out is in several logs; nothing is changed by the refusal."""
+    """The partitions to redistribute are in several logs; the refusal changes nothing."""
 
     def read(partitions: int) -> Any:
         return beam.io.GenerateSequence(0, 600, 500, 1, partitions=partitions)

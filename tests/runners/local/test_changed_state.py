@@ -79,7 +79,7 @@ def summed(combine: Any = sum, windows: Any = None, trigger: Any = None) -> Buil
 
 
 def done_by(fn: type[beam.DoFn]) -> Build:
-    """What a DoFn does."""
+    """Return a function that applies a DoFn as the step."""
     return lambda pairs: pairs | "Step" >> beam.ParDo(fn())
 
 

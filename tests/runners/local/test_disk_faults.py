@@ -1,4 +1,4 @@
-"""What a stream does when its checkpoints can't be written, or aren't what was written: by jobs, on real files."""
+"""Streams whose checkpoints can't be written, or are damaged: whole jobs on real files."""
 
 from __future__ import annotations
 

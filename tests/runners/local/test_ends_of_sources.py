@@ -27,7 +27,7 @@ from penstock.sdk.bundle import BUNDLE_SIZE
 
 
 class TooManyError(Exception):
-    """So many checkpoints, and the job hasn't ended."""
+    """Raised after so many checkpoints if the job hasn't ended."""
 
 
 class CountingStore(SnapshotStore):

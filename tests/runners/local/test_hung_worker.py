@@ -46,7 +46,7 @@ def wait_for_checkpoints(result: Any, n: int) -> None:
 
 
 def said_of(pid: int, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What has been logged of a worker: on a busy machine another one may be missed too, for a moment."""
+    """Return the log lines about a worker: on a busy machine another one may miss heartbeats for a moment."""
     messages = [record.getMessage() for record in caplog.records]
     return [message for message in messages if f"(pid {pid})" in message]
 

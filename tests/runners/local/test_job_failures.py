@@ -1,4 +1,4 @@
-"""What a job does when a checkpoint, a commit or the store fails: cases that the simulation has found."""
+"""Jobs in which a checkpoint, a commit or the store fails: cases found by the simulation."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_results_are_those_of_loops_that_run_to_their_end(
 
 
 def staged_in(hand: ByHand, id: Any, transaction: str) -> list[Any]:
-    """What a subtask has staged in a transaction."""
+    """Return the rows that a subtask has staged in a transaction."""
     staged = hand.subtasks[id].snapshots.staged.values()
     return [token for tokens in staged for of, token in tokens if of == transaction]
 

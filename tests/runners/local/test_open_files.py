@@ -15,7 +15,7 @@ from penstock.testing import TestPipeline, assert_that, equal_to
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """So many files are open that `select` doesn't take the numbers of those that come then."""
+    """Open so many files that `select` can't handle the next descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 1400:
         pytest.skip(f"at most {hard} files may be open here")

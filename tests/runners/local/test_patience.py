@@ -51,7 +51,7 @@ def test_a_worker_hurries_when_its_sources_had_something_and_not_because_waterma
     slot.start()
 
     def turn(element: int | None) -> float:
-        """What a worker does in its loop, and how long it would wait then."""
+        """Run one turn of a worker's loop, and return the time that it would wait."""
         now[0] += MOMENT
         waiting.extend([] if element is None else [element])
         slot.tick()

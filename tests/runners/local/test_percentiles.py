@@ -24,7 +24,7 @@ def test_it_is_the_least_and_each_share_by_itself() -> None:
 
 
 def test_it_never_goes_back_and_is_told_once() -> None:
-    """Whatever an input says."""
+    """With any input."""
     percentiles = Percentiles(["a"])
     percentiles.advance("a", 0.9, 7)
     assert {0.9: 7} == percentiles.moved()

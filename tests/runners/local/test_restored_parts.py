@@ -1,4 +1,4 @@
-"""What a subtask takes out of a checkpoint, and what its own part is based on: cases that the simulation has found."""
+"""The parts of a checkpoint that a subtask restores, and the base of its own part: cases found by the simulation."""
 
 from __future__ import annotations
 

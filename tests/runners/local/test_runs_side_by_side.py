@@ -22,13 +22,13 @@ def counted(element: Any) -> Any:
 
 
 def of(result: Any) -> dict[str, int]:
-    """What was counted, by step."""
+    """Return the counts by step."""
     found = result.metrics().query(MetricsFilter().with_name("counted"))["counters"]
     return {one.key.step: one.attempted for one in found}
 
 
 def test_a_job_in_the_background_and_pipelines_in_the_foreground_count_for_themselves() -> None:
-    """Nor do reports of the program count, which is in no pipeline."""
+    """Metrics reported by the program itself belong to no pipeline."""
     p = beam.Pipeline()
     _ = p | beam.io.GenerateSequence(0, elements_per_period=1_000, period=1) | "behind" >> beam.Map(counted)
     job = p.run()

@@ -186,7 +186,7 @@ def found(stream: Stream) -> list[int]:
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_a_bounded_pipeline_publishes_its_files_once_at_its_end(stream: Stream, parallelism: int) -> None:
-    """Whatever checkpoints there were on the way.  Files of later ones used to replace those of earlier ones."""
+    """After any checkpoints on the way.  Files of later ones used to replace those of earlier ones."""
     job = stream.job(parallelism, pipeline=lines(stream))
     seen: list[int] = []
     stream.disk.before = lambda path: seen.extend(found(stream) if "manifest-" in path else [])
@@ -210,7 +210,7 @@ def test_a_bounded_pipeline_goes_on_with_what_it_had_staged_before_a_crash(strea
 
 
 def test_a_cancelled_bounded_pipeline_can_be_gone_on_with(stream: Stream) -> None:
-    """What its newest checkpoint goes on with is left where it is."""
+    """The staged output of its newest checkpoint is kept."""
     job = stream.job(2, pipeline=lines(stream))
     stream.disk.before = lambda path: job.cancel() if job.checkpoints_completed == 2 else None
     job.run()

@@ -27,7 +27,7 @@ def at(value: Any, seconds: float) -> TimestampedValue:
 
 
 def outputs_of(stream: TestStream, *transforms: beam.PTransform) -> list[Any]:
-    """What comes out, in the order in which it does."""
+    """Return the outputs in order."""
     sink = CollectingSink()
     with TestPipeline() as p:
         pcoll = p | stream
@@ -303,7 +303,7 @@ class Current(beam.DoFn):
 
 
 def test_a_stateful_dofn_sees_retractions_and_takes_its_own_outputs_back() -> None:
-    """What stands in the end is what a batch would have given."""
+    """The final result is that of a batch."""
     retracting = beam.WindowInto(
         beam.window.GlobalWindows(),
         trigger=beam.trigger.Repeatedly(beam.trigger.AfterCount(1)),

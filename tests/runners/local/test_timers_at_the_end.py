@@ -1,4 +1,4 @@
-"""What is set to a processing time when a stream is over."""
+"""Processing-time timers that are set when a stream has ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Later(beam.DoFn):
 
 
 def kept_of(runner: Any, source: Any) -> list[Any]:
-    """What comes of it."""
+    """Return the outputs."""
     with TestPipeline(runner) as p:
         changes = record(p | source | beam.ParDo(Later()))
     return sorted(change.value for change in changes.changes)

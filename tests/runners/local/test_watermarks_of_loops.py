@@ -73,7 +73,7 @@ def test_a_window_before_all_that_circles_is_complete(tmp_path: pathlib.Path) ->
 
 
 def test_what_is_late_everywhere_doesnt_hold_the_watermark_of_a_loop() -> None:
-    """Else one late element that circles would hold up all that is on time."""
+    """Otherwise one late element in the loop would hold up all elements that are on time."""
     loop = LoopBetweenTasks()
     loop.mark(1, 50)
     loop.mark(2, 60)

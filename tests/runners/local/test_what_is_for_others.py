@@ -1,4 +1,4 @@
-"""What belongs to another runner, its flags and its checkpoints, the local one refuses."""
+"""The local runner refuses the flags and the checkpoints of another runner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_flag_of_micro_batches_is_refused() -> None:
 
 
 def test_checkpoints_of_micro_batches_are_refused(tmp_path: Path) -> None:
-    """It was a `KeyError` when a task looked for its part."""
+    """They used to cause a `KeyError` when a task looked for its part."""
     store = SnapshotStore(disk_of(str(tmp_path)), str(tmp_path))
     store.take_over()
     store.begin(1)

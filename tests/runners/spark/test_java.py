@@ -1,4 +1,4 @@
-"""Which Java starts Spark."""
+"""The choice of the Java that starts Spark."""
 
 from __future__ import annotations
 

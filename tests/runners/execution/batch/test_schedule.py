@@ -1,4 +1,4 @@
-"""Which task is next: in the order of what segments need, and again if a worker fails."""
+"""The order of batch tasks: by the dependencies of segments, and again after the failure of a worker."""
 
 from __future__ import annotations
 

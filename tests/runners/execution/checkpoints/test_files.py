@@ -136,7 +136,7 @@ def test_a_file_of_another_format_is_called_that(change: tuple[int, bytes], mess
 
 
 def test_a_file_is_written_and_read_a_record_at_a_time() -> None:
-    """So that it never has to be in memory as a whole."""
+    """The whole file never has to be in memory."""
     steps = []
 
     def records() -> Iterator[bytes]:

@@ -132,7 +132,7 @@ def test_a_directory_that_is_something_else_is_named(tmp_path: pathlib.Path) -> 
 
 
 def test_local_files_and_directories_are_for_their_owner_alone(tmp_path: pathlib.Path) -> None:
-    """Whatever the umask says."""
+    """With any umask."""
     before = os.umask(0)
     try:
         LocalDisk().make_directory(f"{tmp_path}/above/dir")
@@ -169,7 +169,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_file_as_it_was(tmp_
 
 
 def history(seed: int) -> list[object]:
-    """What a disk with every misfortune does to a hundred writes."""
+    """Return the outcome of a hundred writes on a disk with all kinds of faults."""
     disk = SimulatedDisk(Random(seed), failures=0.05, crashes=0.05)
     seen: list[object] = []
     for number in range(100):

@@ -66,7 +66,7 @@ def test_without_checkpoints_there_is_nothing_to_restore(store: SnapshotStore) -
 
 
 def test_nothing_of_a_checkpoint_is_found_before_its_commit(store: SnapshotStore) -> None:
-    """What has been written of it is named when a restart skips it."""
+    """A restart that skips it names its files in a warning."""
     store.take_over()
     commit(store, 1)
     store.begin(2)
@@ -188,7 +188,7 @@ def test_what_was_not_begun_is_refused() -> None:
 
 
 def test_two_parts_of_one_name_are_refused() -> None:
-    """Which of them would be meant?"""
+    """A reference to the name would be ambiguous."""
     store = owned()
     store.begin(1)
     references = [store.write_part(1, "a", []), store.write_part(1, "b", []), store.write_part(1, "a", [])]
@@ -329,7 +329,7 @@ def test_two_that_take_over_at_the_same_time_do_not_both_own_the_store() -> None
 
 
 def test_only_the_last_owner_leaves_a_claim(store: SnapshotStore) -> None:
-    """However often the job is restarted."""
+    """After any number of restarts."""
     for _ in range(5):
         store.take_over()
 
@@ -374,7 +374,7 @@ def test_the_newest_checkpoints_are_kept_and_every_savepoint(store: SnapshotStor
 
 
 def test_files_that_kept_deltas_stand_on_are_kept() -> None:
-    """However old; they go with the last that needs them."""
+    """Of any age; they are removed with the last checkpoint that needs them."""
     store = owned(retain=1)
     store.begin(1)
     part = store.write_part(1, "a", [b"1"])

@@ -23,7 +23,7 @@ def pairs(p: Any, label: str = "read") -> Any:
 
 
 def test_what_has_no_shuffle_is_one_task() -> None:
-    """Whatever it does."""
+    """With any steps."""
     graph = graph_of(lambda p: pairs(p) | beam.MapTuple(lambda k, v: k) | beam.Filter(bool))
     assert (1, []) == (len(graph.tasks), edges(graph))
 

@@ -70,7 +70,7 @@ def test_a_chain_is_one_stage() -> None:
 
 
 def test_a_fold_belongs_to_the_stage_before_it() -> None:
-    """Whether it combines or not."""
+    """With a combiner and without."""
     for grouping in ("sum" >> beam.CombinePerKey(sum), "group" >> beam.GroupByKey()):
         plan = plan_of(lambda p, g=grouping: numbers(p) | paired("pair") | g | "values" >> beam.Values())
         stage = plan.steps[1]
@@ -237,7 +237,7 @@ def test_what_is_folded_before_a_shuffle(windowing: Any, combined: bool, expecte
 
 
 def test_every_step_of_a_plan_stands_behind_those_that_it_reads() -> None:
-    """So that a runner can go through them in order."""
+    """A runner can process them in order."""
 
     def build(p: beam.Pipeline) -> None:
         side = numbers(p, "side") | plus("a")

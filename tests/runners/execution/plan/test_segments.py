@@ -64,7 +64,7 @@ def test_a_shuffle_ends_one_segment_and_begins_another() -> None:
 
 
 def test_several_sources_have_segments_of_their_own() -> None:
-    """What follows a Flatten of them runs in each, and the grouping behind it is fed by all."""
+    """The steps behind a Flatten run in each segment, and all segments feed the grouping behind it."""
     p = beam.Pipeline()
     both = (numbers(p, "a"), numbers(p, "b")) | "both" >> beam.Flatten()
     both | "pair" >> beam.Map(lambda x: (x, x)) | "group" >> beam.GroupByKey() | sink()
@@ -132,7 +132,7 @@ def test_a_segment_behind_a_shuffle_waits_as_well() -> None:
 
 
 def test_a_side_input_made_of_the_main_input_has_the_main_input_stored() -> None:
-    """What waits gets a segment of its own."""
+    """The step that waits for the side input gets a segment of its own."""
     p = beam.Pipeline()
     source = numbers(p)
     source | plus("use", source | plus("make")) | sink()

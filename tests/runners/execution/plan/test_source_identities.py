@@ -1,4 +1,4 @@
-"""What sources say of themselves, for checkpoints to keep."""
+"""Identities of sources in checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which paths other users could have written, or put something else in the place of."""
+"""Paths that other users could write to or replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a shuffle comes out of it, folded as if there had been none."""
+"""Blocks of a shuffle: records are read as they were written, and folds give the same results as without a shuffle."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def fold_into(transform: Any, target: Any, bundles: Iterable[Bundle]) -> None:
 
 
 def results(operator: WindowOperator) -> list[Any]:
-    """What comes out, with lists in order."""
+    """Return the results, with lists in order."""
     return [
         (key, sorted(value) if isinstance(value, list) else value, windows, micros)
         for bundle in operator.flush()
@@ -156,7 +156,7 @@ def test_a_combiner_is_lifted_before_the_shuffle() -> None:
 
 
 def test_a_writer_sends_on_what_is_large_before_it_is_much() -> None:
-    """What it holds is bounded by bytes; how large entries are is known when some have been sent."""
+    """The buffer is bounded by bytes; the size of an entry is estimated from those sent before."""
     transform = grouping_of(beam.GroupByKey())
     sizes: list[int] = []
     writer = ShuffleWriter(Fold(transform), lambda group, block: sizes.append(len(block)))

@@ -17,7 +17,7 @@ KEYS = st.one_of(st.integers(), st.text(), st.booleans(), st.none(), st.floats(a
 
 
 def in_parts(partitioner: Partitioner, keys: list[Any]) -> list[list[Any]]:
-    """What each worker gets of pairs of a key and its place, with the place as timestamp."""
+    """Return the pairs of a key and its position for each worker, with the position as timestamp."""
     parts = partitioner.parts(Bundle([(key, i) for i, key in enumerate(keys)], list(range(len(keys)))))
     for part in parts:
         assert [i for _, i in part.values] == part.timestamps
@@ -27,7 +27,7 @@ def in_parts(partitioner: Partitioner, keys: list[Any]) -> list[list[Any]]:
 @pytest.mark.parametrize("parallelism", [2, 4, 9, 300])
 @given(bundles=st.lists(st.lists(KEYS, max_size=20), max_size=4))
 def test_every_key_goes_to_the_worker_of_its_group(parallelism: int, bundles: list[list[Any]]) -> None:
-    """Whether or not it has come before: checkpoints depend on it."""
+    """For new keys and for known ones: checkpoints depend on it."""
     partitioner = Partitioner(parallelism, "by key")
     for keys in bundles:
         expected: list[list[Any]] = [[] for _ in range(parallelism)]

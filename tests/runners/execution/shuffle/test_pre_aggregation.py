@@ -47,7 +47,7 @@ KEYS = "abc"
 
 @pytest.fixture
 def folds_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever can be folded is, be it ever so little."""
+    """Fold all foldable elements, with any gain."""
     monkeypatch.setattr(pre_aggregation, "SMALLEST", 1)
     monkeypatch.setattr(pre_aggregation, "_WORTH", 1e9)
 
@@ -81,7 +81,7 @@ def test_what_has_to_see_each_element_gets_them(window_fn: Any, trigger: Trigger
 
 
 def test_what_may_be_taken_back_isnt_folded() -> None:
-    """Nor what isn't combined, nor where late elements are put out."""
+    """Neither are elements without a combiner, nor those of a grouping with a late output."""
     p = beam.Pipeline()
     early = into(FixedWindows(10), AfterWatermark(early=AfterProcessingTime(1)), RETRACTING)
     sums = p | beam.Create([("a", 1)]) | early | beam.CombinePerKey(sum)
@@ -101,7 +101,7 @@ def test_results_at_the_earliest_timestamp_need_each_elements(combiner: Timestam
 
 
 def test_folding_rests_when_it_doesnt_shrink_the_data_and_is_tried_again() -> None:
-    """What was folded to find out is sent so."""
+    """The accumulators of the trial are sent as such."""
     before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), sum))
     assert before is not None
     keys = iter(range(10**6))
@@ -179,7 +179,7 @@ def test_accumulators_are_sent_as_they_are_when_the_slice_of_compact_is_over() -
 
 
 def test_an_error_of_compact_is_one_of_its_step() -> None:
-    """It was raised without the transform's name."""
+    """It used to lack the transform's name."""
     before = before_sums(Compacting(), 1000)
     with pytest.raises(LookupError) as raised:
         before.folded(Bundle([("a", 1)] * 100))
@@ -326,7 +326,7 @@ class Counting(Longest):
 
 
 def ran(variant: Variant) -> tuple[list[Any], dict[Any, int]]:
-    """What comes of a pipeline with two shuffles, and its counters by step and name."""
+    """Return the results of a pipeline with two shuffles, and its counters by step and name."""
     p = beam.Pipeline(SideBySide(variant))
     events = [(f"k{n % 5}", n, n % 60) for n in range(3000)]
     pairs = p | beam.Create(events) | beam.Map(lambda e: beam.window.TimestampedValue((e[0], e[1]), e[2]))

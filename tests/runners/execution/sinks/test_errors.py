@@ -57,11 +57,11 @@ class Streams:
             _ = rows | "Write" >> beam.io.WriteToSQLite(self.directory / "out.db", "numbers", "n", columns=["n", "m"])
 
     def rows(self) -> list[Any]:
-        """What the table holds."""
+        """The rows of the table."""
         return self.query("SELECT n, m FROM numbers ORDER BY n")
 
     def moved(self) -> list[Any]:
-        """What was moved aside."""
+        """The dead letters."""
         return self.query("SELECT record FROM _penstock_dead_letters")
 
     def query(self, sql: str) -> list[Any]:
@@ -72,7 +72,7 @@ class Streams:
             connection.close()
 
     def lines(self) -> list[int]:
-        """What is in all files."""
+        """The lines of all files."""
         return sorted(int(line) for path in self.directory.glob("out-*") for line in path.read_text().split())
 
     def rollback(self, *flags: str) -> tuple[int, str]:
@@ -127,7 +127,7 @@ def test_with_dead_letters_all_but_the_record_is_published(streams: Streams) -> 
 def test_a_commit_that_fails_when_it_is_decided_names_the_way_out(
     streams: Streams, unnoticed: pytest.MonkeyPatch
 ) -> None:
-    """Which a start with dead letters is, however exactly once is brought about."""
+    """The error suggests a start with dead letters, with each kind of delivery."""
     for mended in (False, True):
         with pytest.raises(
             RejectedRecordError, match=r"Write: table 'numbers' in .* it refuses {'n': 30, 'm'"

@@ -86,7 +86,7 @@ def test_a_writer_is_opened_by_the_first_bundle_and_staged_in_the_end() -> None:
 
 
 def test_without_a_bundle_nothing_is_opened() -> None:
-    """Nor staged, nor discarded."""
+    """Nothing is staged or discarded either."""
     diary = Diary()
     run = run_of(diary)
     run.stage()

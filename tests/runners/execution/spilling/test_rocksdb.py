@@ -30,7 +30,7 @@ STEP = st.one_of(
 @given(st.lists(STEP, max_size=25))
 @settings(max_examples=150, deadline=None)
 def test_entries_are_as_in_a_dictionary_that_is_sorted_by_time(database: SpillDatabase, steps: list[Any]) -> None:
-    """Whatever is put, taken by id, or taken because its time has come."""
+    """After any sequence of insertions, removals by id and removals by time."""
     entries = SpilledEntries(database, 0)
     try:
         _check(entries, steps)
@@ -72,7 +72,7 @@ def test_operators_do_not_see_each_others_entries(database: SpillDatabase) -> No
 
 
 def test_other_users_may_not_enter_the_directory_and_it_is_removed_with_the_database(tmp_path: Path) -> None:
-    """What is in it are pickles."""
+    """The database contains pickles."""
     database = SpillDatabase(str(tmp_path))
     assert [] == list(tmp_path.iterdir())
     SpilledEntries(database, 0).put([(b"a", (None, None, None), b"data")])

@@ -292,7 +292,7 @@ def test_windows_of_one_timestamp_for_all_are_assigned_once() -> None:
 
 
 def test_many_windows_are_remembered_no_longer_than_memory_allows() -> None:
-    """What has been forgotten is assigned again."""
+    """Forgotten windows are assigned again."""
     with patch.object(stage_names, "_REMEMBERED_BUCKETS", 2):
         alone = StageAlone(beam.WindowInto(FixedWindows(1)), beam.Map(lambda x: x))
         alone.process(bundle(*(row(i, i % 5) for i in range(10))))
@@ -331,7 +331,7 @@ def in_time(x: int) -> Any:
 def test_where_most_outputs_are_timestamped_values_the_next_bundle_keeps_them_in_the_loop(
     values: list[int], first: list[int], second: list[int]
 ) -> None:
-    """Which shows by their order; where few are, or some are special in another way, they leave it."""
+    """The order of outputs shows it; bundles with few or with other special outputs leave the loop."""
     alone = StageAlone(beam.Map(in_time), beam.Map(lambda x: x))
     assert first == alone.process(Bundle(values)).values()
     assert first + second == alone.process(Bundle(values)).values()
@@ -488,7 +488,7 @@ def shaped(rows: list[Row], varying: tuple[bool, ...]) -> tuple[Bundle, list[Row
 def test_a_fused_stage_gives_what_its_operations_give_one_by_one(
     kinds: list[Kind], rows: list[Row], varying: tuple[bool, ...], limit: int
 ) -> None:
-    """Whatever the operations, the shape of the bundle, when outputs are handed on, and what came before."""
+    """For any operations, bundles, moments of emission, and earlier bundles."""
     given_bundle, expected = shaped(rows, varying)
     for kind in kinds:
         expected = [made for given_row in expected for made in kind.outputs(given_row)]

@@ -37,7 +37,7 @@ def note(event: Any) -> None:
 
 @pytest.fixture
 def noted(caplog: pytest.LogCaptureFixture) -> Noted:
-    """What has been noted."""
+    """Return the recorded calls."""
     return lambda: [record.getMessage() for record in caplog.records if record.name == "lived through"]
 
 
@@ -89,7 +89,7 @@ def test_a_stage_that_nothing_came_for_is_neither_set_up_nor_torn_down(noted: No
 
 
 def test_a_stage_is_torn_down_once(noted: Noted) -> None:
-    """However often it is asked to."""
+    """Further calls have no effect."""
     alone = StageAlone(beam.ParDo(Noting()))
     alone.process(Bundle([])).executor.teardown()
     alone.executor.teardown()
@@ -245,7 +245,7 @@ def test_tagged_outputs_go_to_their_pcollections() -> None:
 
 
 def test_a_tag_that_was_not_declared_is_an_error() -> None:
-    """Which says what was."""
+    """The error lists the declared tags."""
     with pytest.raises(PipelineError, match=r"split: got an output tagged 'even', but the tags declared .* \['odd'\]"):
         tagging("odd").process(Bundle([1, 2]))
 
@@ -343,7 +343,7 @@ HERE = Path(__file__).name
     ],
 )
 def test_an_error_names_the_transform_the_element_and_the_line(transform: Any) -> None:
-    """Whatever operation it was raised in; the element is what that operation was given."""
+    """In any operation; the element is the input of that operation."""
     alone = StageAlone("first" >> beam.Map(lambda x: (x, 1)), "here" >> transform, "last" >> beam.Map(str))
     with pytest.raises(
         LookupError, match=r"LookupError: nothing there \[while running 'here' on element \(7, 1\)"
@@ -393,7 +393,7 @@ def test_what_cannot_be_grouped_is_an_error_of_the_grouping(
 
 
 def test_a_combiner_that_raises_is_named_with_the_element() -> None:
-    """Whether its fold is an expression or a call."""
+    """With a fold that is an expression, and with one that is a call."""
     grouping = GroupingAlone(beam.Map(lambda x: x), "sum" >> beam.CombinePerKey(sum))
     with pytest.raises(TypeError, match=r"unsupported operand .*while running 'sum' on element \('a', 'b'\)"):
         grouping.process(Bundle([("a", 1), ("a", "b")]))
@@ -426,7 +426,7 @@ def test_finish_bundle_must_say_everything_of_its_outputs() -> None:
 
 
 def test_a_context_that_cannot_be_entered_names_the_transform() -> None:
-    """It was made for that one."""
+    """The context belongs to that transform."""
 
     def asking(x: int, context: Any = beam.DoFn.BundleContextParam(raises_at, (1,))) -> int:
         return x

@@ -186,7 +186,7 @@ def test_a_new_tuple_of_two_is_certainly_a_pair(fn: Callable[[Any], Any], expect
 
 @pytest.mark.parametrize("fn", [lambda x: x + 1, sometimes_special, with_a_default, lambda x: TimestampedValue(x, 7)])
 def test_the_look_that_is_saved_makes_no_difference(fn: Callable[[Any], Any]) -> None:
-    """What is special is unwrapped, whatever was guessed of the function."""
+    """Special results are unwrapped, also after a wrong guess about the function."""
     results = [fn(x) for x in range(4)]
     expected = [r.value if type(r) is TimestampedValue else r for r in results]
     stage = StageAlone(beam.Map(fn)).process(Bundle([0, 1, 2, 3]))

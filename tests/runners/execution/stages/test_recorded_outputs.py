@@ -60,7 +60,7 @@ def test_no_outputs_are_remembered_as_none(produced: Any) -> None:
 
 
 def test_what_never_came_can_not_be_taken_back() -> None:
-    """Nor can what has been taken back already."""
+    """Neither can an element that has been retracted already."""
     memory, numbers = OutputMemory(), Numbers()
     memory(1, "a", 0, (), numbers), memory(-1, "a", 0, (), numbers)
     with pytest.raises(PenstockError, match="the element 'a' is retracted, but was never received"):
@@ -68,7 +68,7 @@ def test_what_never_came_can_not_be_taken_back() -> None:
 
 
 def test_an_element_whose_outputs_failed_is_not_remembered() -> None:
-    """What the DoFn raised is raised."""
+    """The exception of the DoFn is raised."""
     memory = OutputMemory()
     with pytest.raises(ZeroDivisionError):
         memory(1, "a", 0, (), lambda: [1 // 0])

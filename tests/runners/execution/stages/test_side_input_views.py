@@ -101,7 +101,7 @@ def test_a_singleton_follows_the_corrections_of_its_value() -> None:
 
 
 def test_what_equals_nothing_can_be_taken_back() -> None:
-    """What is no number, by another such; and arrays: each by its contents, as after a shuffle."""
+    """A NaN by another NaN; arrays by their contents, as after a shuffle."""
     views, side_input = SideInputViews(), seen(ListView())
     views.add(7, Bundle([("a", float("nan")), ("a", 1.0)]))
     views.add(7, Bundle([("a", float("nan"))], signs=-1))

@@ -84,7 +84,7 @@ def test_a_key_and_window_has_cells_of_its_own() -> None:
 
 @given(st.lists(operations))
 def test_keys_and_windows_are_isolated(script: list[Any]) -> None:
-    """What one has is what it has when it is alone."""
+    """Each behaves as it does alone."""
     together = KeyedState()
     for operation in script:
         do(together, operation)
@@ -141,7 +141,7 @@ def test_a_snapshot_and_the_changes_since_give_the_state(
 
 
 def contents_of(snapshot: list[Change]) -> list[Any]:
-    """What a snapshot holds."""
+    """Return the content of a snapshot."""
     state = KeyedState()
     state.restore(snapshot)
     return contents(state)

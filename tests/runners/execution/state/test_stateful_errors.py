@@ -1,4 +1,4 @@
-"""What is wrong with elements, keys, state and user code of a stateful ParDo is said with the transform's label."""
+"""Errors in elements, keys, state and user code of a stateful ParDo name the transform's label."""
 
 from __future__ import annotations
 

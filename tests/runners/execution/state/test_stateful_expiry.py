@@ -1,4 +1,4 @@
-"""What a stateful ParDo does when a window is over, or its input is."""
+"""A stateful ParDo at the expiry of a window and at the end of its input."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from penstock.windowing import FixedWindows, IntervalWindow
 
 
 def test_each_key_and_window_has_a_state_of_its_own() -> None:
-    """Whatever the bundles."""
+    """With any bundles."""
     work = Work(Index(), FixedWindows(10))
     work.process(at(("a", "x"), 1), at(("b", "y"), 1), at(("a", "z"), 12)).process(at(("a", "v"), 2))
     assert [("a", "x", 0), ("b", "y", 0), ("a", "z", 0), ("a", "v", 1)] == work.taken()

@@ -29,7 +29,7 @@ def test_a_timer_fires_when_the_watermark_has_reached_it() -> None:
 
 @given(st.permutations(list(range(12))), st.integers(1, 12))
 def test_timers_of_all_keys_fire_in_the_order_of_time(order: list[int], size: int) -> None:
-    """Whatever the order in which they were set, and the bundles."""
+    """For any order of setting, and any bundles."""
     work = Work(Alarm())
     for start in range(0, 12, size):
         work.process(*((second, second) for second in order[start : start + size]))
@@ -211,7 +211,7 @@ def test_what_is_due_by_event_time_comes_before_what_is_due_by_the_clock() -> No
 
 @given(st.lists(st.tuples(st.sampled_from(["element", "watermark", "clock"]), st.integers(0, 40)), max_size=20))
 def test_nothing_is_put_out_behind_the_output_watermark(script: list[Any]) -> None:
-    """Which is the least of the input's and the hold, as long as no element is late; and nothing stays due."""
+    """It is the minimum of the input watermark and the hold if no element is late; and no timer stays due."""
     work = Work(Delayed(), FixedWindows(10), lateness=5)
     output_watermark = MIN_MICROS
     for kind, second in script:

@@ -27,7 +27,7 @@ def timer(fire: int, key: Any = "a", window: Any = "w", family: str = "event", t
 
 @given(st.permutations(list(range(30))))
 def test_timers_fire_in_the_order_of_their_times(order: list[int]) -> None:
-    """Whatever the order in which they were set."""
+    """For any order of setting."""
     timers = Timers()
     for at in order:
         timers.set(timer(at, key=at), EVENT_TIME)

@@ -128,7 +128,7 @@ steps = st.lists(
 
 
 class Running:
-    """So many subtasks of the pipeline above, and the chains that are their last checkpoint."""
+    """The subtasks of the pipeline above at some parallelism, and the chains of their last checkpoint."""
 
     def __init__(self, parallelism: int, chains: list[Chain] | None = None, of: int = 0) -> None:
         self.parallelism = parallelism
@@ -171,7 +171,7 @@ class Running:
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 3), (3, 1)])
 @given(script=steps)
 def test_timers_of_a_chain_are_those_that_were_set(before: int, after: int, script: list[Any]) -> None:
-    """Whatever was set, moved, cleared, or has fired, between snapshots and after a restoration."""
+    """After any timers were set, moved, cleared or fired, between snapshots and after a restore."""
     running = Running(before)
     for step in script:
         if step != ("restore",):
@@ -267,7 +267,7 @@ def test_a_delta_has_what_has_come_of_a_side_input_and_what_was_taken_back() -> 
 
 
 def test_a_side_input_that_changes_more_than_it_has_is_written_whole() -> None:
-    """What has changed takes no more memory than what there is."""
+    """The recorded changes never take more memory than the content."""
     execution, contents = limits()
     contents.add(GLOBAL_WINDOW, 0, ["a"])
     cut(execution, True)
@@ -324,7 +324,7 @@ def test_outputs_of_two_subtasks_are_told_apart_by_their_parts() -> None:
 
 
 def test_a_delta_has_the_outputs_of_new_elements_and_the_numbers_of_retracted_ones() -> None:
-    """What is retracted before it is in any snapshot is in none."""
+    """An element retracted before its first snapshot is in no snapshot."""
     execution, memory = numbered()
     for key in range(KEYS):
         memory(1, key, 0, (), lambda: [0])

@@ -1,4 +1,4 @@
-"""What is put into a snapshot comes out of it, in whichever subtasks there are then."""
+"""Snapshots: the restored state is the one that was written, at any parallelism."""
 
 from __future__ import annotations
 

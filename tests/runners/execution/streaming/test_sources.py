@@ -16,7 +16,7 @@ NOW = Timestamp(0)
 
 @pytest.mark.parametrize("splits", [1, 2, 3, 8])
 def test_every_element_is_in_one_split(splits: int) -> None:
-    """However many there are of either."""
+    """For any number of elements and splits."""
     source = BoundedPartitions(ValuesSource(list(range(7))), splits)
     values = [value for partition in source.partitions() for value in polled(source.open(partition, None), 0)]
     assert list(range(7)) == sorted(values)

@@ -108,7 +108,7 @@ def test_there_is_never_more_in_memory_than_there_may_be(tasks: list[Task]) -> N
 
 
 def test_the_least_recently_used_entries_are_spilled_first(tasks: list[Task]) -> None:
-    """What has just come is there yet."""
+    """The newest entries stay in memory."""
     task, _ = tasks
     task.take(range(KEYS))
     task.take(range(5))

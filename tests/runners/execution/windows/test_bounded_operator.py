@@ -71,7 +71,7 @@ def test_the_watermark_never_goes_back() -> None:
 
 
 def test_windows_come_out_in_order_of_their_ends() -> None:
-    """However they came in."""
+    """In any order of input."""
     grouping = summed(FixedWindows(60)).process(bundle(*(row(("a", i), 60 * i) for i in (3, 1, 2))))
     assert [("a", 1), ("a", 2), ("a", 3)] == [r[0] for r in grouping.advance()]
 
@@ -238,7 +238,7 @@ class ByKind(WindowFn):
 
 @pytest.mark.parametrize(("combiner", "timestamp"), [(EOW, 59.999999), (EARLIEST, 5), (LATEST, 30)])
 def test_windows_merge_as_the_users_function_says(combiner: TimestampCombiner, timestamp: float) -> None:
-    """Whatever it is that it goes by."""
+    """By any criterion."""
     grouping = summed(ByKind(), combiner)
     grouping.process(bundle(row(("a", 1), 5), row(("a", 2), 30)), bundle(row(("a", 4), 5), row(("a", 8), 70)))
     (first, second) = seconds(grouping.advance())
@@ -437,7 +437,7 @@ def belong_together(window_fn: WindowFn, one: Any, other: Any) -> bool:
 def test_sums_are_those_computed_by_hand(
     events: list[Event], window_fn: WindowFn, combiner: TimestampCombiner, cuts: list[int], fused: bool
 ) -> None:
-    """Whatever the windows, the timestamp combiner, the split into bundles, and what lies before the grouping."""
+    """For any windows, timestamp combiner, bundles, and steps before the grouping."""
     windowed = beam.WindowInto(window_fn, timestamp_combiner=combiner)
     # With an operation between them, the windows come to the fold in a column.
     between = [] if fused else [beam.Map(lambda pair, w=beam.DoFn.WindowParam: pair)]

@@ -77,7 +77,7 @@ def test_cells_count_keys_whose_windows_have_yet_to_merge() -> None:
 
 
 def test_cells_are_taken_out_once() -> None:
-    """What was taken is no longer there."""
+    """A second removal finds nothing."""
     grouping = GroupingAlone(beam.CombinePerKey(sum)).process(Bundle([("a", 1), ("a", 2)]))
     taken = [(cells.window, cells.accumulators) for cells in grouping.operator.cells.take()]
     assert [(GlobalWindow(), {"a": 3})] == taken
@@ -142,7 +142,7 @@ def test_a_result_that_is_its_accumulator_is_not_extracted() -> None:
 
 
 def test_a_fold_has_a_combiner_of_its_own() -> None:
-    """What one worker's combiner does is nothing to another's."""
+    """The combiners of two workers are independent."""
     combiner = Longest()
     fold = fold_of(beam.CombinePerKey(combiner))
     fold.setup()

@@ -56,7 +56,7 @@ def test_what_equals_its_copies_is_not_looked_for() -> None:
 
 @pytest.mark.parametrize("value", [NAN, ("a", NAN), ["a", NAN], Opaque("a")])
 def test_a_multiset_gives_up_what_has_been_to_another_process(value: Any) -> None:
-    """Whether it was the multiset that went, or the retraction."""
+    """When the multiset moved, and when the retraction did."""
     values = Multiset()
     values.add(value, 2)
     restored = pickle.loads(pickle.dumps(values))

@@ -59,7 +59,7 @@ def test_a_float_that_is_taken_back_leaves_no_trace() -> None:
 
 @pytest.mark.parametrize("name", COMBINERS)
 def test_nothing_is_left_when_all_is_taken_back(name: str) -> None:
-    """Which is told with the last of it."""
+    """The last retraction reports it."""
     fn, inputs = COMBINERS[name](), SignedInputs()
     assert [False, False, True] == [
         inputs.add(fn, None, value, value, sign) for value, sign in ((1, 1), (2, 1), (1, -1), (2, -1))
@@ -114,7 +114,7 @@ def test_what_was_joined_can_be_taken_apart(name: str, whole: Any, parts: tuple[
 
 
 def test_merged_inputs_are_those_of_all_parts() -> None:
-    """Whose accumulators stay what they were."""
+    """The accumulators of the parts stay unchanged."""
     fn = COMBINERS["values"]()
     parts = [SignedWindows(), SignedWindows()]
     parts[0].add(fn, EARLY, 1, None, 1)

@@ -50,7 +50,7 @@ class RestoredPlayer(OperatorPlayer):
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "changes"])
 @pytest.mark.parametrize("transcript", load(), ids=str)
 def test_panes_are_the_same_when_the_operator_is_restored_after_each_step(transcript: Any, whole: bool) -> None:
-    """Whatever a trigger, a merge or a pane needs to know is in the snapshot; or in what has changed since."""
+    """All that triggers, merges and panes need is in the snapshot or in the changes since."""
     assert [] == run(transcript, RestoredPlayer(transcript, whole))
 
 
@@ -73,7 +73,7 @@ def test_only_what_has_changed_is_in_the_changes() -> None:
 
 
 def test_what_has_expired_is_said_to_be_gone() -> None:
-    """So that a chain of changes doesn't bring it back."""
+    """A chain of changes doesn't restore it."""
     operator = windows()
     operator.process(bundle(("a", 1)))
     records = snapshots.snapshot(operator.table)

@@ -77,7 +77,7 @@ def test_below_the_limit_nothing_moves() -> None:
 
 
 def test_few_large_values_move_as_well_as_many_small_ones() -> None:
-    """What counts is bytes."""
+    """The limit counts bytes."""
     operator = plain()
     spill = GroupSpill(operator, memory_bytes=1 << 20)
     for i in range(40):

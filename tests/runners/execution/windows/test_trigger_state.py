@@ -66,7 +66,7 @@ def test_what_follows_is_shared_by_decisions_that_leave_a_trigger_in_one_state()
 
 
 def test_when_a_clock_moves_the_trigger_is_asked_again() -> None:
-    """What followed before is forgotten."""
+    """The earlier decision is discarded."""
     trigger = Asked()
     asked, clocks = decisions(trigger)
     asked.after_bundle(asked.start, END)
@@ -83,7 +83,7 @@ def test_a_state_without_a_hash_is_taken_as_it_is() -> None:
 
 
 def test_a_window_is_looked_at_at_its_end_and_when_it_expires() -> None:
-    """Whatever its trigger says: it may hold the watermark, and has to be freed."""
+    """With any trigger: the window may hold the watermark, and must be removed."""
     asked, clocks = decisions(Never())
     assert END == asked.after_bundle(asked.start, END).event_time
     clocks.watermark = END
@@ -104,7 +104,7 @@ def test_a_trigger_is_asked_at_the_processing_time_that_it_gave() -> None:
 
 
 def test_a_trigger_that_is_finished_is_not_asked_again() -> None:
-    """Nor does it see elements."""
+    """It doesn't see elements either."""
     asked, _ = decisions(AfterCount(1))
     finished = asked.after_element(asked.start, "x", END)
     after = asked.after_element(finished, "y", END)
@@ -128,7 +128,7 @@ def test_what_is_finished_comes_back_to_life_where_the_merged_end_is_yet_to_come
 
 
 def test_a_percentile_is_never_behind_the_watermark() -> None:
-    """What all elements are past, any share of them is."""
+    """A time that all elements have passed is passed by any share of them."""
     clocks = Clocks()
     clocks.percentiles[0.9] = 50
     clocks.watermark = 20

@@ -118,7 +118,7 @@ def test_what_is_not_emitted_yet_holds_the_watermark_at_its_timestamp() -> None:
 
 
 def test_the_output_watermark_never_goes_back() -> None:
-    """What comes behind it is late downstream, and holds nothing."""
+    """Output behind it is late downstream and holds nothing."""
     windows = Windows(
         FixedWindows(10),
         timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST,
@@ -133,7 +133,7 @@ def test_the_output_watermark_never_goes_back() -> None:
 
 
 def test_a_pane_that_waits_past_the_end_of_its_window_holds_the_watermark_at_the_last_instant() -> None:
-    """So that it isn't late for a grouping downstream, whose window is complete a microsecond later."""
+    """Otherwise it would be late for a grouping downstream, whose window is complete a microsecond later."""
     windows = Windows(FixedWindows(10), trigger=Repeatedly(AfterCount(2)), allowed_lateness=100)
     windows.come((("k", 1), 5))
     windows.at(50)

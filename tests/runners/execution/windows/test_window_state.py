@@ -17,7 +17,7 @@ def state() -> WindowState:
 
 
 def test_nothing_stands_before_the_first_pane() -> None:
-    """Nor is anything new, or to be looked at."""
+    """No element is new, and no trigger is due."""
     new = state()
     assert ((), WINDOW, False, None) == (new.standing, new.window, new.has_new, new.event_time)
 

@@ -153,7 +153,7 @@ def test_a_buffer_is_sent_when_it_is_large_enough() -> None:
 
 @pytest.mark.parametrize("message", [WatermarkMoved(5), SignalCame(1, "flush"), Barrier(1)])
 def test_a_broadcast_follows_the_elements_in_the_buffer(message: Message) -> None:
-    """So no element becomes late, and the buffer is empty when a snapshot is taken."""
+    """No element becomes late, and the buffer is empty when a snapshot is taken."""
     exchange, (channel,) = exchange_of(EdgeKind.SHUFFLE, 1)
     exchange.is_buffering = True
     exchange.send(bundle_of([("a", 1)]))

@@ -60,7 +60,7 @@ class Stream(RunningProgram):
         super().__init__(directory, STREAM, *flags, leads=leads)
 
     def rows(self, table: str) -> list[Any]:
-        """What can be read of the table, in order; nothing while there is no table."""
+        """The committed rows of the table, in order; empty while there is no table."""
         if not (self._directory / "out.db").exists():
             return []
         connection = sqlite3.connect(f"file:{self._directory / 'out.db'}?mode=ro", uri=True, timeout=60)
@@ -265,7 +265,7 @@ def test_a_savepoint_is_taken_without_stopping(parallelism: int, tmp_path: pathl
 
 
 def test_a_command_stops_a_stream_with_a_savepoint(tmp_path: pathlib.Path) -> None:
-    """What SIGTERM does, from anywhere that can write to the directory."""
+    """The command acts as SIGTERM does, from any host that can write to the directory."""
     result = started(tmp_path / "kept")
     result.savepoint()
     assert "the job has ended: CANCELLED\n" == checkpoints("savepoint", tmp_path / "kept", "--stop").output

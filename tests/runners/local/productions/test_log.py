@@ -253,7 +253,7 @@ def test_a_log_on_an_object_store_is_refused() -> None:
 
 
 def test_a_zombies_late_append_is_refused() -> None:
-    """So is its late compaction; neither is ever read."""
+    """Its late compaction is refused too; neither is ever read."""
     disk = SimulatedDisk(Random(0))
     zombie = owned(disk, "aa")
     zombie.append(b"in time")

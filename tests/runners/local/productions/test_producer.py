@@ -42,7 +42,7 @@ class World:
     reports: list[Any] = attrs.field(factory=list)
 
     def wire(self, id: ChannelId) -> Channel:
-        """What leads there."""
+        """Return the channel of a receiver."""
         return self.wires.setdefault(id, Channel(id))
 
     def slot(self, id: SubtaskId = FIRST) -> ProductionSlot:
@@ -70,13 +70,13 @@ class World:
         return slot
 
     def sent(self) -> list[Sent]:
-        """What is on the wire from the first task to the second, message by message."""
+        """The messages on the channel from the first task to the second."""
         (wire,) = (wire for id, wire in self.wires.items() if id.edge >= 0)
         deliveries: list[Any] = list(wire.queue)
         return [sent for delivery in deliveries for sent in delivery.sent]
 
     def log(self, id: SubtaskId = FIRST) -> list[Production]:
-        """What the next owner would find."""
+        """Return the log that the next owner would find."""
         self.owners += 1
         log = ProductionLog(self.disk, log_directory("dir", id))
         return [production_of(record) for record in log.take_over(f"{self.owners:02x}")]

@@ -48,7 +48,7 @@ def test_a_step_whose_side_input_differs_is_not_to_blame() -> None:
 
 
 def test_the_order_of_a_groups_values_is_no_difference() -> None:
-    """Nor is anything else of a pipeline that is deterministic; windows, tags and sinks included."""
+    """Windows, tags and sinks of a deterministic pipeline are none either."""
     p = beam.Pipeline()
     numbers = p | beam.Create([(n % 3, n) for n in range(10)]) | beam.WindowInto(beam.window.FixedWindows(1))
     tagged = numbers | beam.ParDo(lambda pair: [beam.pvalue.TaggedOutput("odd", pair)]).with_outputs("odd", main="even")
@@ -70,7 +70,7 @@ def test_a_seed_that_fails_for_it_names_the_step() -> None:
 
 
 def test_a_clock_is_found_too() -> None:
-    """Whatever makes the outputs differ."""
+    """By any cause of different outputs."""
     p = beam.Pipeline()
     _ = p | beam.Create([1]) | "Stamp" >> beam.Map(lambda n: time.monotonic_ns())
     found = differing_step(p.graph())

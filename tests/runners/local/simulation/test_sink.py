@@ -60,7 +60,7 @@ def test_tokens_that_were_not_accepted_are_removed_by_the_commit() -> None:
     ],
 )
 def test_a_rule_that_is_broken_is_named(deeds: list[str], what: str) -> None:
-    """Whatever is done out of order."""
+    """For each call out of order."""
     table = table_with(("a", 1))
 
     def do(deed: str, transaction: str, *tokens: str) -> None:
@@ -105,7 +105,7 @@ def test_rows_that_are_missing_or_too_many_in_the_end_are_named() -> None:
 
 
 def test_a_commit_without_a_precommit_is_named() -> None:
-    """What a target refuses has to be found before a commit is decided."""
+    """A target has to refuse records before a commit is decided."""
     table = table_with(("a", 1))
     with pytest.raises(RuleViolated, match=r"one is committed with \['token'\], which was not precommitted"):
         table.decided("one", ["token"])

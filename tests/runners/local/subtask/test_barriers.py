@@ -156,7 +156,7 @@ def test_a_barrier_is_forwarded_before_anything_else_is_sent() -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 def test_every_subtask_reports_one_snapshot_for_a_barrier(parallelism: int) -> None:
-    """However many there are."""
+    """At any parallelism."""
     found = ByHand(graph_of(sums, parallelism))
     found.run()
     found.inject(BARRIER)

@@ -32,7 +32,7 @@ def numbered(first: int, *values: str) -> Elements:
 
 @pytest.mark.parametrize("size", [1, 2_000_000])
 def test_numbers_travel_with_elements_however_many_frames_they_make(size: int) -> None:
-    """What is too large for one frame comes as several messages, whose numbers follow each other."""
+    """A bundle too large for one frame becomes several messages with consecutive numbers."""
     values = [letter * size for letter in "abcde"]
     messages = [message_of(*payload) for payload in payloads_of(numbered(7, *values))]
 
@@ -75,7 +75,7 @@ def test_a_source_that_gives_less_the_second_time_is_an_error() -> None:
 
 
 def test_a_sender_that_resumes_ahead_of_what_has_come_is_an_error() -> None:
-    """What lies between would be lost."""
+    """The elements in between would be lost."""
     repetitions = Repetitions()
     repetitions.resumed(CHANNEL, {})
     repetitions.expect_replay([CHANNEL])
@@ -100,7 +100,7 @@ def to_sums() -> tuple[NumberedExchange, Numbering, list[Channel]]:
 
 
 def sent(channels: list[Channel]) -> list[Elements]:
-    """What has been sent, taken."""
+    """Take and return the sent messages."""
     return [m for c in channels for m in [c.take() for _ in range(len(c.queue))] if isinstance(m, Elements)]
 
 

@@ -168,7 +168,7 @@ def following(pattern: Any) -> SourceReader:
 
 
 def lines_of(reader: SourceReader, now: int) -> list[Any]:
-    """What it gives in a second; behind that it is asked for its watermark, and once more for elements."""
+    """Return the lines of one second; then ask for the watermark, and once more for elements."""
     values: list[Any] = []
     while bundle := reader.poll(10, now * 1_000_000):
         values += bundle.values
@@ -294,7 +294,7 @@ class Unwell(Scripted):
     ],
 )
 def test_a_source_that_fails_is_named_with_the_users_line(method: str, ask: Any) -> None:
-    """Whatever it was asked: of percentiles, backlogs and closing only the bare error was left."""
+    """In each method; errors in percentiles, backlogs and closing used to lack the name."""
     reader = reader_of(Unwell(method))
     with pytest.raises(UserCodeError, match=r"^ConnectionError: gone \[while running '.*Read.*' at .*test_source"):
         ask(reader)

@@ -37,7 +37,7 @@ def results_of(work: Any) -> list[Any]:
 
 
 def test_the_result_of_a_child_is_reported() -> None:
-    """However large it is."""
+    """Of any size."""
     assert [("x" * 1_000_000, None)] == results_of(lambda: "x" * 1_000_000)
 
 
@@ -109,7 +109,7 @@ def slot_of(store: SnapshotStore, reports: list[Any], values: list[Any]) -> Slot
 
 
 def test_a_snapshot_of_a_child_is_the_state_at_the_barrier(tmp_path: Path) -> None:
-    """What comes while it writes isn't in it, and is in the changes after it."""
+    """Records processed during the write aren't in it; they are in the changes after it."""
     store = SnapshotStore(disk_of(tmp_path), str(tmp_path))
     store.take_over()
     reports: list[Any] = []
@@ -205,7 +205,7 @@ def test_what_had_changed_is_let_go_faster_than_a_bundle_changes_it(tmp_path: Pa
 
 
 def test_the_thread_works_in_order_and_results_are_reported_in_the_polling_thread() -> None:
-    """So reports need no lock."""
+    """Reports need no lock."""
     thread, reported = WriterThread(), list[tuple[Any, str]]()
     for number in range(20):
         thread.begin(lambda number=number: number, lambda n, _: reported.append((n, threading.current_thread().name)))
@@ -230,7 +230,7 @@ def test_an_error_in_the_thread_is_reported_and_the_next_work_is_done() -> None:
 
 
 def test_no_thread_stays_when_there_is_nothing_to_write() -> None:
-    """So the process can fork."""
+    """The process can fork."""
     thread = WriterThread()
     thread.begin(lambda: None, lambda result, error: None)
     thread.finish()
