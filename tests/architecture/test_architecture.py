@@ -47,7 +47,7 @@ def test_the_list_of_modules_is_todays() -> None:
 
 
 def test_packages_of_the_runners_have_at_most_fifteen_modules() -> None:
-    """So the listing of a folder is its table of contents."""
+    """The listing of a folder is its table of contents."""
     sizes = Counter(
         name.rpartition(".")[0]
         for name, path in modules().items()

@@ -74,7 +74,7 @@ def test_a_program_that_fails_for_want_of_results_is_drawn_all_the_same(penstock
 
 
 def test_a_program_without_a_pipeline_is_an_error(penstock: Penstock) -> None:
-    """Whether it ends well or not."""
+    """With an exit status of zero or another one."""
     ran = penstock("graph", "pipeline.py", program="")
     failed = penstock("graph", "pipeline.py", program="1 / 0")
 

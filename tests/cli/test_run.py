@@ -65,7 +65,7 @@ def test_options_that_the_program_gives_are_not_overruled(penstock: Penstock) ->
 def test_the_flags_reach_pipelines_in_all_threads_of_the_program_but_not_those_that_functions_run(
     penstock: Penstock,
 ) -> None:
-    """What a DoFn runs is no part of the pipeline that the command line is for."""
+    """A pipeline that a DoFn runs doesn't belong to the command line."""
     program = """
 import threading
 import penstock as beam

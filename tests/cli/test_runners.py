@@ -16,7 +16,7 @@ from penstock.runners.spark import SparkBatchRunner
 
 
 def test_every_runner_is_listed_with_what_it_can_do(penstock: Penstock) -> None:
-    """Whatever it says of itself."""
+    """All of its declared capabilities."""
     ran = penstock("runners")
 
     assert 0 == ran.returncode, ran.stderr

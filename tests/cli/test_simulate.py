@@ -78,7 +78,7 @@ def test_what_is_seen_again_is_seen_by_the_same_delivery(penstock: Penstock) -> 
 
 
 def test_only_a_region_starts_again_if_that_is_asked_for(tmp_path: pathlib.Path) -> None:
-    """So the trace of some seed says."""
+    """The trace of some seed shows it."""
     program = tmp_path / "pipeline.py"
     program.write_text(ONE_SHUFFLE)
 
@@ -159,7 +159,7 @@ def test_a_source_that_gives_something_else_each_time_is_named(tmp_path: pathlib
 
 
 def test_it_says_where_there_is_nothing_but_none_to_compare(tmp_path: pathlib.Path) -> None:
-    """What was printed could be wrong each time, and every seed would pass."""
+    """Printed output isn't compared, so every seed would pass."""
     file = tmp_path / "pipeline.py"
     file.write_text(TWO_PIPELINES.replace("PerElement()", "PerElement() | beam.Map(print)"))
     ran = CliRunner().invoke(simulate, [str(file), "--seeds=1"])

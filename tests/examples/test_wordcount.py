@@ -11,7 +11,7 @@ from penstock.examples import wordcount
 
 
 def counted(pattern: str) -> dict[str, int]:
-    """What the files of a result say; each word has to be there once."""
+    """Return the counts in the files of a result; each word has to be there once."""
     lines = [line for path in glob.glob(pattern) for line in pathlib.Path(path).read_text().splitlines()]
     pairs = [line.rsplit(": ", 1) for line in lines]
     assert len(pairs) == len({word for word, _ in pairs})

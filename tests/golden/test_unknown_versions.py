@@ -1,4 +1,4 @@
-"""What another version wrote is refused by name: with the file, what was found there, and what is known."""
+"""Formats of other versions are refused, with the name of the file, the version found, and the versions supported."""
 
 from __future__ import annotations
 

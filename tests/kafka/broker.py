@@ -35,7 +35,7 @@ log.retention.ms=-1
 
 @attrs.frozen
 class Record:
-    """What a topic is given; `timestamp` is in milliseconds since 1970."""
+    """A record for a topic; `timestamp` is in milliseconds since 1970."""
 
     partition: int
     key: bytes

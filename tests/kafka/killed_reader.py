@@ -26,7 +26,7 @@ LOOK = 100
 
 
 class ReaderOptions(PipelineOptions):
-    """What to read, and where to die."""
+    """The topic to read, and the point at which to die."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -36,7 +36,7 @@ class ReaderOptions(PipelineOptions):
 
 
 def build(p: beam.Pipeline, broker: str, topic: str, database: str) -> None:
-    """Which records there were, and how often; and the sums of the numbers in them, by key and window."""
+    """Count each record, and sum the numbers of the records by key and window."""
 
     def numbers(spark: Any) -> Any:
         stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker)

@@ -1,4 +1,4 @@
-"""What of Kafka comes from Maven Central: a broker, and Spark's package that reads from one.
+"""Packages of Kafka from Maven Central: a broker, and Spark's package that reads from one.
 
 `python tests/kafka/packages.py` fetches both; Spark itself does it, as for `--packages`.  They lie in the checkout, for
 the version of Spark that this interpreter has.
@@ -42,7 +42,7 @@ def directory(of: str) -> pathlib.Path:
 
 
 def jars(of: str) -> list[pathlib.Path]:
-    """What has been fetched; empty if nothing has."""
+    """Return the fetched files, or nothing if none were fetched."""
     return sorted((directory(of) / "jars").glob("*.jar"))
 
 

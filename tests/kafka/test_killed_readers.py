@@ -35,7 +35,7 @@ class KilledReader(KilledBatches):
         self._topic = topic
 
     def write(self, count: int) -> None:
-        """So many more numbers, each a tenth of a second later than the last."""
+        """Produce so many more numbers, each a tenth of a second later than the one before."""
         numbers = range(self.written, self.written + count)
         self._broker.write(self._topic, map(record, numbers))
         self.written = numbers.stop

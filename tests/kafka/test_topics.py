@@ -152,7 +152,7 @@ def test_what_is_late_corrects_a_sum_and_what_is_too_late_is_dropped(
 def test_records_that_are_gone_from_the_topic_make_the_run_fail(
     broker: KafkaBroker, topic: str, start: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """What was to be read next is deleted meanwhile: a run that went on would have lost it."""
+    """The next records are deleted meanwhile: a run that went on would lose them."""
     build = sums_into(tmp_path / "out.db", read(broker, topic))
     broker.write(topic, [number(n) for n in range(50)])
     start(build, available_now=True).wait_until_finish()

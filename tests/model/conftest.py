@@ -1,4 +1,4 @@
-"""Which runners the model is tried on: those of every test, and the local one as a job, in several shapes."""
+"""Runners of the model's tests: those of every test, and variants of the local runner as a job."""
 
 from __future__ import annotations
 

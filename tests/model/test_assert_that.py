@@ -54,7 +54,7 @@ def test_a_matcher_is_given_what_is_left_and_its_failure_says_what_came(streamin
 
 
 def test_a_failure_says_nothing_of_signs_where_nothing_was_taken_back(streaming_runner: Any) -> None:
-    """What came is what is left."""
+    """The actual elements are those left after retractions."""
     p = TestPipeline(streaming_runner)
     assert_that(p | beam.Create([1]), equal_to([2]))
     with pytest.raises(AssertionError, match=r"expected \[2\], got \[1\]: missing \[2\], unexpected \[1\]") as raised:
@@ -63,7 +63,7 @@ def test_a_failure_says_nothing_of_signs_where_nothing_was_taken_back(streaming_
 
 
 def test_panes_are_compared_with_all_that_comes_with_them(streaming_runner: Any) -> None:
-    """What is expected of them may leave out what doesn't matter."""
+    """An expected element may leave out properties that don't matter."""
     first = PaneInfo(True, False, EARLY, 0, -1)
     with TestPipeline(streaming_runner) as p:
         sums = retracted_sums(p)

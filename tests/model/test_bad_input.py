@@ -124,7 +124,7 @@ def test_the_ends_of_time_are_within_the_range(pipeline: Any) -> None:
 
 
 def late(window_fn: Any, *, lateness: Any = 0) -> tuple[Recording, Recording, int]:
-    """What becomes of an element at 5 when the watermark is at 100; what is put out as late; how many are dropped."""
+    """Return the sums, the late output and the drop count of an element at 5, at the watermark 100."""
     stream = TestStream().advance_watermark_to(100).add_elements([at(5)]).advance_watermark_to_infinity()
     p = TestPipeline()
     windows = p | stream

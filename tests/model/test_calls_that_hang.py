@@ -25,7 +25,7 @@ from penstock.testing import assert_that, equal_to
 
 @contextmanager
 def heard() -> Iterator[list[str]]:
-    """What is logged in this process inside of the `with` block."""
+    """Capture the log of this process inside of the `with` block."""
     lines: list[str] = []
 
     class Listener(logging.Handler):
@@ -165,7 +165,7 @@ class SinkThatHangs(Sink[int]):
 
 @attrs.define
 class WriterThatHangs(SinkWriter[int]):
-    """What writes for a sink that hangs."""
+    """The writer of a sink that hangs."""
 
     sink: SinkThatHangs
 

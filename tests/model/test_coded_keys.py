@@ -84,7 +84,7 @@ def coders() -> Iterator[None]:
 
 
 def name_of(key: Any) -> str:
-    """What a key's coder tells apart, wherever in the key that is."""
+    """Return the name that a key's coder compares, anywhere in the key."""
     if isinstance(key, Name):
         return key.name.lower() if isinstance(key, Caseless) else key.name
     parts = (key.content,) if isinstance(key, Box) else tuple(key)

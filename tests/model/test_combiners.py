@@ -120,7 +120,7 @@ def test_combiners_of_each_keys_values(pipeline: Any) -> None:
 
 
 def test_lists_dictionaries_and_samples(pipeline: Any) -> None:
-    """Which have no order, or are chosen at random."""
+    """Their results have no order, or are random."""
     with pipeline as p:
         values, pairs = p | "values" >> beam.Create(VALUES), p | "pairs" >> beam.Create([("a", 1), ("b", 2)])
         check([sorted(VALUES)], values | combiners.ToList() | "sort" >> beam.Map(sorted))

@@ -1,4 +1,4 @@
-"""What a user is told when a function of theirs fails, and when data isn't what a transform takes."""
+"""Errors of user functions, and of data that a transform doesn't accept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.windowing import FixedWindows, TimestampedValue
 
 
 def failure(pipeline: Any) -> Any:
-    """What running the pipeline raises."""
+    """Return the error of running the pipeline."""
     with pytest.raises(Exception) as error:
         pipeline.run()
     return error.value
@@ -141,7 +141,7 @@ class Enclosing:
     ],
 )
 def test_an_exception_of_any_class_is_an_instance_of_it(pipeline: Any, raised: Exception) -> None:
-    """Whatever arguments that class takes."""
+    """With any arguments of that class."""
 
     def fail(element: Any) -> None:
         raise raised

@@ -1,4 +1,4 @@
-"""What is refused before anything runs, and how a user is told."""
+"""Errors that are raised before the pipeline runs, and their messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Sized(PipelineOptions):
 
 
 def test_an_option_of_the_wrong_type_is_refused(runner_name: str) -> None:
-    """What was expected, and what was found."""
+    """The message has the expected type and the one found."""
     flags = [f"--runner={runner_name}", "--errors_size=large"]
     message = refusal(lambda: beam.Pipeline(argv=flags).options.view_as(Sized), OptionsError)
     assert "option --errors_size: expected an int, got 'large'" == message
@@ -216,7 +216,7 @@ def test_a_dofn_that_can_not_be_pickled_is_refused_and_the_attribute_named(pipel
 
 
 def test_a_function_that_can_not_be_pickled_is_refused_and_the_variable_named(pipeline: Any) -> None:
-    """What it closes over."""
+    """The variable is one that the function closes over."""
     lock = threading.Lock()
 
     def locked(element: Any) -> Any:

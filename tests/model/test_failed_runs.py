@@ -18,7 +18,7 @@ from penstock.sdk.sources.bounded import BoundedSource
 
 
 def failure(pipeline: Any) -> Any:
-    """What running the pipeline raises."""
+    """Return the error of running the pipeline."""
     with pytest.raises(Exception) as error:
         pipeline.run()
     return error.value
@@ -221,7 +221,7 @@ def test_a_failing_sink_fails_the_run(pipeline: Any, runner_name: str, tmp_path:
 
 
 def test_a_failed_run_aborts_every_sink(pipeline: Any, tmp_path: pathlib.Path) -> None:
-    """What fails in aborting doesn't hide why."""
+    """A failure of the abort doesn't hide the cause."""
     numbers = pipeline | beam.Create([999])
     for name in ("first", "second"):
         (tmp_path / name).mkdir()

@@ -27,7 +27,7 @@ def test_the_values_of_a_key_come_together(pipeline: Any) -> None:
 
 
 def test_a_group_can_be_gone_through_more_than_once(pipeline: Any) -> None:
-    """However large it is."""
+    """With a group of any size."""
     with pipeline as p:
         groups = p | beam.Create([("k", i) for i in range(1000)]) | beam.GroupByKey()
         sums = groups | beam.MapTuple(lambda k, values: (sum(values), sum(values), len(list(values))))

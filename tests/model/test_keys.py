@@ -1,4 +1,4 @@
-"""What is one key: what Python finds equal, on every runner and in every process."""
+"""Equality of keys: that of Python, on every runner and in every process."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_equal_containers_are_one_key_whatever_their_type(pipeline: Any) -> None
 
 
 def test_different_keys_stay_apart(pipeline: Any) -> None:
-    """However alike they look."""
+    """Also when they look alike."""
     different: list[Any] = [1, "1", b"1", (1,), ("1",), frozenset({1}), beam.Row(a=1), None, "None", 0, "", 1 << 64, -1]
     with pipeline as p:
         counts = p | beam.Create(different) | beam.combiners.Count.PerElement()

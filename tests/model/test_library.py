@@ -53,7 +53,7 @@ def test_parts_of_pairs(pipeline: Any) -> None:
 
 
 def test_distinct_elements_come_once_in_each_window(pipeline: Any) -> None:
-    """However often they are there."""
+    """With any number of duplicates."""
     with pipeline as p:
         stamped = p | beam.Create([TimestampedValue(x, t) for t, x in [(1, "a"), (2, "a"), (3, "b"), (11, "a")]])
         check(["a", "b"], stamped | "globally" >> beam.Distinct())

@@ -137,7 +137,7 @@ SHAPES: list[Callable[[Any, int], Any]] = [
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_pipeline_may_be_longer_than_the_stack_is_deep(shape: Callable[[Any, int], Any]) -> None:
-    """Whatever it consists of, and when it is run again."""
+    """With any transforms, and also in a second run."""
     with TestPipeline() as p:
         shape(p, LONG) | "count" >> beam.combiners.Count.Globally() | beam.Map(check_count, shape.__name__)
 

@@ -142,7 +142,7 @@ class CountsInState(beam.DoFn):
 
 
 def test_stateful_functions_report_as_their_step_and_so_do_those_behind_them(pipeline: Any) -> None:
-    """What is put out while one works may be worked on at once, by another step."""
+    """Another step may process an output while the step that emits it still runs."""
 
     def seen(element: Any) -> Any:
         Metrics.counter("app", "seen").inc()

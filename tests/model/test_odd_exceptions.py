@@ -111,14 +111,14 @@ def stream(transform: Any, **flags: Any) -> beam.Pipeline:
 
 
 def failure(run: Callable[[], Any]) -> Any:
-    """What a run raises."""
+    """Return the error of a run."""
     with pytest.raises(BaseException) as error:
         run()
     return error.value
 
 
 def text_in_log(error: BaseException, log: pytest.LogCaptureFixture) -> str:
-    """What a user sees of it."""
+    """Return the log lines that a user sees."""
     return "".join([*traceback.format_exception(error), log.text])
 
 
@@ -161,7 +161,7 @@ def test_the_same_holds_in_a_stream(flags: dict[str, Any]) -> None:
     ("kind", "arguments"), [(OfPenstock, (1, "a")), (CorruptSnapshotError, ("file", "nothing", "something"))]
 )
 def test_one_of_ours_keeps_its_class_with_the_label_in_front(pipeline: Any, kind: Any, arguments: Any) -> None:
-    """However many arguments it is made of: it was a TypeError."""
+    """With any number of arguments: it used to become a TypeError."""
     _ = pipeline | beam.Create([3]) | "Odd" >> beam.Map(raising(kind, arguments))
     found = failure(pipeline.run)
     assert f"Odd: {kind(*arguments)} (element: 3)" == str(found)

@@ -93,7 +93,7 @@ def test_figure_10_sums_each_two_minutes_in_one_pane(pipeline: Any) -> None:
 
 
 def test_figure_10_holds_the_same_values_without_a_combiner(pipeline: Any) -> None:
-    """What each sum is made of."""
+    """The values that each sum consists of."""
     with pipeline as p:
         groups = p | beam.Create(FIGURE_5) | beam.WindowInto(FixedWindows(120)) | beam.GroupByKey()
         expected = {

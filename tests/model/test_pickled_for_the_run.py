@@ -23,7 +23,7 @@ from penstock.windowing import GlobalWindows, IntervalWindow, NonMergingWindowFn
 
 
 class Settings:
-    """What a program sets while it builds a pipeline, and changes afterwards."""
+    """Settings that a program makes while it builds a pipeline, and changes afterwards."""
 
     def __init__(self, n: int) -> None:
         self.n = n

@@ -43,7 +43,7 @@ def test_outputs_are_had_by_tag_by_attribute_and_in_order(pipeline: Any) -> None
 
 
 def test_functions_may_tag_their_outputs_too(pipeline: Any) -> None:
-    """What Map and FlatMap return."""
+    """In the results of Map and FlatMap."""
 
     def sorted_(n: int) -> Any:
         return n if n >= 0 else TaggedOutput("negative", n)
@@ -139,7 +139,7 @@ def test_a_partition_may_be_empty(pipeline: Any) -> None:
 
 
 def test_several_pcollections_become_one(pipeline: Any) -> None:
-    """Whatever their number, one of them twice, with what was computed of each."""
+    """Any number of them, one of them twice, with results computed from each."""
     with pipeline as p:
         a, b, empty = p | "a" >> beam.Create([1, 2]), p | "b" >> beam.Create([3]), p | "c" >> beam.Create([])
         check([1, 2, 3], (a, b, empty) | "all" >> beam.Flatten())

@@ -56,7 +56,7 @@ def test_views_of_one_pcollection_do_not_get_into_each_others_way(pipeline: Any)
 
 
 def test_values_may_be_none_or_without_a_hash(pipeline: Any) -> None:
-    """Whatever a PCollection holds."""
+    """With any content of the PCollection."""
     with pipeline as p:
         once = p | "once" >> beam.Create(["x"])
         none, dicts = p | "none" >> beam.Create([None]), p | "dicts" >> beam.Create([{"a": [1]}])
@@ -174,7 +174,7 @@ def test_of_overlapping_windows_the_one_that_ends_first_is_seen(pipeline: Any) -
 
 
 def test_an_element_of_several_windows_sees_a_view_in_each(pipeline: Any) -> None:
-    """So it is processed in each of them."""
+    """The element is processed once in each window."""
     with pipeline as p:
         main = windowed(p, "main", [7], SlidingWindows(10, 5))
         side = windowed(p, "side", [1, 12], FixedWindows(10))
@@ -218,7 +218,7 @@ def test_a_side_input_of_merging_windows_is_refused_when_the_pipeline_is_built(p
     ids=["none", "several"],
 )
 def test_a_singleton_that_is_none_or_several_is_an_error(pipeline: Any, values: list[int], message: str) -> None:
-    """It says how many there were, and what else to use."""
+    """The message has the number of elements, and an alternative."""
     side = pipeline | "side" >> beam.Create(values)
     _ = pipeline | beam.Create(["x"]) | "look up" >> beam.Map(lambda x, y: y, AsSingleton(side))
     with pytest.raises(SideInputError, match=message) as error:

@@ -290,7 +290,7 @@ def test_a_map_and_a_flatten_change_nothing_but_values(windows: str, mode: Accum
 
 
 class Seen(beam.DoFn):
-    """What it is told of an element, as a line like those above."""
+    """A description of an element at the sink, as a line like those above."""
 
     def process(
         self,
@@ -419,7 +419,7 @@ def lines_in(directory: pathlib.Path) -> list[Any]:
 
 
 def lines_of(changes: Recording) -> list[Any]:
-    """What a changelog says of changes."""
+    """Return the changes in a changelog as lines."""
     found = []
     for change in changes.changes:
         (window,) = change.windows

@@ -123,7 +123,7 @@ def test_a_batch_is_put_out_at_the_end_of_its_window(streaming_runner: Any) -> N
 
 
 def test_a_side_input_is_complete_at_the_end_of_its_window(streaming_runner: Any) -> None:
-    """What asks for it waits until then, and holds the watermark no longer."""
+    """The consumer waits until then, and holds the watermark no longer."""
     stream = (
         TestStream(output_tags=["main", "side"])
         .add_elements([at(1, 2)], tag="side")
@@ -160,7 +160,7 @@ def test_a_user_trigger_sees_the_end_of_the_window_as_a_watermark() -> None:
 
 
 def test_a_late_element_at_the_end_of_a_window_may_retract_its_result() -> None:
-    """So a sink that only appends is refused; of an input that ends there is one result."""
+    """A sink that only appends is refused; a bounded input has only one result."""
     windows = beam.WindowInto(TENS, accumulation_mode=AccumulationMode.RETRACTING)
     p = TestPipeline()
     stream = p | up_to_the_end() | "tens" >> windows | "sums" >> beam.CombinePerKey(sum)

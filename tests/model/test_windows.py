@@ -103,7 +103,7 @@ def test_calendar_windows_are_of_a_place(pipeline: Any) -> None:
 
 
 def test_windows_reach_back_before_1970_and_to_the_beginning_of_time(pipeline: Any) -> None:
-    """What was never stamped is there; its window contains it."""
+    """Elements without a timestamp are at that time; their window contains it."""
     with pipeline as p:
         early = p | stamped(-1, -10, -11)
         expected = [in_window([-10, -1], -10, 0), in_window([-11], -20, -10)]

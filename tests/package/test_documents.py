@@ -1,4 +1,4 @@
-"""What README.md and docs/ say is so."""
+"""Checks of the statements in README.md and docs/."""
 
 from __future__ import annotations
 

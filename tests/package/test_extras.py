@@ -1,4 +1,4 @@
-"""What the extras ask for: versions that the packages among them support."""
+"""The version ranges of the extras: versions that their packages support."""
 
 from __future__ import annotations
 

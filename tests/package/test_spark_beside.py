@@ -145,7 +145,7 @@ def test_those_on_spark_have_a_process_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_second_process_that_dies_fails_the_run(tmp_path: Path) -> None:
-    """What it has said last is shown, and the first test that wasn't run."""
+    """Its last output is shown, and the first test that wasn't run."""
     run = started(tmp_path, DIES)
     output, _ = run.communicate(timeout=120)
 

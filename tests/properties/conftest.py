@@ -43,7 +43,7 @@ def variant_of(item: pytest.Item) -> str:
 
 
 def has_tasks(variant: str) -> bool:
-    """Whether it cuts pipelines into several tasks."""
+    """Whether the runner cuts pipelines into several tasks."""
     return variant in IN_SIMULATION or (variant in IN_THIS_PROCESS and IN_THIS_PROCESS[variant].parallelism > 1)
 
 

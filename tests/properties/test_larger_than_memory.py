@@ -73,7 +73,7 @@ def test_a_grouping_has_the_same_panes(script: list[Step], windowing: Any, memor
 def test_a_chain_of_groupings_has_the_same_results(
     script: list[Step], chain: Any, windowing: Any, memory: int, forgotten: set[int]
 ) -> None:
-    """What it says meanwhile depends on the order in which keys come, which means nothing."""
+    """Intermediate panes depend on the order of keys, which is undefined."""
     same(lambda p: chain.built(p | stream_of(script), windowing, True), memory, forgotten, Recording.net)
 
 

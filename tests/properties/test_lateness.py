@@ -1,4 +1,4 @@
-"""What comes for a window before it expires is part of its panes; after that there are none."""
+"""Lateness: elements that arrive before a window expires are in its panes; later there are no panes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class TooLate:
 
 
 def values_of(panes: Sequence[Change], mode: AccumulationMode) -> Counter[Any]:
-    """What the panes say of the values in each key's window."""
+    """Return the values in each key's window, according to the panes."""
     found: dict[tuple[Any, BoundedWindow], Counter[Any]] = {}
     for pane in panes:
         (key, values), (window,) = pane.value, pane.windows

@@ -55,7 +55,7 @@ class Case:
     drawn: Any
 
     def expected(self) -> Counter[Any]:
-        """What a batch of these events gives."""
+        """Return the result of a batch of these events."""
 
         def of_batch(p: Any) -> Any:
             sources = [p | f"source {i}" >> beam.Create(timestamped(found)) for i, found in enumerate(self.events)]

@@ -1,8 +1,8 @@
-"""What retractions promise: summing signs, what has reached a sink is what a batch would write.
+"""Retractions: the sum of the signs at a sink equals the result of a batch.
 
 Random chains of groupings whose keys move, with random windows and triggers, on random
-arrivals: in whatever order the elements come, however late, and whatever was said of them
-before all had come.
+arrivals: in any order, with any lateness, and with any panes emitted
+before all elements had arrived.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Built = Callable[[Any, bool], Any]
 
 
 def of_stream(run: Any, script: Sequence[Step], pipeline: Built) -> Counter[Any]:
-    """What the signs at the sink add up to, by value, timestamp and windows."""
+    """Return the sums of the signs at the sink, by value, timestamp and windows."""
     return run(lambda p: pipeline(p | stream_of(script), True)).net(whole)
 
 
@@ -123,7 +123,7 @@ ONE_WINDOW = st.sampled_from([FixedWindows(10), FixedWindows(7, 2), GlobalWindow
 @MANY
 @given(scripts(), chains(2), windowings(ONE_WINDOW, lateness=st.sampled_from([0, 3, 10])))
 def test_data_too_late(run: Any, script: list[Step], chain: Chain, windowing: Windowing) -> None:
-    """What the first grouping drops has never been; of all else no change is lost on its way down.
+    """Elements dropped by the first grouping have no effect; no other change is lost downstream.
 
     Where it drops nothing the events are late, by less than it allows.
     """

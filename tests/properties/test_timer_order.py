@@ -76,7 +76,7 @@ class Alarms(beam.DoFn):
 
 
 def react(tag: str, time: Any, own: Any, other: Any) -> None:
-    """What a timer does: `own` are those of its domain."""
+    """React to a timer: `own` are the timers of its domain."""
     if tag == "again":
         own.set(time + 3, dynamic_timer_tag="plain")
     elif tag == "stop":
@@ -116,7 +116,7 @@ def stream_of(moves: Sequence[Move]) -> TestStream:
 
 
 def fired(run: Any, moves: Sequence[Move], window_fn: WindowFn, lateness: int) -> dict[str, list[Any]]:
-    """Which timers of each key fired, in order."""
+    """Return the timers of each key that fired, in order."""
     windows = beam.WindowInto(window_fn, allowed_lateness=lateness)
     changes: list[Change] = run(lambda p: p | stream_of(moves) | windows | beam.ParDo(Alarms())).changes
     return {key: [change.value[1] for change in changes if change.value[0] == key] for key in "ab"}

@@ -63,7 +63,7 @@ class Sent:
 
 
 class Observed:
-    """What has been seen of a run.
+    """The observations of a run.
 
     Attributes:
       plan: its steps.
@@ -175,7 +175,7 @@ def built(p: Any, script: Sequence[Step], windowing: Windowing, chain: Chain) ->
 def test_no_watermark_goes_back_or_is_ahead_of_what_it_comes_from(
     run: Any, script: list[Step], windowing: Windowing, chain: Chain
 ) -> None:
-    """However late the data; and when all is over they are at the end of time."""
+    """With data of any lateness; at the end all of them are at the end of time."""
     if windowing.mode is not AccumulationMode.RETRACTING:
         chain = attrs.evolve(chain, rest=tuple((rekeying, None, grouping) for rekeying, _, grouping in chain.rest))
     found = observed(run, lambda p: built(p, script, windowing, chain))
@@ -241,7 +241,7 @@ def test_no_grouping_has_a_pane_of_a_window_that_its_own_watermark_has_closed(
 def test_no_grouping_emits_what_is_late_by_its_own_output_watermark(
     run: Any, script: list[Step], windowing: Windowing, chain: Chain
 ) -> None:
-    """However late the data, whatever the timestamps: but panes that say so, at the end of their windows.
+    """With data of any lateness and any timestamps, except for late panes, at the end of their windows.
 
     A late pane that takes one back has the timestamp of that.
     """
@@ -274,7 +274,7 @@ EQUALLY_LATE = st.sampled_from([0, 3, 20]).flatmap(
 def test_what_one_grouping_has_kept_no_grouping_after_it_drops(
     run: Any, script: list[Step], several: tuple[Windowing, ...]
 ) -> None:
-    """Whatever their windows, triggers and timestamps: the same allowed lateness is enough."""
+    """With any windows, triggers and timestamps: the same allowed lateness is enough."""
 
     def pipeline(p: Any) -> Any:
         result = p | stream_of(script)

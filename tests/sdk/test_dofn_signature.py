@@ -1,4 +1,4 @@
-"""Which parameter of a user's function gets what."""
+"""The arguments of a user's function, by parameter."""
 
 from __future__ import annotations
 

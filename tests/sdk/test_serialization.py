@@ -27,7 +27,7 @@ def twice(x: int) -> int:
 )
 @pytest.mark.parametrize("arguments", [(), (1, "a", (None, b"b"), SideInputArgument(0)), ({},), (Holding(),)])
 def test_each_copy_has_the_type_and_the_parts_of_the_object(fn: Any, arguments: tuple[Any, ...]) -> None:
-    """Whether it was made by pickling or not."""
+    """With and without pickling."""
     copy, args, kwargs = Serialized((MapDoFn(fn), arguments, {}), "Map").frozen().load()
 
     assert MapDoFn is type(copy)
@@ -50,7 +50,7 @@ def test_what_is_put_into_a_copy_is_in_no_other() -> None:
 
 
 def test_what_changes_after_the_run_has_begun_is_in_no_copy() -> None:
-    """What had changed before is."""
+    """Earlier changes are in all copies."""
     dofn = MapDoFn(lambda x: 1)
     serialized: Serialized[Any] = Serialized(dofn, "Map")
     dofn.fn = lambda x: 2

@@ -238,7 +238,7 @@ def test_a_timer_has_exactly_one_method() -> None:
 
 
 def refused(dofn: beam.DoFn, elements: Any = (("a", 1),), window_fn: Any = None) -> str:
-    """What is said of a DoFn when it is applied."""
+    """Return the error of applying a DoFn."""
     pcoll = TestPipeline() | beam.Create(elements)
     if window_fn is not None:
         pcoll = pcoll | beam.WindowInto(window_fn)
@@ -311,7 +311,7 @@ def test_callbacks_take_nothing_but_markers() -> None:
 
 
 def test_a_function_has_no_state() -> None:
-    """Nor has an element a timer's tag."""
+    """An element has no timer tag either."""
     pcoll = TestPipeline() | beam.Create([("a", 1)])
     with pytest.raises(StatefulDoFnError, match="DoFn.StateParam is for the methods of a DoFn"):
         pcoll | beam.Map(lambda x, s=beam.DoFn.StateParam(BagStateSpec("bag")): x)

@@ -65,7 +65,7 @@ def test_a_bounded_one_stays_behind_the_latest_timestamp():
 
 
 def test_a_manual_one_is_where_it_was_set_and_does_not_go_back():
-    """What is read doesn't move it."""
+    """Elements don't move it."""
     estimator = ManualWatermarkEstimator(Timestamp(3))
     estimator.observe_all([9_000_000])
     estimator.set_watermark(Timestamp(4))

@@ -44,7 +44,7 @@ class Connector:
         return connection
 
     def lose_connections(self) -> None:
-        """What happens to all of them when their process ends."""
+        """Close all connections, as the end of their process does."""
         while self._opened:
             self._opened.pop().close()
 

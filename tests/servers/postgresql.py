@@ -27,7 +27,7 @@ def program(name: str) -> str | None:
 
 
 def why_there_is_no_postgresql() -> str | None:
-    """What is missing; None if nothing is."""
+    """Return the missing prerequisite, or None."""
     for module in ("sqlalchemy", "psycopg"):
         if importlib.util.find_spec(module) is None:
             return f"{module} is not installed"

@@ -13,7 +13,7 @@ PASSWORD = "drawn-from-the-well"
 
 
 def why_there_is_no_redis() -> str | None:
-    """What is missing; None if nothing is."""
+    """Return the missing prerequisite, or None."""
     if importlib.util.find_spec("redis") is None:
         return "redis is not installed"
     if shutil.which("redis-server") is None:

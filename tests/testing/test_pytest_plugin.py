@@ -1,4 +1,4 @@
-"""What penstock brings to pytest, in a run of pytest's of its own."""
+"""The pytest plugin of penstock, in a separate run of pytest."""
 
 from __future__ import annotations
 

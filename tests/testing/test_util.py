@@ -1,4 +1,4 @@
-"""What a PCollection is held against, without one; see tests/model/test_assert_that.py."""
+"""Matchers of `assert_that` without a pipeline; see tests/model/test_assert_that.py."""
 
 from __future__ import annotations
 

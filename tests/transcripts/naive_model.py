@@ -84,7 +84,7 @@ class Node:
         """Take over what others wait for."""
 
     def counts(self) -> bool:
-        """Whether it, or anything in it, looks at each element."""
+        """Whether the trigger, or any of its parts, looks at each element."""
         return self.looks_at_elements or any(child.counts() for child in self.children)
 
 
@@ -289,7 +289,7 @@ class Default(Repeat):
 
 
 class Parts(Node):
-    """What is made of several."""
+    """A trigger composed of others."""
 
     def open(self) -> list[Node]:
         """The parts that aren't done."""
@@ -310,7 +310,7 @@ class Parts(Node):
                 child.restart()
 
     def is_over(self) -> bool:
-        """Whether it is done, from which of its parts are."""
+        """Whether the trigger is finished, by its finished parts."""
         raise NotImplementedError
 
     def absorb(self, others: list[Node], end: int) -> None:
@@ -564,7 +564,7 @@ class NaiveModel:
         return new
 
     def has_expired(self, window: Window) -> bool:
-        """Whether it is to be forgotten."""
+        """Whether a window has expired."""
         watermark = self.world.watermark
         return watermark > window.end + self.transcript.lateness or watermark == MAX_MICROS
 
@@ -684,6 +684,6 @@ class NaiveModel:
         return found
 
     def taken(self) -> list[Pane]:
-        """What has come out since the last time."""
+        """Return the output since the last call."""
         out, self.out = self.out, []
         return out

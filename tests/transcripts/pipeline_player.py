@@ -188,7 +188,7 @@ class Rows(Sink[Any]):
         return self
 
     def rows(self) -> list[Row]:
-        """What has been committed, in the order in which it came."""
+        """The committed panes, in order of arrival."""
         rows = [row for rows in self._by_transaction.values() for row in rows]
         return [row for _, row in sorted(rows, key=lambda timed: timed[0])]
 

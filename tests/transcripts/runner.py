@@ -89,7 +89,7 @@ class Transcript:
 
     @property
     def windowing(self) -> WindowingStrategy:
-        """What WindowInto would make of it."""
+        """The windowing strategy of the transcript."""
         return WindowingStrategy(
             window_fn=window_fn(self.window),
             trigger=trigger(self.trigger),
@@ -100,7 +100,7 @@ class Transcript:
 
     @property
     def combine_fn(self) -> Any:
-        """What `CombinePerKey` is given; None for a plain grouping."""
+        """The argument of `CombinePerKey`, or None for a plain grouping."""
         return COMBINE_FNS[self.combine]
 
     @property
@@ -122,7 +122,7 @@ class Transcript:
 
 
 class Player(Protocol):
-    """What a transcript is played to.  Each method returns the panes that came out, in order."""
+    """A system under test that plays a transcript.  Each method returns the panes of the output, in order."""
 
     @property
     def dropped(self) -> int:

@@ -27,7 +27,7 @@ PART, MARK = "part", "mark"
 
 @attrs.define
 class Round:
-    """What happens at once: to all of them, or to some a step each, by their number and that of the step."""
+    """A simultaneous step: of all transcripts, or of some, by their number and that of the step."""
 
     common: Step | None = None
     steps: list[tuple[int, int, Step]] = attrs.field(factory=list)
@@ -51,7 +51,7 @@ def _is_common(step: Step) -> bool:
 
 
 def rounds_of(transcripts: Sequence[Transcript]) -> Iterator[Round]:
-    """What all of them do, round by round."""
+    """Return the steps of all transcripts, round by round."""
     sections: list[list[list[tuple[int, int, Step]]]] = []
     for number, transcript in enumerate(transcripts):
         own: list[list[tuple[int, int, Step]]] = [[]]

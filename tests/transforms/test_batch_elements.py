@@ -157,7 +157,7 @@ def test_no_elements_make_no_batch() -> None:
 
 @pytest.mark.parametrize("windowed", [False, True])
 def test_nothing_is_lost_or_doubled(windowed: bool) -> None:
-    """Whatever the sizes turn out to be."""
+    """With any batch sizes."""
     values = list(range(1000))
     with TestPipeline() as p:
         pcoll = p | beam.Create([TimestampedValue(v, v % 7) for v in values])
@@ -245,5 +245,5 @@ def test_sizes_are_reported_as_metrics() -> None:
 
 
 def test_the_type_is_a_list_of_the_elements() -> None:
-    """So that a mismatch further down is found."""
+    """A mismatch downstream is found."""
     assert list[str] == (TestPipeline() | beam.Create(["a"]) | beam.BatchElements()).element_type

@@ -66,7 +66,7 @@ def test_an_input_without_pairs_is_refused_when_the_pipeline_is_built() -> None:
 
 
 def test_one_pcollection_by_itself_is_probably_a_forgotten_comma() -> None:
-    """It says so."""
+    """The message suggests it."""
     with pytest.raises(TypeError, match="expected a dict or a tuple of PCollections, got one; did you forget a comma"):
         TestPipeline() | beam.Create([("a", 1)]) | beam.CoGroupByKey()
 

@@ -39,7 +39,7 @@ def test_the_type_is_what_the_values_have_in_common() -> None:
 
 
 def test_a_string_is_probably_meant_to_be_one_value() -> None:
-    """It says so."""
+    """The message suggests it."""
     with pytest.raises(TypeError, match=r"did you mean Create\(\['abc'\]\)"):
         beam.Create("abc")
 

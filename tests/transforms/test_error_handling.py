@@ -251,7 +251,7 @@ def test_a_handler_that_nothing_was_given_to_has_no_output() -> None:
 
 
 def test_dead_letters_are_not_lost_by_a_handler_that_is_never_closed() -> None:
-    """Nor by a handler whose output was never requested, nor by one that was closed too early."""
+    """The same holds for an output that is never requested, and for a handler that was closed too early."""
     p = TestPipeline()
     handler = CollectingErrorHandler()
     p | beam.Create([0]) | beam.Map(inverse).with_exception_handling(error_handler=handler)

@@ -143,7 +143,7 @@ def test_a_function_that_gives_no_number_of_parts_is_told_of_with_its_key(fanout
 
 
 def test_a_combiner_with_a_side_input_is_combined_in_one_step() -> None:
-    """What the side input holds is known only after the shuffle."""
+    """The content of the side input is known only after the shuffle."""
 
     def total(values: Any, plus: int = 0) -> int:
         return sum(values) + plus

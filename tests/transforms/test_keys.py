@@ -50,7 +50,7 @@ def test_what_is_known_to_be_no_pair_is_refused_when_the_pipeline_is_built(trans
 
 
 def test_types_of_the_items_are_known_afterwards() -> None:
-    """So that a mismatch further down is found."""
+    """A mismatch downstream is found."""
     pairs = TestPipeline() | beam.Create([("a", 1)])
     assert str is (pairs | beam.Keys()).element_type
     assert int is (pairs | beam.Values()).element_type
@@ -61,7 +61,7 @@ def test_types_of_the_items_are_known_afterwards() -> None:
     "key", ["k", "it's", 'a"b\\', b"k", 1, -1.5, True, None, ("a", 1), frozenset("ab"), float("inf")]
 )
 def test_a_constant_key_is_put_in_front_of_each_value(key: Any) -> None:
-    """Whether its repr is an expression or not."""
+    """With a repr that is an expression, and with one that isn't."""
     assert [(key, 1), (key, 2)] == [1, 2] | beam.WithKeys(key)
 
 

@@ -13,7 +13,7 @@ from penstock.windowing import FixedWindows, GlobalWindows, TimestampedValue
 
 
 def logged(capsys: pytest.CaptureFixture[str], transform: beam.PTransform, window_fn: Any = None) -> str:
-    """What is printed of one element at 7 seconds."""
+    """Return the output for one element at 7 seconds."""
     with TestPipeline() as p:
         stamped = p | beam.Create([TimestampedValue("a", 7)])
         out = stamped | beam.WindowInto(window_fn or FixedWindows(10)) | transform

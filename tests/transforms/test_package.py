@@ -1,4 +1,4 @@
-"""What the package offers as a whole."""
+"""The public names of the package."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_the_function_is_given_the_number_of_partitions_and_further_arguments() 
 
 
 def test_a_partition_fn_is_an_object_with_a_method() -> None:
-    """Whose class's name is the label."""
+    """The label is the name of its class."""
 
     class ByLength(beam.PartitionFn):
         def partition_for(self, element: str, num_partitions: int) -> int:

@@ -120,5 +120,5 @@ def test_elements_that_are_known_not_to_be_strings_are_refused_when_the_pipeline
 
 
 def test_the_expression_is_part_of_the_label() -> None:
-    """So that two of a kind need no labels of their own."""
+    """Two of a kind need no explicit labels."""
     assert ["Regex.find(a)", "Regex.find(b)"] == [beam.Regex.find("a").label, beam.Regex.find("b").label]

@@ -60,7 +60,7 @@ def test_windows_stay_and_a_grouping_afterwards_goes_by_them(transform: beam.PTr
 
 
 def test_panes_stay() -> None:
-    """What a trigger said of an element isn't replaced by what the shuffle would say."""
+    """The pane of an element is not replaced by one of the shuffle."""
     pane = PaneInfo(False, False, PaneInfoTiming.LATE, 3, 1)
     element = WindowedValue("a", 5, [IntervalWindow(0, 10)], pane)
     with TestPipeline() as p:
@@ -124,7 +124,7 @@ def keys_of_a_bundle(elements: list[Any], num_buckets: int) -> list[int]:
 
 
 def test_buckets_take_turns() -> None:
-    """So that none has more than one element more than another."""
+    """The sizes of two buckets differ by at most one element."""
     keys = keys_of_a_bundle(list(range(10)), 4)
     assert [2, 2, 3, 3] == sorted(keys.count(key) for key in range(4))
 

@@ -21,7 +21,7 @@ def test_elements_of_similar_size_come_together() -> None:
 
 
 def test_a_batch_is_ended_before_it_gets_too_heavy() -> None:
-    """What is too heavy by itself is a batch by itself."""
+    """An element that is too heavy for any batch gets one of its own."""
     words = ["a", "bbb", "cc", "dddddddd"]
     assert [["a", "cc"], ["bbb"], ["dddddddd"]] == words | beam.SortAndBatchElements(1, 10, 4)
 
@@ -51,7 +51,7 @@ def test_windows_are_not_mixed() -> None:
 
 @given(st.lists(st.integers(0, 20)), st.integers(1, 5), st.integers(0, 5), st.integers(1, 50))
 def test_batches_keep_all_elements_and_all_limits(sizes: list[int], least: int, more: int, weight: int) -> None:
-    """Whatever the sizes."""
+    """With any sizes."""
     found = batches([(size, size) for size in sizes], least, least + more, weight)
     assert sorted(sizes) == [size for batch in found for size in batch]
     for batch in found:

@@ -237,7 +237,7 @@ def test_what_a_splittable_dofn_can_not_have_is_refused_by_name():
 
 @given(st.integers(-3, 3), st.integers(0, 9), st.lists(st.integers(1, 3), max_size=4), st.floats(0, 0.9))
 def test_a_split_leaves_all_numbers_to_one_side_or_the_other(start, size, gaps, fraction):
-    """What is claimed stays; nothing is lost, and nothing is on both sides."""
+    """Claimed positions stay; no position is lost, and none is on both sides."""
     tracker = OffsetRestrictionTracker(OffsetRange(start, start + size))
     assert isinstance(tracker, RestrictionTracker)
     position = start - 1

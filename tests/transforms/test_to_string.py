@@ -7,7 +7,7 @@ from penstock.testing import TestPipeline
 
 
 def test_element_is_str_of_it() -> None:
-    """Whatever it is."""
+    """With any element."""
     assert ["1", "None", "('a', 1)"] == [1, None, ("a", 1)] | beam.ToString.Element()
 
 

@@ -14,7 +14,7 @@ from penstock.windowing import FixedWindows, TimestampedValue
 
 
 def test_elements_go_on_only_when_the_others_are_done(tmp_path: Path) -> None:
-    """Which the effects of both show."""
+    """The effects of both show the order."""
     log = tmp_path / "log"
 
     def note(what: Any) -> None:
@@ -30,7 +30,7 @@ def test_elements_go_on_only_when_the_others_are_done(tmp_path: Path) -> None:
 
 
 def test_elements_are_unchanged_and_windows_too() -> None:
-    """Whatever is waited for, nothing of it is seen."""
+    """With any signal; its elements don't appear."""
     with TestPipeline() as p:
         stamped = [
             p
@@ -50,7 +50,7 @@ def test_what_is_waited_for_may_be_empty() -> None:
 
 
 def test_it_is_a_side_input() -> None:
-    """So every runner knows to wait."""
+    """Every runner knows how to wait for one."""
     p = TestPipeline()
     p | beam.Create([1]) | beam.WaitOn(p | "other" >> beam.Create([2]))
     (waiting,) = [t for t in p.graph().transforms if t.side_inputs]

@@ -1,4 +1,4 @@
-"""What a function finds, each thing once, until there is nothing more to find."""
+"""Polling a function for new results, each emitted once, until its termination."""
 
 import pytest
 from unbounded_reading import check_replay, elements, polled

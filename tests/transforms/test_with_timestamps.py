@@ -20,7 +20,7 @@ def test_the_function_says_when_an_element_happened(time: Any) -> None:
 
 
 def test_windows_assigned_afterwards_are_those_of_the_new_time() -> None:
-    """Which is what it is for."""
+    """That is the purpose of the transform."""
     with TestPipeline() as p:
         stamped = p | beam.Create([("a", 17)]) | beam.WithTimestamps(lambda pair: pair[1])
         windows = stamped | beam.WindowInto(FixedWindows(10)) | beam.Map(lambda _, w=beam.DoFn.WindowParam: w)

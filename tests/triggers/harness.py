@@ -26,7 +26,7 @@ SECOND = 1_000_000
 
 @attrs.define
 class Clocks:
-    """What all windows see."""
+    """The clocks that all windows share."""
 
     watermark: int = -(10**15)
     processing_time: int = 0
@@ -36,7 +36,7 @@ class Clocks:
 
 @attrs.define
 class Context:
-    """What the trigger of one window sees."""
+    """The context of the trigger of one window."""
 
     clocks: Clocks
     end_of_window: int

@@ -116,7 +116,7 @@ def triggers() -> st.SearchStrategy[Trigger]:
 
 
 def steps(windows: list[str]) -> st.SearchStrategy[list[tuple[Any, ...]]]:
-    """What happens to some windows: elements, and clocks that move on."""
+    """Steps of a script for some windows: elements, and clocks that advance."""
     window = st.sampled_from(windows)
     step = st.one_of(
         st.tuples(st.just("element"), window, st.sampled_from(["a", "abc", "b."])),

@@ -1,4 +1,4 @@
-"""What a grouping passes on to the next: its trigger's continuation."""
+"""The continuation trigger, which a grouping passes on to the next."""
 
 from __future__ import annotations
 

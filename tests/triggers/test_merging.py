@@ -1,4 +1,4 @@
-"""What triggers remember of windows that merge."""
+"""The state of triggers when windows merge."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ ENDS = {"a": 30, "b": 50, "c": 70}
 
 
 def joined(trigger, script, order, after):
-    """What fires after three windows have merged in this order; the last brings an element, as in an operator."""
+    """Return the firings after three windows have merged in this order; the last one gets an element."""
     harness = Harness(trigger, **ENDS)
     harness.run(script)
     one, two, three = order

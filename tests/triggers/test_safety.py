@@ -1,4 +1,4 @@
-"""Which triggers may leave data behind, and that a grouping refuses them."""
+"""Triggers that may leave data behind, and their refusal by a grouping."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SPANS = [90, 90.0, Duration(90), timedelta(minutes=1.5)]
 
 
 class Setter:
-    """What a timer sets."""
+    """The setter of a timer."""
 
     def set_timer(self, family: str, tag: str, micros: int, output: Any) -> None:
         self.found = micros, output
@@ -143,7 +143,7 @@ def test_a_span_may_be_a_number_a_duration_or_a_timedelta(place: str) -> None:
 
 @pytest.mark.parametrize("place", sorted(TAKES_SPANS.keys() - {"micros_of", "timestamp + span", "span + timestamp"}))
 def test_a_time_is_no_span(place: str) -> None:
-    """Nor is a datetime, of which nothing says how long it is."""
+    """A datetime is none either: it has no length."""
     for time in TIMES[2:]:
         with pytest.raises(TypeError):
             TAKES_SPANS[place](time)
@@ -176,7 +176,7 @@ def test_a_number_to_wait_is_one_of_milliseconds() -> None:
 
 
 def test_event_times_may_be_datetimes() -> None:
-    """What a function of a user's gives, in a pipeline and in a source."""
+    """As outputs of user functions, in a pipeline and in a source."""
     values = ["1970-01-01T00:01:30+00:00", "1970-01-01T01:01:30+01:00"]
     with beam.Pipeline() as p:
         stamped = p | beam.Create(values) | beam.Map(lambda v: TimestampedValue(v, datetime.fromisoformat(v)))

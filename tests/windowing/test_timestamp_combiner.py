@@ -19,7 +19,7 @@ class HalfSecondLater(FixedWindows):
 
 
 def timestamp_of_pane(combiner, elements, window_fn=None):
-    """What the window operator does: remembers something of each element, and asks when it fires."""
+    """Combine timestamps as the window operator does: add each element's, and read the result at a firing."""
     held = None
     for micros in elements:
         new = for_element(combiner, WINDOW, micros, window_fn)

@@ -1,4 +1,4 @@
-"""What holds for every built-in window function."""
+"""Laws of every built-in window function."""
 
 import pickle
 

@@ -129,7 +129,7 @@ def test_html_draws_every_transform_composite_and_edge() -> None:
 
 
 def test_long_labels_are_shortened_in_html_only() -> None:
-    """What is cut off is in the title."""
+    """The full label is in the title."""
     p = beam.Pipeline()
     p | "x" * 100 >> beam.Impulse()
     html = drawing.to_html(p.graph())
@@ -214,7 +214,7 @@ def apart(a: Box, b: Box) -> bool:
 
 @given(trees(), st.data())
 def test_boxes_lie_in_their_group_and_never_overlap(tree: Group, data: st.DataObject) -> None:
-    """However the groups are nested and whatever is connected."""
+    """With any nesting of groups and any connections."""
     n = len(leaves(tree))
     pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
     edges = data.draw(st.lists(pairs, max_size=20)) if n > 1 else []

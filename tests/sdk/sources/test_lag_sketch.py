@@ -59,7 +59,7 @@ def test_two_sketches_add_up():
 
 
 def test_percentile_watermarks_are_never_behind_the_watermark_and_never_go_back():
-    """However the lags change."""
+    """With any changes of the lags."""
     sketch = LagSketch()
     assert {0.5: MIN_MICROS} == sketch.watermarks(now=0, low=MIN_MICROS, percentiles=[0.5])
 

@@ -31,7 +31,7 @@ def rescaled(old: SequenceSource, new: SequenceSource, offsets: dict[int, Any]) 
 def test_each_number_is_read_once_in_order_and_never_late(
     runs: list[tuple[int, list[int]]], last: int, has_rate: bool
 ) -> None:
-    """However far each partition had come, and however often their number changes."""
+    """With any progress of each partition, and any changes of their number."""
     count = 60
     found: list[int] = []
     reached = 0

@@ -68,7 +68,7 @@ def test_a_key_says_what_values_are_compared_by(arguments: dict[str, Any], expec
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_weights_that_follow_a_normal_distribution_have_its_quartiles(reverse: bool) -> None:
-    """Which are at 0.6745 standard deviations from the mean."""
+    """They are at 0.6745 standard deviations from the mean."""
     values = [-3 + 6 * i / 1000 for i in range(1001)]
     weighted = [(x, math.exp(-(x**2) / 2)) for x in values]
     expected = [-3.0, -0.672, 0.0, 0.672, 3.0]
@@ -151,7 +151,7 @@ def test_wrong_arguments_of_unique_are_refused(arguments: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("size", [16, 31, 100, 1000, 4096])
 def test_up_to_its_size_the_number_of_different_elements_is_exact(size: int) -> None:
-    """However often each comes."""
+    """With any number of duplicates."""
     elements = [*range(size), *range(size), 1.0, True]
     assert size == combined_in_shards(ApproximateUniqueCombineFn(size), elements, 3)
 
@@ -203,7 +203,7 @@ def test_without_the_package_the_error_says_how_to_get_it(make: Any, monkeypatch
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 8])
 def test_merged_quantile_sketches_keep_the_weight_of_their_values(parts: int) -> None:
-    """However many of them are merged: the levels of a merged sketch may be empty."""
+    """For any number of merged sketches: a merged sketch may have empty levels."""
     sketches = [KllSketch(269) for _ in range(parts)]
     for number in range(30_000):
         sketches[(number * 2654435761 >> 7) % parts].add(number, 1)

@@ -1,4 +1,4 @@
-"""What is particular to one combiner.  What all of them promise is in test_laws.py."""
+"""Properties of single combiners.  The laws of all combiners are in test_laws.py."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_retracting_what_was_never_added_is_an_error_that_names_it(fn: Any) -> N
 
 
 def test_a_dict_has_one_of_several_values_of_a_key() -> None:
-    """Which one depends on the order."""
+    """The choice depends on the order."""
     assert ToDictCombineFn().apply([("a", 1), ("a", 2)]) in [{"a": 1}, {"a": 2}]
 
 

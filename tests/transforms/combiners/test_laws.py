@@ -1,4 +1,4 @@
-"""What every combiner promises, written once and tried on all of them."""
+"""Laws of all combiners, written once and tested on each."""
 
 from __future__ import annotations
 

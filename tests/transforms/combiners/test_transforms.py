@@ -91,7 +91,7 @@ def test_per_key_there_is_one_result_for_each_key(transform: beam.PTransform, ex
     ids=lambda parameter: getattr(parameter, "label", None),
 )
 def test_an_empty_collection_has_a_default_unless_it_is_left_out(transform: beam.PTransform, expected: Any) -> None:
-    """What the combiner makes of nothing; of the least or the greatest of nothing there is none."""
+    """The default is the combiner's result for no elements; minimum and maximum have none."""
     assert expected == [] | transform
 
 
@@ -155,7 +155,7 @@ def test_any_elements_are_chosen_in_each_window() -> None:
     ],
 )
 def test_a_label_says_what_is_computed(transform: beam.PTransform, label: str) -> None:
-    """So that two different ones in a pipeline need no labels of their own."""
+    """Two different ones in a pipeline need no explicit labels."""
     assert label == transform.label
 
 

@@ -66,7 +66,7 @@ def test_without_checkpoints_there_is_nothing_to_restore(store: SnapshotStore) -
 
 
 def test_nothing_of_a_checkpoint_is_found_before_its_commit(store: SnapshotStore) -> None:
-    """A restart that skips it names its files in a warning."""
+    """A restart reports that it was skipped."""
     store.take_over()
     commit(store, 1)
     store.begin(2)
