@@ -34,7 +34,10 @@ _STRONG = "strong"
 
 # A weak task's output may be in its receiver's log and in no log of its own; then it is produced again.  A cut of all
 # logs does not know the watermarks at which it was produced, and would take late records for records on time.
-NO_CUT = "weak productions may send again what came before windows were closed, and would open them anew ({})"
+NO_CUT = (
+    "after a restart, weak productions ({}) may send elements again whose windows have closed, and that would open the "
+    "windows anew"
+)
 
 # Leaves offsets as they are.
 _UNCHANGED = UnboundedSource.rescale

@@ -31,43 +31,6 @@ class Allot(NamedTuple):
     transactions: Mapping[SubtaskId, tuple[str, ...]]
 
 
-@attrs.frozen(kw_only=True)
-class ProductionStart(Start):
-    """What producers start from, beside their logs.
-
-    Attributes:
-      disk, directory: the disk and directory of the logs.
-      listing: the path of the list of the logs; "" for none.
-      allotted: by subtask, the transactions that its sinks may write in.
-      keeps_transaction: all sinks write in one transaction until the end.
-      weak: the tasks whose productions are weak.
-    """
-
-    disk: Disk
-    directory: str
-    listing: str = ""
-    allotted: Mapping[SubtaskId, tuple[str, ...]] = attrs.field(factory=dict)
-    keeps_transaction: bool = False
-    weak: frozenset[int] = frozenset()
-    group_commit: GroupCommit = attrs.field(factory=GroupCommit)
-
-    def slot(
-        self,
-        execution_graph: ExecutionGraph,
-        ids: Sequence[SubtaskId],
-        channels: Callable[[ChannelId], Channel],
-        report: Callable[[Report], None],
-        clock: Callable[[], int],
-    ) -> Slot:
-        return ProductionSlot(execution_graph, ids, self, channels, report, clock)
-
-    def transaction_of(self, id: SubtaskId) -> str:
-        return self.allotted[id][0]
-
-    def channels_back(self, id: ChannelId) -> Sequence[ChannelId]:
-        return (back(id),)
-
-
 def log_directory(directory: str, id: SubtaskId) -> str:
     """Return the directory of a subtask's log.
 
@@ -267,3 +230,32 @@ class ProductionSlot(Slot):
             producer.committed(command.committed)
             for transaction in command.transactions.get(id, ()):
                 producer.allot(transaction)
+
+
+@attrs.frozen(kw_only=True)
+class ProductionStart(Start):
+    """What producers start from, beside their logs.
+
+    Attributes:
+      disk, directory: the disk and directory of the logs.
+      listing: the path of the list of the logs; "" for none.
+      allotted: by subtask, the transactions that its sinks may write in.
+      keeps_transaction: all sinks write in one transaction until the end.
+      weak: the tasks whose productions are weak.
+    """
+
+    slot_type: ClassVar[type[Slot]] = ProductionSlot
+
+    disk: Disk
+    directory: str
+    listing: str = ""
+    allotted: Mapping[SubtaskId, tuple[str, ...]] = attrs.field(factory=dict)
+    keeps_transaction: bool = False
+    weak: frozenset[int] = frozenset()
+    group_commit: GroupCommit = attrs.field(factory=GroupCommit)
+
+    def transaction_of(self, id: SubtaskId) -> str:
+        return self.allotted[id][0]
+
+    def channels_back(self, id: ChannelId) -> Sequence[ChannelId]:
+        return (back(id),)

@@ -230,7 +230,7 @@ class SimulatedWorkers(Workers):
         clock: Callable[[], int],
     ) -> Slot:
         """Return the slot that runs some subtasks."""
-        return start.slot(execution_graph, ids, channels, report, clock)
+        return start.slot_type(execution_graph, ids, start, channels, report, clock)
 
     def _channel(self, number: int, id: ChannelId) -> Channel:
         source, target = id.source % self.slots, id.target % self.slots

@@ -118,7 +118,9 @@ class WorkersInThisProcess(Workers):
         self._channels.clear()
         self._reports = []
         report = self._reports.append
-        self._slot = start.slot(execution_graph, ids_of(execution_graph), self._channel, report, self._clock)
+        self._slot = start.slot_type(
+            execution_graph, ids_of(execution_graph), start, self._channel, report, self._clock
+        )
         self._slot.write_in_background()
         self._watch = Watch(self._slot.time_slice, self._timeout, self._report_call, lambda: self._look_on())
         self._watch.start()

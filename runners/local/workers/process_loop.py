@@ -82,7 +82,7 @@ class SlotProcess:
         # The numbers of the last barrier that was injected, and of the last unaligned one.
         self._expected = self._unaligned = -1
         self._slot: Slot | None = None
-        self._make = partial(start.slot, execution_graph, ids, self._channel, self._report, self._clock)
+        self._make = partial(start.slot_type, execution_graph, ids, start, self._channel, self._report, self._clock)
 
     def _add_ends(self, ends: Iterable[tuple[ChannelId, bool]], sockets: Iterable[socket.socket]) -> None:
         for (id, is_sender), pipe in zip(ends, sockets, strict=True):

@@ -358,7 +358,10 @@ class Start:
       sources_begun_anew: the labels of sources whose positions in the checkpoint are dropped.
       metrics: counts of subtasks from before, in this attempt.
       time_slice: replaces the worker's own.
+      slot_type: the class of the slots that start from it.
     """
+
+    slot_type: ClassVar[type[Slot]] = Slot
 
     store: SnapshotStore | None
     checkpoint: Checkpoint | None
@@ -380,17 +383,6 @@ class Start:
             attempt=rewind.attempt,
             metrics=rewind.metrics,
         )
-
-    def slot(
-        self,
-        execution_graph: ExecutionGraph,
-        ids: Sequence[SubtaskId],
-        channels: Callable[[ChannelId], Channel],
-        report: Callable[[Report], None],
-        clock: Callable[[], int],
-    ) -> Slot:
-        """Return a slot with this start."""
-        return Slot(execution_graph, ids, self, channels, report, clock)
 
     def transaction_of(self, id: SubtaskId) -> str:
         """Return the first transaction of a subtask's sinks."""

@@ -153,7 +153,7 @@ def test_weak_productions_resume_with_the_same_parallelism_only(stream: Stream) 
     job = job_of(stream, 2, lambda job: next(asked, False) and job.take_savepoint(answers.append), delivery="weak")
     job.run()
     assert (PipelineState.DONE, [False]) == (job.state, [answer.is_done for answer in answers])
-    assert "the savepoint failed: weak productions" in answers[0].text
+    assert "the savepoint failed: after a restart, weak productions" in answers[0].text
 
 
 def test_a_bounded_pipeline_resumes_with_another_parallelism_and_publishes_everything(stream: Stream) -> None:
