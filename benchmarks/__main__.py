@@ -8,6 +8,8 @@ retracting      (c) and (d) again, with results that are corrected every ten sec
 spark           (e) (b) and (c) on Spark, against RDDs
 memory          word count of a file of 1 GB
 startup         import, and a pipeline of ten elements
+text_files      (i) one worker, text files in, text files out, against loops that do the same
+all_cores       (j) bounded pipelines, and a stream, with two workers or more; groups and words larger than memory
 
 Of streams, whose figures are in docs/streaming_performance.md:
 
@@ -36,6 +38,7 @@ import sys
 
 BENCHMARKS = (
     *("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup"),
+    *("text_files", "all_cores"),
     *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause", "snapshot_changes"),
     *("spark_micro_batch", "shard_memory"),
 )

@@ -77,10 +77,11 @@ def compare(
     result: Callable[[Any], Any] = lambda outcome: outcome,
     clock: Callable[[], float] = time.process_time,
     warm_up: int = 0,
+    of_both: bool = False,
 ) -> Ratio:
     """Run both, `RUNS` times in turn, after `warm_up` runs that don't count.
 
-    `result` makes of what `ours` returned what `by_hand` returns; it is not timed.  Raises
+    `result` makes of what `ours` (with `of_both`, each of the two) returned what is compared; it is not timed.  Raises
     `AssertionError` when the two differ.
     """
     times: dict[Callable[[], Any], list[float]] = {ours: [], by_hand: []}
@@ -92,7 +93,7 @@ def compare(
             before = clock()
             outcome = program()
             times[program].append(clock() - before)
-            outcomes.append(result(outcome) if program is ours else outcome)
+            outcomes.append(result(outcome) if program is ours or of_both else outcome)
             del outcome
         assert outcomes[0] == outcomes[1], f"{name}: the results differ"
     return Ratio(name, *(median(times[program][warm_up:]) for program in (ours, by_hand)), limit)
