@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import chain, islice
 from typing import Any
+
+import msgspec
 
 from .coders.key_encoding import encode_key
 from .element_wrappers import unwrapped
 from .errors import InvalidKeyError
+
+# The values that are encoded one by one.  Of the others, so many plain ones at a time take a tenth of the time.
+_FIRST, _CHUNK = 10_000, 10_000
+_DEPTH = 4
+_PLAIN = {str, int, float, bool, bytes, type(None)}
 
 
 def digest_of(values: Iterable[Any]) -> str:
@@ -23,10 +31,29 @@ def digest_of(values: Iterable[Any]) -> str:
     if isinstance(values, range):
         return repr(values)
     digest, count = blake2b(digest_size=4), 0
-    for value in values:
-        count += 1
-        digest.update(_encoded(unwrapped(value)[:2]))
+    remaining = iter(values)
+    while chunk := list(islice(remaining, _CHUNK)):
+        plain = _plain_encoded(chunk) if count >= _FIRST else None
+        for encoded in [_encoded(unwrapped(value)[:2]) for value in chunk] if plain is None else [plain]:
+            digest.update(encoded)
+        count += len(chunk)
     return f"{count} value{'s' * (count != 1)}, digest {digest.hexdigest()}"
+
+
+def _plain_encoded(values: list[Any]) -> bytes | None:
+    """Encode plain values, and tuples and lists of them, at once; return None if there are others."""
+    level = values
+    for _ in range(_DEPTH):
+        nested = set(map(type, level)) - _PLAIN
+        if not nested:
+            try:
+                return msgspec.msgpack.encode(values)
+            except (OverflowError, UnicodeEncodeError):
+                return None
+        if not nested <= {tuple, list}:
+            return None
+        level = list(chain.from_iterable(value for value in level if type(value) in nested))
+    return None
 
 
 def _encoded(value: Any) -> bytes:
