@@ -75,7 +75,7 @@ class ByHand:
         """Let the subtasks of these tasks, or of all, do whatever there is to do."""
         own = [subtask for id, subtask in self.subtasks.items() if not tasks or id.task in tasks]
         for _ in range(2):
-            while any(subtask.step() for subtask in own):
+            while any(subtask.step() or subtask.flush_tables() for subtask in own):
                 pass
             # That there is nothing to read any more is news, too.
             for subtask in own:

@@ -2,18 +2,22 @@
 
 Weak productions may come twice, which is for what is behind them to bear: under them the pipelines run in a form
 to which twice is as good as once.  Three cells are empty, and `REFUSED` says why.
+
+A simulation has too few elements to be worth a fold.  Under odd seeds all elements are folded that may be.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import attrs
 from simulation.six_pipelines import IDEMPOTENT, PIPELINES
 
 import penstock as beam
+from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
 
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -83,6 +87,30 @@ class Tried:
     failures: tuple[str, ...]
 
 
+@contextmanager
+def folding() -> Iterator[Counter[str]]:
+    """Fold all foldable elements before a shuffle, with any gain, in the `with` block.
+
+    Yields the numbers of elements that went through a table, and of accumulators that were sent of them.
+    """
+    count: Counter[str] = Counter()
+    smallest, worth, take = pre_aggregation.SMALLEST, pre_aggregation._WORTH, pre_aggregation.PreAggregation.take
+
+    def counting(self: pre_aggregation.PreAggregation) -> Any:
+        taken = take(self)
+        for _, folded in taken:
+            count.update(folded=folded.elements, accumulators=len(folded))
+        return taken
+
+    pre_aggregation.SMALLEST, pre_aggregation._WORTH = 1, 1e9
+    pre_aggregation.PreAggregation.take = counting  # type: ignore[method-assign]
+    try:
+        yield count
+    finally:
+        pre_aggregation.SMALLEST, pre_aggregation._WORTH = smallest, worth
+        pre_aggregation.PreAggregation.take = take  # type: ignore[method-assign]
+
+
 def tried(cell: Cell, seeds: range) -> Tried:
     """Run a cell under all of the seeds, also after a failure."""
     simulation = cell.simulation()
@@ -90,10 +118,12 @@ def tried(cell: Cell, seeds: range) -> Tried:
     failures: list[str] = []
     for seed in seeds:
         try:
-            run = simulation.run(seed)
+            with folding() if seed % 2 else nullcontext(Counter[str]()) as folded:
+                run = simulation.run(seed)
         except SimulationError as error:
             failures.append(str(error))
         else:
             totals.update(run.counts, steps=run.steps, starts=run.starts, checkpoints=run.checkpoints)
             totals["faults"] += run.harm
+            totals.update(folded)
     return Tried(cell, len(seeds), totals, tuple(failures))

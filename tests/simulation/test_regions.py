@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from simulation.matrix import folding
 from simulation.negative_controls import WorkersWithoutReplayDedup
 from simulation.six_pipelines import join, script
 
 import penstock as beam
-from penstock.runners.execution.shuffle import pre_aggregation
-from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
 from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
 from penstock.runners.local.simulation.world import Faults
-from penstock.sdk.bundle import Bundle
 
 # Workers die and hang rather than that anything else happens.
 FAULTS = Faults(deaths=10, failures=1, failing=0.005, hangs=2, repeating=0.05, stopped=1)
@@ -51,23 +49,13 @@ def test_regions_start_again_and_nothing_is_lost_or_comes_twice() -> None:
         assert any(what in line for line in lines), what
 
 
-def test_folded_elements_are_not_lost_and_do_not_come_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folded_elements_are_not_lost_and_do_not_come_twice() -> None:
     """Sources' tasks send accumulators too; after the restart of a region they replay elements."""
-    sizes: list[tuple[int, int]] = []
-    folded = PreAggregation.folded
-
-    def watched(self: PreAggregation, bundle: Bundle) -> Bundle:
-        found = folded(self, bundle)
-        sizes.append((len(bundle), len(found)))
-        return found
-
-    monkeypatch.setattr(pre_aggregation, "SMALLEST", 1)
-    monkeypatch.setattr(pre_aggregation, "_WORTH", 1)
-    monkeypatch.setattr(PreAggregation, "folded", watched)
-    lines = [line for seed in range(12) for line in simulation(one_shuffle).run(seed).trace]
+    with folding() as count:
+        lines = [line for seed in range(12) for line in simulation(one_shuffle).run(seed).trace]
 
     assert any("subtasks restart in" in line for line in lines)
-    assert any(after < before for before, after in sizes)
+    assert count["accumulators"] < count["folded"]
 
 
 def test_if_repetitions_are_not_dropped_results_are_wrong() -> None:

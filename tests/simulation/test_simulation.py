@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from simulation.matrix import CELLS, REFUSED, Cell, shares, tried
+from simulation.matrix import CELLS, REFUSED, Cell, folding, shares, tried
 from simulation.negative_controls import (
     EndlesslyAwaitedWorkers,
     UnfencedWorkers,
@@ -23,6 +23,9 @@ from simulation.negative_controls import (
 from simulation.six_pipelines import PIPELINES
 
 import penstock as beam
+from penstock.runners.execution.shuffle.pre_aggregation import PreAggregation
+from penstock.runners.local.channels.exchange import Exchange
+from penstock.runners.local.channels.messages import Barrier, Message
 from penstock.runners.local.simulation.run import Simulation, SimulationError, SimulationSettings
 from penstock.runners.local.simulation.world import Faults
 from penstock.sdk.errors import PenstockError, UnsupportedError
@@ -63,6 +66,9 @@ def test_two_hundred_seeds_lose_nothing_and_give_nothing_twice(name: str) -> Non
     assert [] == [failure for each in found for failure in each.failures]
     assert sum(each.seeds for each in found) > 20
     assert happened["starts"] > 50
+    if name not in ("join", "sessions_with_retractions"):
+        # Of these no grouping can be folded.
+        assert 0 < happened["accumulators"] < happened["folded"]
     for kind in ("checkpoints", "deaths", "failures", "hangs", "zombies", "repetitions", "settings of the wall clock"):
         assert happened[kind] > 0, kind
 
@@ -126,6 +132,29 @@ def test_without_alignment_results_are_wrong() -> None:
     assert any("in the end" in error or "too much" in error or "missing" in error for error in errors), errors
 
 
+def test_if_a_barrier_overtakes_a_table_results_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative control: folded elements are neither in the snapshot nor behind it in the source."""
+    broadcast = Exchange.broadcast
+
+    def overtaking(self: Exchange, message: Message) -> None:
+        if isinstance(message, Barrier):
+            monkeypatch.setattr(Exchange, "flush_table", lambda self: None)
+        broadcast(self, message)
+        monkeypatch.setattr(Exchange, "flush_table", flush_table)
+
+    flush_table = Exchange.flush_table
+    monkeypatch.setattr(Exchange, "broadcast", overtaking)
+    with folding():
+        assert [] != failing(simulation_of("windowed_sums"), range(200), enough=1)
+
+
+def test_if_a_watermark_overtakes_a_table_results_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative control: elements are late because they have waited."""
+    monkeypatch.setattr(PreAggregation, "matters", lambda self, watermark: False)
+    with folding():
+        assert [] != failing(simulation_of("windowed_sums", faults=Faults()), range(200), enough=1)
+
+
 def test_without_the_log_of_back_edges_results_are_wrong() -> None:
     """A negative control: records in the loop at the time of the snapshot are lost in the next failure."""
     errors = failing(
@@ -147,7 +176,7 @@ TRACED = """
 import hashlib
 import penstock as beam
 from penstock.runners.local.simulation.run import Simulation
-from simulation.matrix import CELLS, REFUSED, Cell, shares, tried
+from simulation.matrix import CELLS, REFUSED, Cell, folding, shares, tried
 from simulation.six_pipelines import PIPELINES
 
 for name, build in PIPELINES.items():

@@ -110,8 +110,12 @@ def decode_rows(data: bytes | memoryview) -> Rows:
     return Rows(keys, windows, counts, values, stamps)
 
 
-def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
-    """Yield a bundle as blocks: the columns that vary, and the values that all elements share."""
+def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]:
+    """Yield a bundle as blocks: the columns that vary, and the values that all elements share.
+
+    Args:
+      limit: the size in bytes beyond which a block is cut in two.
+    """
     n = len(bundle)
     columns: list[Any] = [bundle.timestamps, bundle.windows, bundle.panes, bundle.signs]
     varying = [column for column in columns if type(column) is list]
@@ -125,11 +129,11 @@ def encode_bundle(bundle: Bundle) -> Iterator[bytes]:
     if n == 0:
         return
     block = _encode([encode_column(column) for column in ([shared], bundle.values, *varying)])
-    if len(block) <= BLOCK_BYTES or n == 1:
+    if len(block) <= limit or n == 1:
         yield block
         return
-    yield from encode_bundle(bundle.part(0, n // 2))
-    yield from encode_bundle(bundle.part(n // 2, n))
+    yield from encode_bundle(bundle.part(0, n // 2), limit)
+    yield from encode_bundle(bundle.part(n // 2, n), limit)
 
 
 def decode_bundle(data: bytes | memoryview) -> Bundle:

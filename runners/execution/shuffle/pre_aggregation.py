@@ -1,4 +1,4 @@
-"""Pre-aggregation: elements are folded by their sender, so that accumulators are sent instead of them.
+"""Pre-aggregation: a sender folds elements into a table, and sends accumulators instead of them.
 
 A shuffle costs as much for each element as its fold; of a few keys there is little left to be sent.  Of keys that
 hardly repeat nothing is saved, and the fold is done twice.  So it pauses when it stops shrinking the data, and is tried
@@ -16,33 +16,54 @@ It is done where it changes no result:
 - without an output for late elements, which would be lost.  Late elements are counted: each accumulator has the number
   of its elements.
 
-The accumulators of a bundle are sent at once, so nothing remains for a snapshot.  The fold has a slice of time of its
-own.  When that is over, the remaining elements are sent as they are.
+The table outlives a bundle.  Its owner sends it, whole, before each message that the receiver could see the difference
+by:
+
+- a barrier.  So a snapshot contains nothing of a table;
+- a watermark that `matters`: one at the end of a window in the table, before which the elements have to arrive so that
+  they are on time.  Where results have the latest timestamps, and for triggers of users, any watermark matters;
+- the clock and the signals of a script, a percentile watermark, and the begin of idleness.
+
+Otherwise it is sent when it `is_full`, when the worker has nothing else to do, and when it has waited for its
+`patience`: 5 ms where a pane may fire before the end of its window, 100 ms where only a watermark that matters lets one
+fire.
+
+The fold has a slice of time of its own.  When that is over, the table and then the remaining elements are sent.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import attrs
 
 from ....sdk import graph
-from ....sdk.bundle import Bundle, Windows
+from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....sdk.combine_fn import CombineFn
+from ....triggers import AfterWatermark, DefaultTrigger, Never, Trigger
+from ....windowing import BoundedWindow
+from ....windowing.timestamp import MAX_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
+from ....windowing.windows import end_of_window
 from ..clock import TimeSlice
 from ..plan.fusion import Grouping, Stage, Step, shrinks
+from ..spilling.memory import average, memory_of
 from ..stages.executor import StageExecutor
 from ..user_errors import guarded
-from ..windows.bounded_operator import Cells
+from ..windows.bounded_operator import Cells, WindowCells
 from ..windows.combining import Fold, FoldedBundle
 
-# Smaller bundles are not folded.
+# Smaller bundles begin no table.
 SMALLEST = 64
+# The bounds of the tables of an edge: entries, and bytes of accumulators, about.
+MOST_ENTRIES, MOST_BYTES = 2 * BUNDLE_SIZE, 4 << 20
+# Microseconds that a table waits at most: where a pane may fire before the end of its window, and where none does.
+PATIENCE, LONG_PATIENCE = 5_000, 100_000
 # Folding saves time if five elements become at most two accumulators (docs/streaming_performance.md).  Otherwise
 # `_RESTS` times as many elements are sent without.
 _WORTH, _RESTS = 2 / 5, 30
@@ -70,23 +91,79 @@ class _CountingFold(Fold):
         self.operation = attrs.evolve(self.operation, first=f"({first}, 1)", step=f"({step}, acc[1] + 1)")
 
 
+def _parts(trigger: Trigger) -> Iterator[Trigger]:
+    """Yield a trigger and all triggers that it is made of."""
+    yield trigger
+    for value in vars(trigger).values():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Trigger):
+                yield from _parts(part)
+
+
+def _is_of_users(trigger: Trigger) -> bool:
+    own = Trigger.__module__.rpartition(".")[0]
+    return any(type(part).__module__.rpartition(".")[0] != own for part in _parts(trigger))
+
+
+def _fires_early(trigger: Trigger) -> bool:
+    """Return True if a trigger may fire before the end of the window."""
+    if type(trigger) is AfterWatermark:
+        return trigger.early is not None
+    return type(trigger) not in (DefaultTrigger, Never)
+
+
+@attrs.define
+class _Table:
+    """The cells of one origin.
+
+    Attributes:
+      by_window: the cells.
+      elements: the number of elements that were folded into them.
+    """
+
+    by_window: dict[BoundedWindow, WindowCells] = attrs.field(factory=dict)
+    elements: int = 0
+    _seen: int = 0
+    _end: int = MAX_MICROS
+
+    def __len__(self) -> int:
+        return sum(len(cells.accumulators) for cells in self.by_window.values())
+
+    def accumulators(self) -> Iterator[Any]:
+        """Yield the accumulators."""
+        return chain.from_iterable(cells.accumulators.values() for cells in self.by_window.values())
+
+    def earliest_end(self) -> int:
+        """Return the earliest end of its windows."""
+        # Dictionaries keep the order of insertion.
+        new = len(self.by_window) - self._seen
+        if new:
+            self._end = min(self._end, *map(end_of_window, islice(reversed(self.by_window), new)))
+            self._seen = len(self.by_window)
+        return self._end
+
+
 class PreAggregation:
     """The pre-aggregation of one sender for one grouping.
+
+    Elements of each origin have a table of their own.
 
     Args:
       time_slice: the worker's; None if each bundle is folded to its end.
 
     Attributes:
       label: the grouping's full label.
-      left: the remaining elements of the last bundle, which the fold has not reached; None if there are none.
+      waits_since: when the tables began to wait, in microseconds of processing time; for their owner.
 
     >>> import penstock as beam
     >>> from penstock.runners.execution.plan.fusion import fuse
     >>> p = beam.Pipeline()
     >>> _ = p | beam.Create([("a", 1)]) | beam.CombinePerKey(sum)
     >>> before = PreAggregation.of(fuse(p.graph()).steps[-1])
-    >>> before.folded(Bundle([("a", 1), ("b", 2)] * 50)).values
-    [('a', (50, 50)), ('b', (100, 50))]
+    >>> before.add(Bundle([("a", 1), ("b", 2)] * 50)), before.add(Bundle([("a", 1)]))
+    (None, None)
+    >>> [(origin, bundle.values) for origin, bundle in before.take()]
+    [(None, [('a', (51, 51)), ('b', (100, 50))])]
     """
 
     def __init__(self, transform: graph.Transform, time_slice: TimeSlice | None = None) -> None:
@@ -99,9 +176,16 @@ class PreAggregation:
         self._over = None if time_slice is None else time_slice.over
         stage = Stage((), transform.inputs[0], transform)
         self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold, None, self._over)
-        self.left: Bundle | None = None
+        trigger = self._fold.windowing.trigger
+        self._fires_early = _fires_early(trigger)
+        self._each_watermark = self._fold.operation.stamped or _is_of_users(trigger)
+        self.waits_since: int | None = None
+        self._tables: dict[Any, _Table] = {}
         self._is_set_up = False
         self._resting = 0
+        # The number of elements at which memory is measured next.
+        self._measured_at = 0
+        self._is_large = False
 
     @staticmethod
     def of(step: Step | None, time_slice: TimeSlice | None = None) -> PreAggregation | None:
@@ -110,56 +194,103 @@ class PreAggregation:
             return None
         return PreAggregation(step.transform, time_slice)
 
-    def folded(self, bundle: Bundle) -> Bundle:
-        """Return a bundle's accumulators, or the bundle itself where that is less work.
+    def __bool__(self) -> bool:
+        """Return True if a table holds elements."""
+        return bool(self._tables)
 
-        Elements that the fold has not reached are `left`.
+    def add(self, bundle: Bundle, origin: Any = None) -> Bundle | None:
+        """Fold a bundle into the table of its origin.
+
+        Returns the elements that were not folded, which are to be sent behind the tables; None if all were.
 
         Errors of the combiner are raised as errors of its step.
         """
-        self.left = None
         n = len(bundle)
-        if n < SMALLEST:
-            return bundle
-        if self._resting > 0:
-            self._resting -= n
-            return bundle
+        if not self._tables:
+            if n < SMALLEST:
+                return bundle
+            if self._resting > 0:
+                self._resting -= n
+                return bundle
         if not self._is_set_up:
             self._is_set_up = True
             self._fold.setup()
+        table = self._tables.setdefault(origin, _Table())
+        self._cells.by_window = table.by_window
         try:
             with self._slice():
                 self._executor.process(bundle)
-            with self._slice() if self._compacts else nullcontext():
-                folded = self._taken()
-        finally:
-            self._cells.by_window.clear()
-        done = n
+        except BaseException:
+            self.clear()
+            raise
+        left = None
         if self._executor.left:
-            ((_, self.left),) = self._executor.left
+            ((_, left),) = self._executor.left
             self._executor.left = []
-            done -= len(self.left)
-        if len(folded) > _WORTH * done or done < n // 2:
-            # Folded elements are sent as accumulators in any case, because user code has processed them.
+        done = n - len(left or ())
+        table.elements += done
+        if done < n // 2:
             self._resting = _RESTS * n
-        return folded
+        return left
+
+    @property
+    def is_full(self) -> bool:
+        """True if the tables have reached their bound."""
+        elements = sum(table.elements for table in self._tables.values())
+        if elements >= self._measured_at:
+            self._measured_at = 2 * elements
+            every = [each for table in self._tables.values() for each in table.accumulators()]
+            self._is_large = len(every) * average(every, memory_of) > MOST_BYTES
+        return self._is_large or sum(map(len, self._tables.values())) >= MOST_ENTRIES
+
+    def matters(self, watermark: int) -> bool:
+        """Return True if a watermark must not overtake the tables."""
+        if self._each_watermark:
+            return bool(self._tables)
+        return any(table.earliest_end() <= watermark for table in self._tables.values())
+
+    def patience(self, watermark: int) -> int:
+        """Return for how long the tables may wait, in microseconds, behind a watermark."""
+        return PATIENCE if self._fires_early or self.matters(watermark) else LONG_PATIENCE
+
+    def take(self) -> list[tuple[Any, FoldedBundle]]:
+        """Remove and return the accumulators of each origin."""
+        if not self._tables:
+            return []
+        tables = self._tables
+        self.clear()
+        with self._slice() if self._compacts else nullcontext():
+            taken = [(origin, self._folded(table.by_window.values())) for origin, table in tables.items()]
+        elements = sum(table.elements for table in tables.values())
+        if sum(len(folded) for _, folded in taken) > _WORTH * elements:
+            # Folded elements are sent as accumulators in any case, because user code has processed them.
+            self._resting = max(self._resting, _RESTS * elements)
+        return [(origin, folded) for origin, folded in taken if len(folded)]
+
+    def clear(self) -> None:
+        """Empty the tables."""
+        self._tables = {}
+        self._cells.by_window = {}
+        self.waits_since = None
+        self._measured_at = 0
+        self._is_large = False
 
     def _slice(self) -> AbstractContextManager[None]:
         return nullcontext() if self._time_slice is None else self._time_slice.renewed()
 
-    def _taken(self) -> FoldedBundle:
+    def _folded(self, by_window: Iterable[WindowCells]) -> FoldedBundle:
         values: list[Any] = []
         timestamps: Any = []
         windows: Any = []
-        for cells in self._cells.by_window.values():
+        for cells in by_window:
             own: Windows = (cells.window,)
             count = len(cells.accumulators)
             values += zip(cells.accumulators, self._compacted(cells.accumulators.values()), strict=True)
             # Both dictionaries have the same order of keys.
             timestamps += cells.stamps.values() if cells.stamps else [cells.window.max_micros] * count
             windows += [own] * count
-        if len(self._cells.by_window) == 1:
-            windows = windows[0]
+        if windows and len(windows) == count:
+            windows = own
         return FoldedBundle(values, timestamps, windows)
 
     def _compacted(self, folded: Iterable[Any]) -> Iterable[Any]:

@@ -15,11 +15,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
+from math import inf
 from typing import Any, NamedTuple
 
 from ...execution.serialization.records import RecordType, decode_record
 from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 from ...execution.streaming.snapshot_chunks import NEWS, Body, register_body
+from ...execution.windows.combining import FoldedBundle
 from .messages import (
     Barrier,
     BarrierKind,
@@ -263,7 +265,9 @@ def payloads_of(message: Message) -> Iterator[tuple[int, bytes]]:
             yield _ELEMENTS, block
     else:
         origin, first = pickle.dumps(message.origin, protocol=5), message.first
-        blocks = list(encode_bundle(message.bundle))
+        # A sender that died between two blocks of accumulators would replay the elements of both.
+        is_whole = isinstance(message.bundle, FoldedBundle)
+        blocks = list(encode_bundle(message.bundle, inf) if is_whole else encode_bundle(message.bundle))
         for block in blocks:
             yield _NUMBERED, _NUMBER.pack(first, len(origin)) + origin + block
             if len(blocks) > 1:

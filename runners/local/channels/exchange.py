@@ -3,6 +3,9 @@
 In a shuffle small bundles wait for each other during a subtask's turn, so that frames have about a thousand records; a
 turn ends within milliseconds.  Watermarks, barriers and whatever else is broadcast follow all elements that were sent
 before.  So the buffer is empty when a snapshot is taken.
+
+Before a combining grouping elements are folded into a table, which is sent before whatever the receivers could see the
+difference by (`pre_aggregation.py`); it is empty when a snapshot is taken, too.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import IO, Any
 
@@ -20,9 +23,9 @@ from ...execution.clock import TimeSlice
 from ...execution.plan.execution_graph import Edge, EdgeKind
 from ...execution.shuffle.blocks import decode_bundle, encode_bundle
 from ...execution.shuffle.partitioner import Partitioner
-from ...execution.shuffle.pre_aggregation import PreAggregation
+from ...execution.shuffle.pre_aggregation import PATIENCE, PreAggregation
 from .channel import Channel
-from .messages import Elements, Message, WatermarkMoved
+from .messages import Elements, Message, Origin, WatermarkMoved
 
 # Records for each channel at which the buffer is sent.
 FRAME = 1_000
@@ -38,13 +41,19 @@ class Exchange:
       channels: one to each subtask at the edge's end; of a FORWARD edge the one with the same number.
       label: the step that made the elements, for errors.
       time_slice: the worker's, for folding; None if each bundle is folded to its end.
+      is_timed: true if processing time passes by itself, and tables may wait.
 
     Attributes:
       is_buffering: true while small bundles wait for each other.
     """
 
     def __init__(
-        self, edge: Edge, channels: Sequence[Channel], label: str, time_slice: TimeSlice | None = None
+        self,
+        edge: Edge,
+        channels: Sequence[Channel],
+        label: str,
+        time_slice: TimeSlice | None = None,
+        is_timed: bool = False,
     ) -> None:
         self.edge = edge
         self.channels = channels
@@ -54,6 +63,7 @@ class Exchange:
         self._partitioner = Partitioner(len(channels), label)
         is_shuffle = edge.kind is EdgeKind.SHUFFLE
         self._pre_aggregation = PreAggregation.of(edge.step, time_slice) if is_shuffle else None
+        self._is_timed = is_timed
         self._watermark: int | None = None
         self._has_emitted = False
         self._buffer: list[Bundle] = []
@@ -92,27 +102,59 @@ class Exchange:
                 self.flush()
 
     def flush(self) -> None:
-        """Send what is in the buffer."""
-        if not self._buffer:
-            return
+        """Send what is in the buffer, or fold it into the table."""
         buffer, self._buffer, self._count = self._buffer, [], 0
-        for channel, part in self._parts(buffer):
-            channel.put(Elements(part))
+        if buffer:
+            self._add(buffer, None)
 
-    def _parts(self, bundles: Sequence[Bundle]) -> Iterator[tuple[Channel, Bundle]]:
-        """Yield the part of some bundles of a shuffle that each channel gets."""
+    def _add(self, bundles: Sequence[Bundle], origin: Origin | None) -> None:
+        """Send some bundles of a shuffle, or fold them into the table."""
         bundle = bundles[0] if len(bundles) == 1 else joined(bundles)
-        for sent in self._folded(bundle):
-            parts = [sent] if len(self.channels) == 1 else self._partitioner.parts(sent)
-            yield from ((channel, part) for channel, part in zip(self.channels, parts, strict=True) if len(part))
+        fold = self._pre_aggregation
+        rest: Bundle | None = bundle
+        if fold is not None and self._folds:
+            rest = fold.add(bundle, origin)
+            # While the edge is idle, it holds no watermark back.
+            if rest is not None or fold.is_full or (self._has_emitted and self._watermark is None):
+                self.flush_table()
+        if rest is not None:
+            self._send_parts(rest, origin)
 
-    def _folded(self, bundle: Bundle) -> Sequence[Bundle]:
-        """Return a bundle's accumulators, then its elements that were not folded in time."""
-        if self._pre_aggregation is None or not self._folds:
-            return (bundle,)
-        folded = self._pre_aggregation.folded(bundle)
-        left, self._pre_aggregation.left = self._pre_aggregation.left, None
-        return (folded,) if left is None else (folded, left)
+    def _send_parts(self, bundle: Bundle, origin: Origin | None) -> None:
+        parts = [bundle] if len(self.channels) == 1 else self._partitioner.parts(bundle)
+        for channel, part in zip(self.channels, parts, strict=True):
+            if len(part):
+                self._put(channel, part, origin)
+
+    def _put(self, channel: Channel, bundle: Bundle, origin: Origin | None) -> None:
+        channel.put(Elements(bundle))
+
+    @property
+    def folds(self) -> bool:
+        """True if elements may be folded before they are sent."""
+        return self._pre_aggregation is not None
+
+    @property
+    def has_table(self) -> bool:
+        """True if elements wait in a table."""
+        return bool(self._pre_aggregation)
+
+    def flush_table(self) -> None:
+        """Send what the table holds."""
+        if self._pre_aggregation is not None:
+            for origin, folded in self._pre_aggregation.take():
+                self._send_parts(folded, origin)
+
+    def has_waited(self, now: int) -> bool:
+        """Return True if the table has waited for its time; asked after each turn, in microseconds."""
+        fold = self._pre_aggregation
+        if not fold:
+            return False
+        if fold.waits_since is None:
+            fold.waits_since = now
+        patience = PATIENCE if self._watermark is None else fold.patience(self._watermark)
+        # Without a clock panes shouldn't depend on how fast this machine is.
+        return now - fold.waits_since >= patience or (patience == PATIENCE and not self._is_timed)
 
     def emit_watermark(self, watermark: int | None) -> None:
         """Broadcast the watermark if it has changed; None when the edge is idle."""
@@ -129,6 +171,10 @@ class Exchange:
             self._send_back(message)
             return
         self.flush()
+        if self._pre_aggregation:
+            micros = message.micros if isinstance(message, WatermarkMoved) else None
+            if micros is None or self._pre_aggregation.matters(micros):
+                self.flush_table()
         for channel in self.channels:
             channel.put(message)
 

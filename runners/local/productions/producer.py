@@ -241,13 +241,14 @@ class Producer:
     def _is_due(self, is_idle: bool, now: int) -> bool:
         senders = self._senders.values()
         taken = sum(receiver.has_taken for receiver in self._receivers.values())
-        if not (self._steps or taken or self._reports or any(sender.has_news for sender in senders)):
+        has_tables = self.subtask.has_tables
+        if not (self._steps or taken or self._reports or has_tables or any(sender.has_news for sender in senders)):
             return False
         if self._since is None:
             self._since = now
         settings = self._settings
         waited = now - self._since
-        if self._reports or any(sender.has_more for sender in senders):
+        if self._reports or has_tables or any(sender.has_more for sender in senders):
             return is_idle or self._steps >= settings.steps or waited >= settings.patience
         return taken >= settings.steps or waited >= settings.laziness
 
@@ -300,6 +301,8 @@ class Producer:
 
     def _cut(self, is_whole: bool, now: int) -> _Pending:
         """Return a production of the steps since the last one, or a whole one of all the state."""
+        # Elements in a table are in no state, and their inputs are acknowledged with this production.
+        self.subtask.flush_tables()
         if is_whole:
             self._diff.forget()
         chunks, positions = self.subtask.snapshots.chunks(is_whole)

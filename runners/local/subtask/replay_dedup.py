@@ -91,7 +91,7 @@ class NumberedExchange(Exchange):
     Bundles wait for others of their partition, and are numbered when they are sent: however they are cut, each element
     has the same number again.  Accumulators can't be cut where a receiver's numbers end, so elements that may be sent
     for the second time aren't folded: none before the first barrier of a checkpoint, which isn't injected before all
-    receivers have caught up.
+    receivers have caught up.  For the same reason the elements of each partition have a table of their own.
     """
 
     def __init__(
@@ -101,8 +101,9 @@ class NumberedExchange(Exchange):
         label: str,
         numbering: Numbering,
         time_slice: TimeSlice | None = None,
+        is_timed: bool = False,
     ) -> None:
-        super().__init__(edge, channels, label, time_slice)
+        super().__init__(edge, channels, label, time_slice, is_timed)
         assert edge.kind is not EdgeKind.BACK
         self._numbering = numbering
         self._folds = False
@@ -128,10 +129,10 @@ class NumberedExchange(Exchange):
     def flush(self) -> None:
         buffers, self._buffers, self._count = self._buffers, {}, 0
         for origin, bundles in buffers.items():
-            for channel, part in self._parts(bundles):
-                self._put(channel, part, origin)
+            self._add(bundles, origin)
 
-    def _put(self, channel: Channel, bundle: Bundle, origin: Origin) -> None:
+    def _put(self, channel: Channel, bundle: Bundle, origin: Origin | None) -> None:
+        assert origin is not None
         message = Elements(bundle, origin)
         channel.put(message._replace(first=self._numbering.next(channel.id, origin, message.elements)))
 

@@ -109,7 +109,9 @@ class Subtask:
             for source in _others(edge, id.index, n)
             for channel in [channels(ChannelId(edge.id, source, id.index))]
         }
-        self.exchanges = [self._exchange(edge, channels, time_slice) for edge in self.task.outputs]
+        is_timed &= not execution_graph.plan.graph.has_script
+        self.exchanges = [self._exchange(edge, channels, time_slice, is_timed) for edge in self.task.outputs]
+        self._folding = [exchange for exchange in self.exchanges if exchange.folds]
         self._edges = {edge.id: edge for edge in self.task.inputs}
         self.snapshots = SubtaskSnapshots(
             self.execution, id, n, self.readers, self.scripts, metrics, transaction, self._numbering
@@ -134,15 +136,17 @@ class Subtask:
         self._has_paused = False
         self._may_begin = bool(self.task.sources) or any(edge.kind is EdgeKind.BACK for edge in self.task.outputs)
 
-    def _exchange(self, edge: Edge, channels: Callable[[ChannelId], Channel], time_slice: TimeSlice | None) -> Exchange:
+    def _exchange(
+        self, edge: Edge, channels: Callable[[ChannelId], Channel], time_slice: TimeSlice | None, is_timed: bool
+    ) -> Exchange:
         """Return an exchange for an edge that begins here, fed by the task's steps."""
         targets = _others(edge, self.id.index, self._parallelism)
         own = [channels(ChannelId(edge.id, self.id.index, target)) for target in targets]
         label = self.execution.output_label(edge)
         if self._numbering is None:
-            exchange = Exchange(edge, own, label, time_slice)
+            exchange = Exchange(edge, own, label, time_slice, is_timed)
         else:
-            exchange = NumberedExchange(edge, own, label, self._numbering, time_slice)
+            exchange = NumberedExchange(edge, own, label, self._numbering, time_slice, is_timed)
         self.execution.dataflow.attach(edge.pcollection, exchange.send)
         return exchange
 
@@ -262,6 +266,25 @@ class Subtask:
             exchange.is_buffering = is_buffering
             if not is_buffering:
                 exchange.flush()
+
+    @property
+    def has_tables(self) -> bool:
+        """True if elements wait in a table of some exchange."""
+        # A worker asks each of its subtasks after each of their turns.
+        for exchange in self._folding:  # noqa: SIM110
+            if exchange.has_table:
+                return True
+        return False
+
+    def flush_tables(self, now: int | None = None) -> bool:
+        """Send the tables; only those that have waited for their time, if that is given.
+
+        Returns whether there were any.
+        """
+        due = [each for each in self._folding if each.has_table and (now is None or each.has_waited(now))]
+        for exchange in due:
+            exchange.flush_table()
+        return bool(due)
 
     @property
     def is_backpressured(self) -> bool:

@@ -208,8 +208,26 @@ class Slot:
             if not subtask.is_idle:
                 with self._acting(subtask.id):
                     done |= self._turn(subtask)
+        done |= self._flush_tables(is_idle=not done)
         if done:
             self._tick_while_busy()
+        return done
+
+    def _flush_tables(self, is_idle: bool) -> bool:
+        """Send the tables of elements that have waited for their time; all tables while nothing else is to be done.
+
+        Returns whether there were any.
+        """
+        holding = [subtask for subtask in self.subtasks.values() if subtask.has_tables]
+        if not holding:
+            return False
+        now = None if is_idle else self._clock()
+        done = False
+        for subtask in holding:
+            # A receiver that is behind would gain nothing by more messages, and later there may be fewer.
+            if not subtask.is_backpressured:
+                with self._acting(subtask.id):
+                    done |= subtask.flush_tables(now)
         return done
 
     def _tick_while_busy(self) -> None:
@@ -246,7 +264,7 @@ class Slot:
         self._tick()
         done = True
         with self._acting(id):
-            done = id in self.subtasks and self._step(self.subtasks[id])
+            done = id in self.subtasks and (self._step(self.subtasks[id]) or self.subtasks[id].flush_tables())
         return done
 
     @property

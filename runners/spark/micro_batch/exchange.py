@@ -144,22 +144,38 @@ class MessageWriter:
         self._sizes: dict[SubtaskId, int] = {}
         self._numbers: dict[SubtaskId, int] = {}
         self._full: list[Row] = []
+        for fold in self._folds.values():
+            fold.clear()
 
     def write(self, edge: Edge, bundle: Bundle) -> None:
         """Send a bundle along an edge."""
         if not len(bundle):
             return
         if edge.kind is EdgeKind.SHUFFLE:
-            if edge.id in self._folds:
-                bundle = self._folds[edge.id].folded(bundle)
-            for target, part in enumerate(self._partitioners[edge.id].parts(bundle)):
-                if len(part):
-                    self._append(edge, target, self._encoded(edge, part))
+            self._write_folded(edge, bundle)
             return
         targets = [self._id.index] if edge.kind is EdgeKind.FORWARD else range(self._parallelism)
         blocks = self._encoded(edge, bundle)
         for target in targets:
             self._append(edge, target, blocks)
+
+    def _write_folded(self, edge: Edge, bundle: Bundle) -> None:
+        """Write a bundle of a shuffle, or fold it into the table of its edge."""
+        fold = self._folds.get(edge.id)
+        rest = bundle if fold is None else fold.add(bundle)
+        if fold is not None and (rest is not None or fold.is_full):
+            self._write_table(edge, fold)
+        if rest is not None:
+            self._write_parts(edge, rest)
+
+    def _write_table(self, edge: Edge, fold: PreAggregation) -> None:
+        for _, folded in fold.take():
+            self._write_parts(edge, folded)
+
+    def _write_parts(self, edge: Edge, bundle: Bundle) -> None:
+        for target, part in enumerate(self._partitioners[edge.id].parts(bundle)):
+            if len(part):
+                self._append(edge, target, self._encoded(edge, part))
 
     def _encoded(self, edge: Edge, bundle: Bundle) -> list[bytes]:
         return guarded(self._labels[edge.id], lambda: list(encode_bundle(bundle)))
@@ -180,6 +196,12 @@ class MessageWriter:
         self._sizes.pop(to, None)
         message = ShuffleMessage(self._id, self._attempt, number, blocks, watermarks)
         return to.index, address(to.task, pickle.dumps(message, protocol=5))
+
+    def flush_tables(self) -> None:
+        """Write the tables of folded elements, before the batch's last messages."""
+        for edge in self._edges:
+            if edge.id in self._folds:
+                self._write_table(edge, self._folds[edge.id])
 
     def take_full(self) -> list[Row]:
         """Remove and return the messages that have reached their size."""

@@ -186,6 +186,7 @@ class MicroBatchSubtask:
                     for _ in self._receive(messages):
                         yield from writer.take_full()
                 execution.propagate()
+                writer.flush_tables()
                 is_complete = batch.is_last and execution.is_complete()
                 for output in execution.outputs:
                     output.stage()

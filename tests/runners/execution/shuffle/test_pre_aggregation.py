@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import Any
 
 import drawn_slices
@@ -36,6 +37,7 @@ from penstock.triggers import (
     AfterWatermark,
     Always,
     DefaultTrigger,
+    PaneInfoTiming,
     Repeatedly,
     Trigger,
 )
@@ -57,6 +59,12 @@ def grouping_of(windowing: beam.WindowInto, combine: Any) -> Any:
     p = beam.Pipeline()
     _ = p | beam.Create([("a", 1)]) | windowing | beam.CombinePerKey(combine)
     return fuse(p.graph(), lambda grouping: False).steps[-1]
+
+
+def sent(before: PreAggregation, bundle: Bundle) -> list[Bundle]:
+    """What is sent of a bundle, if its table is sent at once."""
+    left = before.add(bundle)
+    return [*(folded for _, folded in before.take()), *([] if left is None else [left])]
 
 
 def into(window_fn: Any, trigger: Trigger, mode: AccumulationMode, **more: Any) -> beam.WindowInto:
@@ -105,10 +113,109 @@ def test_folding_rests_when_it_doesnt_shrink_the_data_and_is_tried_again() -> No
     before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), sum))
     assert before is not None
     keys = iter(range(10**6))
-    found = [type(before.folded(Bundle([(next(keys), 1) for _ in range(100)]))) for _ in range(33)]
+    found = [type(sent(before, Bundle([(next(keys), 1) for _ in range(100)]))[0]) for _ in range(33)]
     assert [FoldedBundle, *[Bundle] * 30, FoldedBundle, Bundle] == found
-    few = [type(before.folded(Bundle([(n % 10, 1) for n in range(100)]))) for _ in range(35)]
+    few = [type(sent(before, Bundle([(n % 10, 1) for n in range(100)]))[0]) for _ in range(35)]
     assert [*[Bundle] * 29, *[FoldedBundle] * 6] == few
+
+
+def table_of(windowing: beam.WindowInto, combine: Any = sum) -> PreAggregation:
+    """A folding of everything, which is to be asked about its table."""
+    before = PreAggregation.of(grouping_of(windowing, combine))
+    assert before is not None
+    return before
+
+
+def test_a_table_outlives_a_bundle_and_takes_in_even_a_few_elements(folds_all: None) -> None:
+    """Or they would overtake those of their key that are in it."""
+    before = table_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), Longest())
+    bundles = [[("a", 1), ("b", 2)], [("a", 3)], [("c", 4), ("a", 5)]]
+    assert [None] * 3 == [before.add(Bundle(list(pairs))) for pairs in bundles]
+    ((_, folded),) = before.take()
+    assert [("a", ([1, 3, 5], 3)), ("b", ([2], 1)), ("c", ([4], 1))] == folded.values
+    assert (False, []) == (bool(before), before.take())
+
+
+def test_a_table_is_full_at_its_bound_of_entries(monkeypatch: pytest.MonkeyPatch, folds_all: None) -> None:
+    """In all windows together."""
+    monkeypatch.setattr(pre_aggregation, "MOST_ENTRIES", 100)
+    before = table_of(into(FixedWindows(10), DefaultTrigger(), DISCARDING))
+    found = []
+    for window in range(4):
+        before.add(bundle_of([(str(n), n, 10 * window) for n in range(30)], FixedWindows(10)))
+        before.add(bundle_of([(str(n), n, 10 * window) for n in range(30)], FixedWindows(10)))
+        found.append(before.is_full)
+    assert [False, False, False, True] == found
+    before.take()
+    assert not before.is_full
+
+
+def test_a_table_is_full_at_its_bound_of_bytes(monkeypatch: pytest.MonkeyPatch, folds_all: None) -> None:
+    """Of few accumulators that grow."""
+    monkeypatch.setattr(pre_aggregation, "MOST_BYTES", 100_000)
+    before = table_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), Longest())
+    added = 0
+    while not before.is_full:
+        before.add(Bundle([("a", bytes(1_000)) for _ in range(10)]))
+        added += 10
+    # The memory is measured whenever the elements are twice as many as the last time.
+    assert 100 <= added <= 200
+    before = table_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING))
+    for _ in range(200):
+        before.add(Bundle([("a", 1)] * 1_000))
+        assert not before.is_full
+
+
+class AtNoon(AfterProcessingTime):
+    """A user's trigger, which may look at the watermark at any time."""
+
+
+@pytest.mark.parametrize(
+    ("trigger", "combiner", "expected"),
+    [
+        (DefaultTrigger(), TimestampCombiner.OUTPUT_AT_EOW, 20),
+        (AfterWatermark(early=AfterProcessingTime(1), late=Always()), TimestampCombiner.OUTPUT_AT_EOW, 20),
+        (DefaultTrigger(), TimestampCombiner.OUTPUT_AT_LATEST, 1),
+        (Repeatedly(AfterAny(AfterProcessingTime(1), AtNoon(1))), TimestampCombiner.OUTPUT_AT_EOW, 1),
+    ],
+)
+def test_a_watermark_matters_from_the_end_of_a_window_in_the_table(
+    folds_all: None, trigger: Trigger, combiner: TimestampCombiner, expected: int
+) -> None:
+    """Any watermark does for the latest timestamps, which hold it, and for users' triggers."""
+    before = table_of(into(FixedWindows(10), trigger, DISCARDING, timestamp_combiner=combiner, allowed_lateness=1))
+    assert not before.matters(10**12)
+    for second in (35, 12, 28):
+        before.add(bundle_of([("a", 1, second)], FixedWindows(10)))
+    assert expected == next(second for second in range(1, 100) if before.matters(second * 1_000_000))
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        (DefaultTrigger(), (pre_aggregation.LONG_PATIENCE, pre_aggregation.PATIENCE)),
+        (AfterWatermark(late=Always()), (pre_aggregation.LONG_PATIENCE, pre_aggregation.PATIENCE)),
+        (AfterWatermark(early=Always(), late=Always()), (pre_aggregation.PATIENCE, pre_aggregation.PATIENCE)),
+        (Repeatedly(AfterProcessingTime(1)), (pre_aggregation.PATIENCE, pre_aggregation.PATIENCE)),
+    ],
+)
+def test_a_table_waits_for_longer_where_no_pane_can_be_due(
+    folds_all: None, trigger: Trigger, expected: tuple[int, int]
+) -> None:
+    """Before the end of its windows, and behind it."""
+    before = table_of(into(FixedWindows(10), trigger, ACCUMULATING, allowed_lateness=100))
+    before.add(bundle_of([("a", 1, 12)], FixedWindows(10)))
+    assert expected == (before.patience(19_999_999), before.patience(20_000_000))
+
+
+def test_an_error_in_a_fold_leaves_an_empty_table(folds_all: None) -> None:
+    """What was folded before is lost with its subtask."""
+    before = table_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING))
+    before.add(Bundle([("a", 1)]))
+    with pytest.raises(TypeError) as raised:
+        before.add(Bundle([("a", 1), ("a", "b")]))
+    assert ("CombinePerKey(sum)", "('a', 'b')") == (raised.value.transform, raised.value.element)  # type: ignore[attr-defined]
+    assert not before
 
 
 def test_a_few_elements_go_as_they_are() -> None:
@@ -116,7 +223,8 @@ def test_a_few_elements_go_as_they_are() -> None:
     before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), sum))
     assert before is not None
     bundle = Bundle([("a", 1)] * (pre_aggregation.SMALLEST - 1))
-    assert bundle is before.folded(bundle)
+    assert bundle is before.add(bundle)
+    assert not before
 
 
 def before_sums(combine: Any, looks: int) -> PreAggregation:
@@ -130,24 +238,19 @@ def before_sums(combine: Any, looks: int) -> PreAggregation:
 def test_a_fold_is_left_between_two_elements_when_its_slice_is_over() -> None:
     """The rest is sent as it is, in its order."""
     before = before_sums(sum, 80)
-    found = before.folded(Bundle([(n % 2, n) for n in range(100)]))
-    left = before.left
-    assert left is not None
+    found, left = sent(before, Bundle([(n % 2, n) for n in range(100)]))
     done = 100 - len(left)
     assert 0 < done < 100
     assert [(n % 2, n) for n in range(done, 100)] == left.values
     assert [(k, (sum(range(k, done, 2)), len(range(k, done, 2)))) for k in (0, 1)] == found.values
-    assert None is before_sums(sum, 200).left
+    assert None is before_sums(sum, 200).add(Bundle([(n % 2, n) for n in range(100)]))
 
 
 def test_folding_rests_when_it_is_slow() -> None:
     """Of the next bundles nothing is folded, until it is tried again."""
     before = before_sums(sum, 10)
-    found = []
-    for _ in range(33):
-        found.append(type(before.folded(Bundle([(0, 1)] * 100))))
-        found.append(type(before.left))
-    assert [FoldedBundle, Bundle, *[Bundle, type(None)] * 30, FoldedBundle, Bundle, Bundle, type(None)] == found
+    found = [[type(each) for each in sent(before, Bundle([(0, 1)] * 100))] for _ in range(33)]
+    assert [[FoldedBundle, Bundle], *[[Bundle]] * 30, [FoldedBundle, Bundle], [Bundle]] == found
 
 
 class Compacting(beam.CombineFn):
@@ -174,15 +277,16 @@ class Compacting(beam.CombineFn):
 def test_accumulators_are_sent_as_they_are_when_the_slice_of_compact_is_over() -> None:
     """It is optional for each; the fold before it has a slice of its own."""
     two = (beam.window.IntervalWindow(0, 10), beam.window.IntervalWindow(5, 15))
-    folded = before_sums(Compacting(), 150).folded(Bundle([(n, n) for n in range(100)], 0, two))
+    (folded,) = sent(before_sums(Compacting(), 150), Bundle([(n, n) for n in range(100)], 0, two))
     assert [True] * 150 + [False] * 50 == [is_compact for _, ((_, is_compact), _) in folded.values]
 
 
 def test_an_error_of_compact_is_one_of_its_step() -> None:
     """It used to lack the transform's name."""
     before = before_sums(Compacting(), 1000)
+    before.add(Bundle([("a", 1)] * 100))
     with pytest.raises(LookupError) as raised:
-        before.folded(Bundle([("a", 1)] * 100))
+        before.take()
     assert "CombinePerKey(Compacting)" == raised.value.transform  # type: ignore[attr-defined]
 
 
@@ -203,7 +307,7 @@ def test_a_call_in_a_fold_is_watched_and_has_its_steps_label() -> None:
     before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), Looking()), time_slice)
     assert before is not None
     drawn_slices.STEPS.clear()
-    before.folded(Bundle([(n, n) for n in range(100)]))
+    sent(before, Bundle([(n, n) for n in range(100)]))
     assert ({"CombinePerKey(Looking)"}, 2, None) == (drawn_slices.STEPS, time_slice.steps, time_slice.began)
 
 
@@ -294,10 +398,12 @@ def test_panes_and_what_is_dropped_are_the_same_with_and_without(
                 elif event:
                     bundle = bundle_of(event, window_fn)
                     if folds:
-                        windows.merge(before.folded(bundle))
-                        cuts.append(len(bundle) - len(before.left or ()))
-                        if before.left is not None:
-                            windows.process(before.left)
+                        left = before.add(bundle)
+                        cuts.append(len(bundle) - len(left or ()))
+                        for _, folded in before.take():
+                            windows.merge(folded)
+                        if left is not None:
+                            windows.process(left)
                     else:
                         cut = cuts.pop(0)
                         for part in (bundle.part(0, cut), bundle.part(cut, len(bundle))):
@@ -306,6 +412,51 @@ def test_panes_and_what_is_dropped_are_the_same_with_and_without(
                 rows = [] if taken is None else list(taken.rows())
                 panes.append((sorted(map(repr, rows)), windows.output_watermark()))
             found.append((panes, windows.dropped))
+    assert found[0] == found[1]
+
+
+@given(
+    events=st.lists(EVENTS, max_size=14),
+    window_fn=st.sampled_from([FixedWindows(10), SlidingWindows(10, 5), GlobalWindows()]),
+    trigger=st.sampled_from([DefaultTrigger(), AfterWatermark(late=Always()), Repeatedly(AfterProcessingTime(3))]),
+    lateness=st.sampled_from([0, 7]),
+    combiner=st.sampled_from([TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST]),
+)
+def test_no_element_is_late_because_it_waits_in_a_table(
+    events: list[Any], window_fn: Any, trigger: Trigger, lateness: int, combiner: TimestampCombiner
+) -> None:
+    """What is on time, what is dropped, and each window's timestamp are the same as if all were sent at once."""
+    windowing = into(window_fn, trigger, DISCARDING, allowed_lateness=lateness, timestamp_combiner=combiner)
+    step = grouping_of(windowing, sum)
+    found = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pre_aggregation, "SMALLEST", 1)
+        patched.setattr(pre_aggregation, "_WORTH", 1e9)
+        for waits in (True, False):
+            before = PreAggregation.of(step)
+            assert before is not None
+            windows = TriggeredWindows(Fold(step.transform))
+            panes: list[Any] = []
+            watermark = 0
+            for event in [*events, 10**6]:
+                if not isinstance(event, int):
+                    assert not event or before.add(bundle_of(event, window_fn)) is None
+                    if waits:
+                        continue
+                else:
+                    watermark = max(watermark, event * 1_000_000)
+                if not waits or before.matters(watermark):
+                    for _, folded in before.take():
+                        windows.merge(folded)
+                windows.advance_watermark(watermark)
+                taken = windows.taken()
+                panes += [] if taken is None else taken.rows()
+            # Late panes are one for each bundle; of those on time there is one.
+            sums = Counter[Any]()
+            for (key, value), micros, own, pane, _ in panes:
+                on_time = pane.timing is PaneInfoTiming.ON_TIME
+                sums[key, own, on_time, micros if on_time else None] += value
+            found.append((sums, windows.dropped, windows.output_watermark()))
     assert found[0] == found[1]
 
 
@@ -347,14 +498,14 @@ def test_a_job_gives_the_same_results_and_metrics_with_and_without(
 ) -> None:
     """And what user code counts in a combiner that now runs before the shuffle."""
     sizes: list[tuple[int, int]] = []
-    folded = PreAggregation.folded
+    take = PreAggregation.take
 
-    def watched(self: PreAggregation, bundle: Bundle) -> Bundle:
-        found = folded(self, bundle)
-        sizes.append((len(bundle), len(found)))
+    def watched(self: PreAggregation) -> Any:
+        found = take(self)
+        sizes.extend((folded.elements, len(folded)) for _, folded in found)
         return found
 
-    monkeypatch.setattr(PreAggregation, "folded", watched)
+    monkeypatch.setattr(PreAggregation, "take", watched)
     with_folding = ran(Variant(parallelism, takes_checkpoints=True))
     assert sum(after for _, after in sizes) * 10 < sum(before for before, _ in sizes)
     monkeypatch.setattr(PreAggregation, "of", lambda step, time_slice: None)

@@ -6,16 +6,28 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from subtasks_by_hand import graph_of
 
+import penstock as beam
 from penstock.runners.execution.plan.execution_graph import Edge, EdgeKind
 from penstock.runners.execution.shuffle.partitioner import owner
 from penstock.runners.local.channels.channel import CAPACITY, Channel, ChannelId
 from penstock.runners.local.channels.exchange import FRAME, Exchange
-from penstock.runners.local.channels.messages import Barrier, Elements, Message, SignalCame, WatermarkMoved
+from penstock.runners.local.channels.messages import (
+    Barrier,
+    ClockMoved,
+    Elements,
+    Message,
+    PercentileMoved,
+    SignalCame,
+    WatermarkMoved,
+)
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
+from penstock.triggers import AccumulationMode, AfterWatermark, Always, DefaultTrigger, Trigger
 from penstock.windowing import GLOBAL_WINDOW
+from penstock.windowing.timestamp import MAX_MICROS
 
 WINDOWS = (GLOBAL_WINDOW,)
 
@@ -160,3 +172,124 @@ def test_a_broadcast_follows_the_elements_in_the_buffer(message: Message) -> Non
     exchange.broadcast(message)
     first, second = channel.queue
     assert (True, message) == (isinstance(first, Elements), second)
+
+
+# --- Tables of folded elements
+
+
+def tables(is_timed: bool = True, trigger: Trigger | None = None) -> tuple[Exchange, Channel]:
+    """Return an exchange before sums in windows of ten seconds, and its channel."""
+    windowing = beam.WindowInto(
+        beam.window.FixedWindows(10),
+        trigger=trigger or DefaultTrigger(),
+        accumulation_mode=AccumulationMode.DISCARDING,
+        allowed_lateness=100,
+    )
+    graph = graph_of(lambda p: p | beam.Create([("a", 1)]) | windowing | beam.CombinePerKey(sum), 1)
+    (edge,) = [edge for task in graph.tasks for edge in task.outputs]
+    channel = Channel(ChannelId(edge.id, 0, 0))
+    exchange = Exchange(edge, [channel], "Sum", None, is_timed)
+    exchange.emit_watermark(0)
+    channel.queue.clear()
+    return exchange, channel
+
+
+def many(second: int) -> Bundle:
+    """Enough elements for a fold, in the window of a time."""
+    start = second // 10 * 10
+    return Bundle([("a", 1)] * 100, second * 1_000_000, (beam.window.IntervalWindow(start, start + 10),))
+
+
+def shown(channel: Channel) -> list[Any]:
+    """Take the messages of a channel: sums and numbers of elements, and what else there is."""
+    messages = [channel.take() for _ in range(len(channel.queue))]
+    return [
+        [acc for _, acc in message.bundle.values]
+        if isinstance(message, Elements)
+        else message.micros
+        if isinstance(message, WatermarkMoved)
+        else type(message)
+        for message in messages
+    ]
+
+
+def test_a_watermark_passes_a_table_until_it_is_at_the_end_of_a_window() -> None:
+    """Then the elements come before it."""
+    exchange, channel = tables()
+    for second in (1, 14, 5, 8):
+        exchange.send(many(second))
+        exchange.emit_watermark(second * 1_000)
+    assert [1_000, 14_000, 5_000, 8_000] == shown(channel)
+    exchange.emit_watermark(9_999_999)
+    exchange.emit_watermark(10_000_000)
+    assert [9_999_999, [(300, 300), (100, 100)], 10_000_000] == shown(channel)
+    exchange.send(many(14))
+    exchange.emit_watermark(12_000_000)
+    exchange.emit_watermark(MAX_MICROS)
+    assert [12_000_000, [(100, 100)], MAX_MICROS] == shown(channel)
+
+
+@pytest.mark.parametrize(
+    "message", [Barrier(1), SignalCame(1, "now"), ClockMoved(1), PercentileMoved(0.5, 1), WatermarkMoved(None)]
+)
+def test_no_other_message_passes_a_table(message: Message) -> None:
+    """Also the begin of idleness: the edge holds no watermark back then."""
+    exchange, channel = tables()
+    exchange.send(many(1))
+    if isinstance(message, WatermarkMoved):
+        exchange.emit_watermark(None)
+        expected: Any = None
+    else:
+        exchange.broadcast(message)
+        expected = type(message)
+    assert [[(100, 100)], expected] == shown(channel)
+    assert not exchange.has_table
+
+
+def test_elements_of_an_idle_edge_do_not_wait() -> None:
+    """The watermark of its receiver may pass them."""
+    exchange, channel = tables()
+    exchange.emit_watermark(None)
+    channel.queue.clear()
+    exchange.send(many(1))
+    assert [[(100, 100)]] == shown(channel)
+
+
+def test_elements_that_are_too_few_for_a_fold_do_not_overtake_a_table() -> None:
+    """They join it, or go alone if there is none."""
+    exchange, channel = tables()
+    few = many(1).part(0, 1)
+    exchange.send(few)
+    assert [[1]] == shown(channel)
+    exchange.send(many(1))
+    exchange.send(few)
+    assert [] == shown(channel)
+    exchange.flush_table()
+    assert [[(101, 101)]] == shown(channel)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "second", "expected"),
+    [(DefaultTrigger(), 1, 100), (DefaultTrigger(), -9, 5), (AfterWatermark(early=Always(), late=Always()), 1, 5)],
+)
+def test_a_table_waits_as_long_as_no_pane_may_be_due(trigger: Trigger, second: int, expected: int) -> None:
+    """A hundred milliseconds; five where a trigger fires early, or behind the end of the window."""
+    exchange, _ = tables(trigger=trigger)
+    assert not exchange.has_waited(0)
+    exchange.send(many(second))
+    begin = 7_000
+    assert not exchange.has_waited(begin)
+    assert expected == next(ms for ms in range(1, 1_000) if exchange.has_waited(begin + ms * 1_000))
+    exchange.flush_table()
+    exchange.send(many(second))
+    assert not exchange.has_waited(begin + 10**6)
+
+
+def test_without_a_clock_a_table_does_not_wait_where_a_pane_may_be_due() -> None:
+    """Panes shouldn't depend on how fast a machine is."""
+    found = []
+    for trigger in (DefaultTrigger(), AfterWatermark(early=Always(), late=Always())):
+        exchange, _ = tables(False, trigger)
+        exchange.send(many(1))
+        found.append(exchange.has_waited(0))
+    assert [False, True] == found

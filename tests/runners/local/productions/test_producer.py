@@ -12,6 +12,7 @@ import penstock as beam
 from penstock.runners.execution.checkpoints.simulated_storage import SimulatedDisk
 from penstock.runners.execution.plan.execution_graph import SubtaskId, cut
 from penstock.runners.execution.plan.fusion import fuse
+from penstock.runners.execution.shuffle import pre_aggregation
 from penstock.runners.local.channels.channel import Channel, ChannelId, message_of
 from penstock.runners.local.channels.messages import Elements
 from penstock.runners.local.productions.log import ProductionLog
@@ -97,6 +98,24 @@ def work(slot: ProductionSlot) -> None:
 def logged(productions: list[Production]) -> list[Any]:
     """Return the elements of the outputs in a log."""
     return elements_of([each for p in productions for outputs in p.outputs.values() for each in outputs])
+
+
+@pytest.mark.parametrize("is_weak", [False, True])
+def test_a_production_has_what_its_inputs_were_folded_into(monkeypatch: pytest.MonkeyPatch, is_weak: bool) -> None:
+    """A table is in no state, so it is sent before the production is cut; also when nothing else would be due."""
+    monkeypatch.setattr(pre_aggregation, "SMALLEST", 1)
+    monkeypatch.setattr(pre_aggregation, "_WORTH", 1e9)
+    world = World(is_weak=is_weak)
+    slot = world.slot()
+    while not (held := slot.subtasks[FIRST].has_tables):
+        assert slot.producers[FIRST].step()
+    assert (held, []) == (True, elements_of(world.sent()))
+    assert slot.work()
+    work(slot)
+    assert [("a", (1, 1)), ("b", (2, 1))] == sorted(elements_of(world.sent()))
+    if not is_weak:
+        assert [("a", (1, 1)), ("b", (2, 1))] == sorted(logged(world.log()))
+    assert not slot.subtasks[FIRST].has_tables
 
 
 def test_strong_outputs_are_in_the_log_before_they_are_on_the_wire() -> None:

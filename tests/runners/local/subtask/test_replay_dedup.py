@@ -43,6 +43,14 @@ def test_numbers_travel_with_elements_however_many_frames_they_make(size: int) -
     assert values == [value for message in messages for value in repetitions.new_elements(CHANNEL, message).values]
 
 
+def test_numbered_accumulators_are_one_frame_however_large() -> None:
+    """Their numbers say only together which elements have come, if the sender dies between two frames."""
+    folded = FoldedBundle([(key, (key * 2_000_000, 2)) for key in "abcde"], 0)
+    (payload,) = payloads_of(Elements(folded, ORIGIN, 7))
+    message = message_of(*payload)
+    assert (FoldedBundle, 7, 10) == (type(message.bundle), message.first, message.elements)
+
+
 def test_numbers_go_on_where_a_snapshot_was_taken() -> None:
     """For each channel and partition by itself."""
     before, after = Numbering(), Numbering()
@@ -128,6 +136,7 @@ def test_only_what_cannot_be_a_repetition_is_folded() -> None:
     found = []
     for kind in (BarrierKind.QUIESCE, BarrierKind.CHECKPOINT, None):
         exchange.send(many)
+        exchange.flush_table()
         ((message,),) = [sent(channels)]
         found.append((type(message.bundle), message.first, message.elements))
         if kind is not None:
@@ -135,6 +144,21 @@ def test_only_what_cannot_be_a_repetition_is_folded() -> None:
             sent(channels)
     n = len(many)
     assert [(Bundle, 1, n), (Bundle, n + 1, n), (FoldedBundle, 2 * n + 1, n)] == found
+
+
+def test_each_partition_has_a_table_of_its_own() -> None:
+    """Elements are numbered by partition, and a table outlives the bundle of another one."""
+    exchange, numbering, channels = to_sums()
+    exchange.broadcast(Barrier(1, BarrierKind.CHECKPOINT))
+    sent(channels)
+    for n in range(4):
+        numbering.origin = "Read", n % 2
+        exchange.send(Bundle([("a", n)] * pre_aggregation.SMALLEST, 0))
+    assert [] == sent(channels)
+    exchange.broadcast(Barrier(2, BarrierKind.CHECKPOINT))
+    n = pre_aggregation.SMALLEST
+    found = [(m.origin, m.first, m.bundle.values) for m in sent(channels) if isinstance(m, Elements)]
+    assert [(("Read", k), 1, [("a", (n * (2 * k + 2), 2 * n))]) for k in (0, 1)] == found
 
 
 def test_accumulators_are_new_or_known_and_never_cut() -> None:

@@ -14,8 +14,12 @@ from penstock.sdk.bundle import Bundle
 from penstock.triggers import AccumulationMode, AfterCount, Repeatedly
 
 
-def sent(pairs: list[tuple[str, int]], **windowing: Any) -> list[Any]:
-    """Return the elements of the messages that a subtask sends to the two subtasks of a grouping."""
+def sent(pairs: list[tuple[str, int]], times: int = 1, **windowing: Any) -> list[Any]:
+    """Return the elements of the messages that a subtask sends to the two subtasks of a grouping.
+
+    Args:
+      times: how often it has these pairs, each time as a bundle.
+    """
     p = beam.Pipeline()
     _ = (
         p
@@ -28,7 +32,9 @@ def sent(pairs: list[tuple[str, int]], **windowing: Any) -> list[Any]:
     assert edge.kind is EdgeKind.SHUFFLE
     writer = MessageWriter(SubtaskId(0, 0), first.outputs, 2, {edge.id: "sum"})
     writer.begin("attempt")
-    writer.write(edge, Bundle(pairs))
+    for _ in range(times):
+        writer.write(edge, Bundle(pairs))
+    writer.flush_tables()
     messages: list[ShuffleMessage] = [pickle.loads(addressed(row)[1]) for _, row in writer.finish({edge.id: 0})]
     blocks = [block for message in messages for _, _, block in message.blocks]
     return sorted(value for block in blocks for value in decode_bundle(block).values)
@@ -37,6 +43,11 @@ def sent(pairs: list[tuple[str, int]], **windowing: Any) -> list[Any]:
 def test_elements_with_few_keys_are_combined_before_the_shuffle() -> None:
     """For two keys with fifty elements each, two accumulators are sent, with their numbers of elements."""
     assert [("a", (50, 50)), ("b", (100, 50))] == sent([("a", 1), ("b", 2)] * 50)
+
+
+def test_bundles_of_a_batch_are_combined_together() -> None:
+    """Watermarks come with the batch's last message only, so nothing has to be sent before."""
+    assert [("a", (150, 150)), ("b", (300, 150))] == sent([("a", 1), ("b", 2)] * 50, times=3)
 
 
 def test_a_trigger_that_counts_elements_sees_each_of_them() -> None:
