@@ -10,6 +10,7 @@ memory          word count of a file of 1 GB
 startup         import, and a pipeline of ten elements
 text_files      (i) one worker, text files in, text files out, against loops that do the same
 all_cores       (j) bounded pipelines, and a stream, with two workers or more; groups and words larger than memory
+json_lines      (k) JSON lines of a declared type, counted, against the json module
 
 Of streams, whose figures are in docs/streaming_performance.md:
 
@@ -38,7 +39,7 @@ import sys
 
 BENCHMARKS = (
     *("chain", "word_count", "windowed_sums", "sessions", "retracting", "spark", "memory", "startup"),
-    *("text_files", "all_cores"),
+    *("text_files", "all_cores", "json_lines"),
     *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause", "snapshot_changes"),
     *("spark_micro_batch", "shard_memory"),
 )

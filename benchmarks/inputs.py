@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import tempfile
@@ -51,6 +52,12 @@ def event_file(count: int = 1_000_000) -> Path:
     """A text file of `events`: lines of key, seconds and value."""
     lines = (f"{key},{seconds},{value}" for key, seconds, value in _occurring(count))
     return _generated(f"events-{count}.txt", lines)
+
+
+def click_file(count: int = 1_000_000) -> Path:
+    """A file of `events` as JSON, an object with user, at and value on each line."""
+    lines = (json.dumps({"user": key, "at": at, "value": value}) for key, at, value in _occurring(count))
+    return _generated(f"clicks-{count}.jsonl", lines)
 
 
 def number_file(count: int) -> Path:

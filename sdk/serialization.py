@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import site
 import sys
 import sysconfig
@@ -16,6 +15,7 @@ import attrs
 import cloudpickle
 
 from .errors import SerializationError
+from .pickler import pickled
 from .signatures import is_bare
 
 T = TypeVar("T")
@@ -138,8 +138,7 @@ def dumps(obj: Any, label: str = "", advice: str = _ADVICE) -> bytes:
     Raises `SerializationError`, which names the transform, if known, and the part that can't be pickled.
     """
     try:
-        data: bytes = cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
-        return data
+        return pickled(obj)
     except Exception as error:
         subject = f"{label}: {_culprit(obj)}" if label else _culprit(obj)
         raise SerializationError(
@@ -187,7 +186,7 @@ def _variables(fn: FunctionType) -> Iterator[tuple[str, Any]]:
 
 def _can_be_pickled(value: Any) -> bool:
     try:
-        cloudpickle.dumps(value)
+        pickled(value)
     except Exception:  # pickle raises errors of any class
         return False
     return True

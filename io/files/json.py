@@ -6,13 +6,15 @@ A file has one JSON value on each line, or one array of values. Files of lines a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO, get_type_hints
 
 import msgspec
+from msgspec.structs import astuple
 
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError, SourceError
+from ...sdk.typehints.describe import describe
 from ..records import as_dict, is_record
 from .compression import CompressionTypes, naming_the_file, open_for_reading
 from .filesystem import AnyPath
@@ -78,12 +80,17 @@ class _JsonWriter(RecordWriter):
 
 
 class JsonSource(TextSource):
-    r"""The values of JSON files, as `json.loads` returns them: mostly dicts.
+    r"""The values of JSON files, as `json.loads` returns them, or decoded to a declared type.
 
     With `lines`, a file has one value on each line; blank lines are skipped.  Without, a file is one array, whose items
     are the elements, or one value.
 
-    Invalid JSON raises `SourceError`, with the file and the line.
+    Args:
+      type: the type of an element: a dataclass, an attrs class, a NamedTuple, a TypedDict, a `msgspec.Struct`, or
+        another type that msgspec decodes; None for the types of `json`.
+
+    Invalid JSON, and a value of another type than `type`, raise `SourceError`, with the file and the line.  A `type`
+    that can't be decoded raises `TypeError`.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "a.jsonl")
@@ -97,12 +104,18 @@ class JsonSource(TextSource):
         self,
         pattern: AnyPath,
         *,
+        type: Any = None,
         lines: bool = True,
         compression_type: str = CompressionTypes.AUTO,
         transform: str = "ReadFromJson",
     ) -> None:
         super().__init__(pattern, compression_type=compression_type, transform=transform)
+        self.type = type
         self.lines = lines
+        try:
+            _decoding(type)
+        except (TypeError, NameError) as error:
+            raise TypeError(f"{transform}: elements of JSON can't have the type {describe(type)}: {error}") from None
 
     def format_identity(self) -> Mapping[str, Any]:
         return {"lines": self.lines}
@@ -114,26 +127,26 @@ class JsonSource(TextSource):
         if not self.lines:
             yield self._whole(file_range.path)
             return
-        decode = msgspec.json.Decoder().decode
+        decode = _decoding(self.type)
         for offset, data, _terminated in self.blocks(file_range):
             lines = data.split(b"\n")
             try:
-                yield [decode(line) for line in lines if line.strip()], len(data)
+                yield [decode(line) for line in lines if line], len(data)
             except (msgspec.DecodeError, UnicodeDecodeError):
+                # Also lines of spaces.
                 yield self._decoded_one_by_one(file_range.path, offset, lines), len(data)
 
     def _decoded_one_by_one(self, path: str, offset: int, lines: list[bytes]) -> list[Any]:
-        """Decode lines with `json`, which accepts a little more (such as NaN) and locates errors."""
+        """Decode lines, and locate errors.  Without a type, with `json`, which accepts a little more, such as NaN."""
+        decode = json.loads if self.type is None else _decoding(self.type)
         values = []
         for line in lines:
             if line.strip():
                 try:
-                    values.append(json.loads(line))
-                except ValueError as error:
-                    number = self.line_number(path, offset)
-                    raise SourceError(
-                        f"{self.transform}: {path!r}, line {number}, is not JSON: {error}: {shortened(line)}"
-                    ) from error
+                    values.append(decode(line))
+                except (ValueError, RecursionError) as error:
+                    where = f", line {self.line_number(path, offset)},"
+                    raise SourceError(self._explained(path, where, error, line)) from error
             offset += len(line) + 1
         return values
 
@@ -141,17 +154,50 @@ class JsonSource(TextSource):
         with naming_the_file(path, self.compression_type), open_for_reading(path, self.compression_type) as file:
             data = file.read()
         try:
-            value = json.loads(data)
-        except ValueError as error:
-            raise SourceError(f"{self.transform}: {path!r} is not JSON: {error}") from error
+            if self.type is None:
+                value = json.loads(data)
+            elif data.lstrip().startswith(b"["):
+                decode = _decoding(self.type)
+                value = [decode(each) for each in msgspec.json.decode(data, type=list[msgspec.Raw])]
+            else:
+                return [_decoding(self.type)(data)], len(data)
+        except (ValueError, RecursionError) as error:
+            raise SourceError(self._explained(path, "", error)) from error
         return value if isinstance(value, list) else [value], len(data)
+
+    def _explained(self, path: str, where: str, error: Exception, line: bytes | None = None) -> str:
+        is_type = isinstance(error, msgspec.ValidationError)
+        what = f"is not of the type {describe(self.type)}" if is_type else "is not JSON"
+        return f"{self.transform}: {path!r}{where} {what}: {error}" + (f": {shortened(line)}" if line else "")
+
+
+def _decoding(kind: Any) -> Callable[[bytes], Any]:
+    """Return the function that decodes a value to a type.  Raises `TypeError` or `NameError` if there can be none.
+
+    >>> import typing
+    >>> class Point(typing.NamedTuple):
+    ...     x: int
+    ...     y: int = 0
+    >>> _decoding(Point)(b'{"x": 1}')
+    Point(x=1, y=0)
+    """
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        # To msgspec a NamedTuple is an array.
+        named: Any = kind
+        hints, defaults, make = get_type_hints(named), named._field_defaults, named._make
+        fields = [(name, hints.get(name, Any), defaults.get(name, msgspec.NODEFAULT)) for name in named._fields]
+        decode, fields_of = _decoding(msgspec.defstruct(named.__name__, fields)), astuple
+        return lambda data: make(fields_of(decode(data)))
+    return msgspec.json.Decoder(Any if kind is None else kind).decode
 
 
 class ReadFromJson(ReadFiles):
-    r"""The values of the JSON files that match a pattern: a dict for each object.
+    r"""The values of the JSON files that match a pattern: a dict, or an instance of `type`, for each object.
 
-    With `lines`, one value on each line; without, one array a file.  Raises `SourceError` if the pattern matches
-    nothing, or for a line that is no JSON.
+    With `lines`, one value on each line; without, one array a file.  With a `type`, such as a dataclass or a NamedTuple
+    with annotations, values are checked and decoded to it, several times as fast as to dicts.  Raises `SourceError` if
+    the pattern matches nothing, or for a line that is no JSON or of another type; `TypeError` for a `type` that JSON
+    can't be decoded to.
 
     >>> import penstock as beam
     >>> import pathlib, tempfile
@@ -161,19 +207,29 @@ class ReadFromJson(ReadFiles):
     ...     _ = p | beam.io.ReadFromJson(path) | beam.Map(print)
     {'name': 'Ada'}
     {'name': 'Grace'}
+
+    >>> import typing
+    >>> class Person(typing.NamedTuple):
+    ...     name: str
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.io.ReadFromJson(path, type=Person) | beam.Map(print)
+    Person(name='Ada')
+    Person(name='Grace')
     """
 
     def __init__(
         self,
         path: AnyPath,
         *,
+        type: Any = None,
         lines: bool = True,
         compression_type: str = CompressionTypes.AUTO,
         validate: bool = True,
     ) -> None:
-        super().__init__(
-            JsonSource(path, lines=lines, compression_type=compression_type, transform=type(self).__name__), validate
+        source = JsonSource(
+            path, type=type, lines=lines, compression_type=compression_type, transform=self.__class__.__name__
         )
+        super().__init__(source, validate, Any if type is None else type)
 
 
 class WriteToJson(WriteFiles):

@@ -13,6 +13,7 @@ import msgspec
 
 from ...sdk.error_text import text_of, traceback_lines
 from ...sdk.errors import PenstockError, UserCodeError
+from ...sdk.pickler import pickled
 from .user_errors import ShortenedError, retold, user_frames, with_user_class
 
 _MARK = "penstock-error:"
@@ -111,7 +112,7 @@ class RemoteTraceback(Exception):
 
 def _pickled(what: object) -> bytes | None:
     try:
-        return cloudpickle.dumps(what, protocol=5)  # type: ignore[no-any-return]
+        return pickled(what)
     except Exception:  # pickle raises many types
         return None
 

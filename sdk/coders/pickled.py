@@ -36,14 +36,13 @@ class CloudpickleCoder(Coder):
     """
 
     def encode(self, value: Any) -> bytes:
-        import cloudpickle
+        from ..pickler import pickled
 
         try:
-            encoded: bytes = cloudpickle.dumps(value, 5)
+            return pickled(value)
         except Exception as error:
             kind = type(value).__name__
             raise SerializationError(f"{shortened(value)} (of type {kind}) can't be pickled: {error}") from error
-        return encoded
 
     def decode(self, encoded: bytes) -> Any:
         return pickle.loads(encoded)

@@ -20,6 +20,7 @@ import cloudpickle
 
 from ....sdk.coders import registry
 from ....sdk.errors import OptionsError
+from ....sdk.pickler import Pickler
 from ....sdk.sources.bounded import ValuesSource
 from .heartbeats import Heartbeats, end_with_parent
 
@@ -71,7 +72,7 @@ def spawned(
     return _Process(process)
 
 
-class _WithValues(cloudpickle.Pickler):  # type: ignore[misc]
+class _WithValues(Pickler):
     """Pickles sources with their values, since each worker makes the splits, which have the values otherwise."""
 
     def reducer_override(self, obj: Any) -> Any:

@@ -14,6 +14,7 @@ import attrs
 import cloudpickle
 
 from ....sdk.errors import SnapshotError, UntrustedSnapshotError
+from ....sdk.pickler import pickled
 from ....sdk.serialization import local_modules_by_value
 from ....windowing.timestamp import MIN_MICROS
 from ...execution.checkpoints.catalog import path_of
@@ -157,7 +158,7 @@ class Committed:
             self.now,
             self.transaction,
             [(label, list(tokens)) for label, tokens in self.staged.items()],
-            cloudpickle.dumps(self.positions, protocol=5),
+            pickled(self.positions),
             list(self.watermarks.items()),
             self.next_time,
             sorted(self.next_event_times),

@@ -1,0 +1,109 @@
+"""Pickler of users' objects: cloudpickle's, for all classes that have typed fields.
+
+cloudpickle pickles a class that can't be imported by its dictionary.  The fields of a `msgspec.Struct` are not in it; a
+dataclass that msgspec has decoded to has a cache there that can't be pickled; and the names in annotations that are
+text don't exist in another process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+from functools import partial
+from typing import Any, TypeAlias, get_type_hints
+
+import cloudpickle
+import msgspec
+
+_StructMeta: Any = type(msgspec.Struct)
+_Factory = type(msgspec.defstruct("_", [("_", list[int], msgspec.field(default_factory=list))]).__struct_defaults__[0])
+
+# A field's name, the arguments of `msgspec.field`, and whether it is given by name only.
+_Field: TypeAlias = tuple[str, dict[str, Any], bool]
+
+
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle's pickler, which pickles classes by value with their fields and the types of these."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        reduced = super().reducer_override(obj)
+        if reduced is NotImplemented or not isinstance(obj, type) or len(reduced) < 3:
+            return reduced
+        make, arguments, (attributes, slots), *others = reduced
+        attributes = {name: value for name, value in attributes.items() if name != "__msgspec_cache__"}
+        annotations = _annotations(obj)
+        if annotations:
+            attributes["__annotations__"] = annotations
+        if isinstance(obj, _StructMeta):
+            attributes.pop("__slots__", None)
+            _, name, bases, _, *tracked = arguments
+            fields, settings = _fields(obj, annotations), _settings(obj)
+            define = partial(_struct, obj.__module__, fields, settings, hasattr(obj, "__post_init__"))
+            arguments = (define, name, bases, {}, *tracked)
+        return make, arguments, (attributes, slots), *others
+
+
+def pickled(obj: Any) -> bytes:
+    """Return the pickle of an object; functions and classes that can't be imported are pickled by value.
+
+    >>> import pickle
+    >>> pickle.loads(pickled(lambda n: n + 1))(1)
+    2
+    """
+    file = io.BytesIO()
+    Pickler(file, protocol=5).dump(obj)
+    return file.getvalue()
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    """Return the annotations of a class, as types if they can be evaluated."""
+    own = inspect.get_annotations(cls)
+    try:
+        hints = get_type_hints(cls, include_extras=True) if own else {}
+    except Exception:  # annotations are any expressions
+        return own
+    return {name: hints[name] for name in own}
+
+
+def _fields(struct: Any, names: dict[str, Any]) -> list[_Field]:
+    """Return the fields of these names."""
+    encoded = dict(zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True))
+    fields = []
+    for name, parameter in inspect.signature(struct).parameters.items():
+        if name in names:
+            arguments: dict[str, Any] = {"name": encoded[name]}
+            if isinstance(parameter.default, _Factory):
+                arguments["default_factory"] = parameter.default.factory
+            elif parameter.default is not parameter.empty:
+                arguments["default"] = parameter.default
+            fields.append((name, arguments, parameter.kind is parameter.KEYWORD_ONLY))
+    return fields
+
+
+def _settings(struct: Any) -> dict[str, Any]:
+    """Return the arguments of a struct's definition, except for those that have their defaults."""
+    config, default = struct.__struct_config__, msgspec.Struct.__struct_config__
+    names = [name for name in dir(config) if not name.startswith("_")]
+    return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
+
+
+def _struct(
+    module: str,
+    fields: list[_Field],
+    settings: dict[str, Any],
+    has_post_init: bool,
+    name: str,
+    bases: tuple[type, ...],
+    namespace: dict[str, Any],
+) -> Any:
+    """Define a struct; its methods and the types of its fields follow."""
+    namespace |= {"__module__": module, "__annotations__": {field: Any for field, *_ in fields}}
+    namespace |= {field: msgspec.field(**arguments) for field, arguments, _ in fields}
+    if has_post_init:
+        # The method is looked for at this moment.
+        namespace["__post_init__"] = _post_init
+    return _StructMeta(name, bases, namespace, kw_only=any(by_name for *_, by_name in fields), **settings)
+
+
+def _post_init(self: Any) -> None:
+    type(self).__post_init__(self)
