@@ -66,7 +66,7 @@ coders = compat.namespace("coders")
 pvalue = compat.namespace("pvalue")
 trigger = triggers
 utils = compat.namespace("utils")
-window = compat.namespace("transforms.window")
+window: Any = windowing
 for _name in ("core", "ptransform", "sideinputs", "timeutil", "trigger", "userstate", "util", "window"):
     setattr(transforms, _name, compat.namespace(f"transforms.{_name}"))
     # In Beam they are at the root as well.
