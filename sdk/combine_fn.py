@@ -266,7 +266,7 @@ class CountCombineFn(CombineFn[Any, int, int]):
     3
     """
 
-    inline_fold = InlineFold(first="1", step="acc + 1", merge="acc + x")
+    inline_fold = InlineFold(first="0 + 1", step="acc + 1", merge="acc + x")
     output_is_accumulator = True
 
     def create_accumulator(self) -> int:

@@ -39,4 +39,5 @@ class FixedWindows(TimestampWindowFn, NonMergingWindowFn):
 
     def bucket_expression(self, t: str) -> str:
         """Return the expression of the window's number."""
-        return f"({t} - {self._offset}) // {self._size}"
+        since = f"({t} - {self._offset})" if self._offset else t
+        return f"{since} // {self._size}"

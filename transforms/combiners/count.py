@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...sdk.combine_fn import CountCombineFn
+from ...sdk.dofn import ExpressionDoFn
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PCollection
 from ..combine import CombinePerKey
-from ..pardo import Map
+from ..pardo import ParDo
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
 
@@ -49,9 +50,5 @@ class Count:
             return type(self).__qualname__
 
         def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-            pairs = pcoll | "PairWithVoid" >> Map(_pair_with_void)
+            pairs = pcoll | "PairWithVoid" >> ParDo(ExpressionDoFn("(v, None)", "PairWithVoid", plain=True))
             return pairs | "Count" >> CombinePerKey(CountCombineFn())  # type: ignore[no-any-return]
-
-
-def _pair_with_void(element: Any) -> tuple[Any, None]:
-    return element, None

@@ -126,7 +126,8 @@ class _Generator:
         t, w, p, s = current.values()
         self.columns = Columns(t, w, p, s, varying, shape.one_window)
         self.pends: list[int] = []
-        self.pair: tuple[str, str] | None = None
+        # The assignments of key and value, if the last operation is their expression.
+        self.pair: str | None = None
         self.certain_pair = False
         self.flat = False
 
@@ -200,14 +201,17 @@ class _Generator:
                 self._look_at(i, result)
             return result
         self.flat = True
+        if isinstance(fn, FlatMapDoFn) and fn.fn in (str.split, str.splitlines):
+            out.line(f"for {result} in {call}:")
+            out.depth += 1
+            return result
         out.line(f"r{i} = {call}")
         out.line(f"if type(r{i}) is not q{i}: q{i} = iterable_type(r{i})")
         out.before_loop(f"q{i} = None")
         out.line(f"if r{i} is None: continue")
         out.line(f"for {result} in r{i}:")
         out.depth += 1
-        if not (isinstance(fn, FlatMapDoFn) and fn.fn in (str.split, str.splitlines)):
-            self._look_at(i, result)
+        self._look_at(i, result)
         return result
 
     def _remembered(self, i: int, fn: DoFn, call: str, value: str) -> str:
@@ -230,8 +234,12 @@ class _Generator:
         if isinstance(tree.body, ast.Tuple) and len(tree.body.elts) == 2 and fn.plain:
             self.certain_pair = True
             if last and self.fold is not None:
-                first, second = (ast.unparse(item) for item in tree.body.elts)
-                self.pair = first, second
+                key, item = tree.body.elts
+                if isinstance(item, ast.Constant):
+                    self.out.before_loop(f"x = {item.value!r}")
+                    self.pair = f"k = {ast.unparse(key)}"
+                else:
+                    self.pair = f"k = {ast.unparse(key)}; x = {ast.unparse(item)}"
                 return value
         result = f"v{i + 1}"
         self.out.line(f"{result} = {ast.unparse(tree)}")
@@ -242,9 +250,9 @@ class _Generator:
     def _timestamp(self, i: int, call: str) -> None:
         out = self.out
         t = f"t{i + 1}"
-        out.line(f"x = {call}")
-        out.line(f"{t} = x * 1000000 if type(x) is int else micros_of(x)")
-        out.line(f"if not {MIN_MICROS} <= {t} <= {MAX_MICROS}: out_of_range(x)")
+        out.line(f"at = {call}")
+        out.line(f"{t} = at * 1000000 if type(at) is int else micros_of(at)")
+        out.line(f"if not {MIN_MICROS} <= {t} <= {MAX_MICROS}: out_of_range(at)")
         self.columns.timestamp_in(t)
 
     def _look_at(self, i: int, result: str) -> None:
@@ -276,7 +284,7 @@ class _Generator:
         by_marker = {
             "ElementParam": f"{star}{value}",
             "TimestampParam": f"of_micros({c.t})",
-            "WindowParam": f"{c.w}[0]",
+            "WindowParam": f"{c.w}[0]" if c.w in c.varying else f"{c.w}_only",
             "WindowedValueParam": f"windowed_value({value}, {c.t}, {c.w}, {c.p})",
             "PaneInfoParam": c.p,
             "KeyParam": f"{value}[0]",
@@ -286,6 +294,8 @@ class _Generator:
         for j, argument in enumerate(operation.arguments):
             name = f"a{i}_{j}"
             if argument.marker is not None and argument.marker.name in by_marker:
+                if argument.marker is DoFn.WindowParam and c.w not in c.varying:
+                    self.out.before_loop(f"{c.w}_only = {c.w}[0]")
                 # Elements are unpacked only as the first argument.
                 named_element = argument.keyword and argument.marker.name == "ElementParam"
                 code = value if named_element else by_marker[argument.marker.name]
@@ -326,7 +336,7 @@ class _Generator:
         """Assign the key to `k` and the value to `x`."""
         out = self.out
         if self.pair is not None:
-            out.line(f"k = {self.pair[0]}; x = {self.pair[1]}")
+            out.line(self.pair)
             return
         if not self.certain_pair:
             out.before_loop("kp = None")

@@ -100,45 +100,47 @@ def _fold_pending(out: Lines, columns: Columns, fold: FoldOperation) -> None:
 
 
 def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
-    stamped = fold.stamped
+    # Without stamps the accumulators are all that is needed of a window's cells.
+    cells, kept = ("c", "") if fold.stamped else ("d", ".accumulators")
+    parts = ["d = c.accumulators; st = c.stamps; win = c.window"] if fold.stamped else []
     get = "d.get"
-    if columns.bucket is not None:
-        bucket, i = columns.bucket
-        out.before_loop("near = {}")
-        out.line(f"b = {bucket}")
-        out.line("try: c = near[b]")
-        out.line(f"except KeyError: c = near[b] = cells.open(assign{i}({columns.t})[0])")
-    elif columns.w not in columns.varying and columns.one_window:
-        out.before_loop(f"c = cells.open({columns.w}[0])", "d = c.accumulators; get = d.get")
-        out.before_loop(*(["st = c.stamps"] if stamped else []), f"win = {columns.w}[0]")
+    if columns.w not in columns.varying and columns.one_window:
+        out.before_loop(f"{cells} = cells.open({columns.w}[0]){kept}", *parts, "get = d.get")
         get = "get"
     elif columns.w not in columns.varying:
-        out.before_loop(f"cs = [cells.open(win) for win in {columns.w}]")
-        out.line("for c in cs:")
+        out.before_loop(f"near = [cells.open(win){kept} for win in {columns.w}]")
+        out.line(f"for {cells} in near:")
         out.depth += 1
     else:
         out.before_loop("near = {}")
-        if columns.one_window:
+        key, window = "win", "win"
+        if columns.bucket is not None:
+            bucket, i = columns.bucket
+            key, window = "b", f"assign{i}({columns.t})[0]"
+            out.line(f"b = {bucket}")
+        elif columns.one_window:
             out.line(f"win = {columns.w}[0]")
         else:
             out.line(f"for win in {columns.w}:")
             out.depth += 1
-        out.line("try: c = near[win]")
-        out.line("except KeyError: c = near[win] = cells.open(win)")
+        out.line(f"try: {cells} = near[{key}]")
+        out.line(f"except KeyError: {cells} = near[{key}] = cells.open({window}){kept}")
     if get != "get":
-        out.line("d = c.accumulators")
-        if stamped:
-            out.line("st = c.stamps; win = c.window")
+        for code in parts:
+            out.line(code)
     _fold_one(out, fold, get)
-    if stamped:
+    if fold.stamped:
         _keep_stamp(out, columns.t, fold)
 
 
 def _fold_one(out: Lines, fold: FoldOperation, get: str) -> None:
-    if fold.first is None:
+    if fold.first is None or fold.step is None:
         out.line(f"acc = {get}(k)")
         out.line("if acc is None: d[k] = [x]")
         out.line("else: acc.append(x)")
+    elif fold.step.count("acc") == 1 and fold.first == fold.step.replace("acc", "0"):
+        # A new cell is a 0 that the step is applied to.
+        out.line(f"d[k] = {fold.step.replace('acc', f'{get}(k, 0)')}")
     else:
         out.line(f"acc = {get}(k, {out.bind('MISSING')})")
         out.line(f"d[k] = {fold.first} if acc is MISSING else {fold.step}")
