@@ -271,7 +271,7 @@ class StageRun(LeavingStep):
         self.is_ready: Callable[[BoundedWindow], bool] = _not_yet
         self.tick: Callable[[], None] | None = None
         self._count = counts.of(executor.stage.label)
-        self._kept: list[Bundle] | None = [] if executor.stage.side_inputs else None
+        self._kept = Kept() if executor.stage.side_inputs else None
 
     def receive(self, bundle: Bundle) -> None:
         """Process the elements of a bundle whose side inputs are ready, and keep the others."""
@@ -280,7 +280,7 @@ class StageRun(LeavingStep):
         if self._kept is not None:
             bundle, later = self._split(bundle)
             if len(later):
-                self._kept.append(later)
+                self._kept.add(later)
             if not len(bundle):
                 return
         if self.waits:
@@ -325,26 +325,28 @@ class StageRun(LeavingStep):
             return (bundle, nothing) if self.is_ready(bundle.windows[0]) else (nothing, bundle)
         now: list[Any] = []
         later: list[Any] = []
+        parts: dict[BoundedWindow, list[Any]] = {}
         for value, micros, windows, pane, sign in bundle.rows():
             for window in windows:
-                part = now if self.is_ready(window) else later
+                part = parts.get(window)
+                if part is None:
+                    part = parts[window] = now if self.is_ready(window) else later
                 part.append((value, micros, (window,), pane, sign))
         return _of_rows(now), _of_rows(later)
 
     def hold(self) -> int | None:
         """Return the earliest timestamp of the elements that wait for side inputs; None if there are none."""
-        if not self._kept:
-            return None
-        return min(min(b.timestamps) if isinstance(b.timestamps, list) else b.timestamps for b in self._kept)
+        return None if self._kept is None else self._kept.earliest
 
     def kept(self) -> list[Bundle]:
         """Return the bundles that wait for the side inputs."""
-        return list(self._kept or ())
+        return [] if self._kept is None else list(self._kept.bundles)
 
     def keep(self, bundles: Iterable[Bundle]) -> None:
         """Add bundles of a snapshot that waited for the side inputs."""
         if self._kept is not None:
-            self._kept.extend(bundles)
+            for bundle in bundles:
+                self._kept.add(bundle)
             return
         for bundle in bundles:
             if self.over is None:
@@ -354,16 +356,38 @@ class StageRun(LeavingStep):
 
     def process_ready(self) -> None:
         """Process the kept bundles whose side inputs are ready now."""
-        if self._kept:
-            kept, self._kept = self._kept, []
-            for bundle in kept:
+        if self._kept is not None and any(map(self.is_ready, self._kept.windows)):
+            kept, self._kept = self._kept, Kept()
+            for bundle in kept.bundles:
                 self.receive(bundle)
 
     def unblock(self) -> None:
         """Process all kept bundles: the side inputs are complete."""
         kept, self._kept = self._kept, None
-        for bundle in kept or ():
+        for bundle in kept.bundles if kept is not None else ():
             self.receive(bundle)
+
+
+class Kept:
+    """Bundles that wait for side inputs.
+
+    Attributes:
+      windows: the windows of their elements.
+      earliest: the earliest timestamp of their elements; None without bundles.
+    """
+
+    def __init__(self) -> None:
+        self.bundles: list[Bundle] = []
+        self.windows: set[BoundedWindow] = set()
+        self.earliest: int | None = None
+
+    def add(self, bundle: Bundle) -> None:
+        """Add a bundle."""
+        stamps, windows = bundle.timestamps, bundle.windows
+        earliest = min(stamps) if isinstance(stamps, list) else stamps
+        self.bundles.append(bundle)
+        self.windows.update(*(set(windows) if isinstance(windows, list) else (windows,)))
+        self.earliest = earliest if self.earliest is None else min(self.earliest, earliest)
 
 
 def _not_yet(window: BoundedWindow) -> bool:

@@ -192,3 +192,44 @@ def test_dofns_are_torn_down_that_were_set_up(tmp_path: Path) -> None:
     assert ["first is set up"] == sorted(path.name for path in tmp_path.iterdir())
     wired.dataflow.teardown()
     assert ["first is set up", "first is torn down"] == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_readiness_of_side_inputs_is_asked_once_for_each_window() -> None:
+    """Not for each waiting element: a stream asks whenever a watermark moves."""
+    p = beam.Pipeline()
+    side = p | "Side" >> beam.Create([1])
+    main = p | "Main" >> beam.Create([1]) | "Out" >> beam.Map(lambda x, known: x, beam.pvalue.AsList(side))
+    wired = Wired(p)
+    seen = wired.watch("Out")
+    (run,) = (run for step, run in wired.dataflow.stages.items() if run.executor.stage.side_inputs)
+    windows = [IntervalWindow(start, start + 10) for start in (0, 10, 20)]
+    complete, asked = set[Any](), list[Any]()
+
+    def is_ready(window: Any) -> bool:
+        asked.append(window)
+        return window in complete
+
+    run.is_ready = is_ready
+    for n in range(5):
+        values = list(range(6 * n, 6 * n + 6))
+        run.receive(Bundle(values, [100 + x for x in values], [(windows[x % 3],) for x in values]))
+    assert [6, 6, 6, 6, 6] == [len(bundle) for bundle in run.kept()]
+    assert 5 * 3 == len(asked)
+    assert 100 == run.hold()
+
+    asked.clear()
+    run.process_ready()
+    assert set(windows) == set(asked)
+    assert 3 == len(asked)
+    assert [] == seen
+
+    complete.add(windows[0])
+    run.process_ready()
+    assert [x for x in range(30) if x % 3 == 0] == seen
+    assert 101 == run.hold()
+
+    complete.update(windows)
+    run.process_ready()
+    assert list(range(30)) == sorted(seen)
+    assert run.hold() is None
+    assert [] == run.kept()
