@@ -88,7 +88,9 @@ def unfinished(states: Sequence[Any]) -> list[Any]:
 
 def is_finished(part: Trigger, state: Any) -> bool:
     """Return whether a part of a composite has finished."""
-    return state is FINISHED or (isinstance(part, Lifetime) and part.is_finished(state))
+    if state is None or state is FINISHED:
+        return state is FINISHED
+    return isinstance(part, Lifetime) and part.is_finished(state)
 
 
 def begun(part: Trigger, context: TriggerContext) -> Any:

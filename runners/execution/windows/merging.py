@@ -68,14 +68,9 @@ def _merged_by_fn(window_fn: WindowFn, items: Iterable[tuple[BoundedWindow, T]])
     groups: dict[BoundedWindow, list[T]] = {}
     for window, item in items:
         groups.setdefault(window, []).append(item)
-    merges: list[tuple[list[BoundedWindow], BoundedWindow]] = []
-
-    class Context(WindowFn.MergeContext):
-        def merge(self, to_be_merged: Iterable[BoundedWindow], merge_result: BoundedWindow) -> None:
-            merges.append((list(dict.fromkeys(to_be_merged)), merge_result))
-
-    window_fn.merge_windows(Context(groups))
-    for sources, result in merges:
+    context = _Merges(groups)
+    window_fn.merge_windows(context)
+    for sources, result in context.merges:
         group: list[T] = []
         for window in sources:
             if window not in groups:
@@ -86,6 +81,17 @@ def _merged_by_fn(window_fn: WindowFn, items: Iterable[tuple[BoundedWindow, T]])
             group += groups.pop(window)
         groups.setdefault(result, []).extend(group)
     return list(groups.items())
+
+
+class _Merges(WindowFn.MergeContext):
+    """The windows of one key, and the merges that `merge_windows` has called for."""
+
+    def __init__(self, windows: Iterable[BoundedWindow]) -> None:
+        super().__init__(windows)
+        self.merges: list[tuple[list[BoundedWindow], BoundedWindow]] = []
+
+    def merge(self, to_be_merged: Iterable[BoundedWindow], merge_result: BoundedWindow) -> None:
+        self.merges.append((list(dict.fromkeys(to_be_merged)), merge_result))
 
 
 def merged_timestamp(combiner: TimestampCombiner, stamps: Iterable[int | None]) -> int | None:
