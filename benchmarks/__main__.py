@@ -27,7 +27,8 @@ Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance
 spark_micro_batch   against transformWithState, foreachBatch and the batch runner; state of a million keys
 shard_memory        a subtask with a million keys, with memory for a tenth of them
 
-`python benchmarks soak --minutes 60` is a command of its own (see soak.py).
+`python benchmarks soak --minutes 60` and `python benchmarks nexmark --runner local --events 1000000` are commands of
+their own (see soak.py and nexmark/).
 
 Prints a line for each comparison.  The exit status is 1 when one is over its limit.
 """
@@ -43,11 +44,12 @@ BENCHMARKS = (
     *("snapshot_intervals", "scaling", "latency", "watermark_lag", "running_sum", "snapshot_pause", "snapshot_changes"),
     *("spark_micro_batch", "shard_memory"),
 )
+COMMANDS = {"soak": "soak", "nexmark": "nexmark.command"}
 
 
 def main(names: list[str]) -> int:
-    if names[:1] == ["soak"]:
-        return int(importlib.import_module("soak").main(names[1:]))
+    if names and names[0] in COMMANDS:
+        return int(importlib.import_module(COMMANDS[names[0]]).main(names[1:]))
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)

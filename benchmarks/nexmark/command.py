@@ -1,0 +1,158 @@
+"""The table of costs: `python benchmarks nexmark --runner=local,stream --events=1000000`.
+
+A run is that of one query on one runner, with the source that generates the events and a sink that counts results.
+Its cost is the CPU time of all its processes, on Spark that of driver, JVM and workers.  Before it, the same
+query runs over a hundredth of the events, so that start-up is left out.  Shown is the median of `--rounds`.
+
+Event times are 10,000 events a second, so a million events are ten windows of ten seconds.  On all runners there are
+two splits or partitions; `local-2` and `stream-2` have two workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import attrs
+from processes import cpu_of_this_and_children
+from spark import started_session
+from streams import CountingSink, options
+
+import penstock as beam
+from nexmark.generator import Generator
+from nexmark.queries import QUERIES
+from nexmark.settings import Settings
+from nexmark.sources import BoundedEvents, UnboundedEvents
+
+# Seconds between checkpoints of the streams.
+CHECKPOINT_INTERVAL = 1
+
+RUNNERS = {
+    "local": "in process",
+    "local-2": "two worker processes",
+    "stream": "a stream in process, with a checkpoint every second",
+    "stream-2": "the same in two worker processes",
+    "spark-batch": "Spark, local[2]",
+    "spark-microbatch": "Spark, local[2], in batches of 100,000 events",
+}
+MICRO_BATCH = 100_000
+
+# Runs a query over the events of a generator; returns the number of results.
+Run = Callable[[int, Generator], int]
+
+
+@attrs.frozen
+class Cost:
+    """CPU seconds, seconds by the clock on the wall, and the number of results."""
+
+    cpu: float
+    wall: float
+    results: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse the command line, and print a table for each runner."""
+    parser = argparse.ArgumentParser("python benchmarks nexmark", description=__doc__.partition("\n")[0])
+    parser.add_argument("--runner", default="local", help=f"Runners, separated by commas: {', '.join(RUNNERS)}.")
+    parser.add_argument("--events", type=int, default=1_000_000, help="The number of events.")
+    parser.add_argument("--queries", help="Queries, separated by commas.  Default: all.")
+    parser.add_argument("--rounds", type=int, default=3, help="The number of runs of each query.")
+    parser.add_argument("--seed", type=int, default=0, help="The seed of the generator.")
+    given = parser.parse_args(arguments)
+    numbers = [int(number) for number in given.queries.split(",")] if given.queries else list(QUERIES)
+    runners = given.runner.split(",")
+    if unknown := [name for name in runners if name not in RUNNERS]:
+        parser.error(f"argument --runner: unknown: {', '.join(unknown)}; there are {', '.join(RUNNERS)}")
+    if unknown_queries := [str(number) for number in numbers if number not in QUERIES]:
+        parser.error(f"argument --queries: unknown: {', '.join(unknown_queries)}; there are 0 to {max(QUERIES)}")
+    generator = Generator(given.events, given.seed)
+    for name in runners:
+        print(f"`{name}` ({RUNNERS[name]}), {given.events:,} events, median of {given.rounds}:\n")
+        print("| | query | results | events/s and core | CPU s per million | wall s |")
+        print("| --- | --- | --- | --- | --- | --- |")
+        print(
+            line("", "the generator alone", cost_of(lambda: alone(generator), given.rounds), given.events), flush=True
+        )
+        with runs_of(name) as run:
+            for number in numbers:
+                run(number, attrs.evolve(generator, events=max(1, given.events // 100)))
+                cost = cost_of(lambda number=number: run(number, generator), given.rounds)
+                print(line(str(number), QUERIES[number].title, cost, given.events), flush=True)
+        print()
+    return 0
+
+
+def line(number: str, title: str, cost: Cost, events: int) -> str:
+    """Return a line of the table.
+
+    >>> line("0", "Pass through", Cost(cpu=2.0, wall=1.5, results=1_000), 1_000_000)
+    '| 0 | Pass through | 1,000 | 500,000 | 2.00 | 1.50 |'
+    """
+    rate, per_million = events / cost.cpu, cost.cpu / events * 1e6
+    return f"| {number} | {title} | {cost.results:,} | {rate:,.0f} | {per_million:.2f} | {cost.wall:.2f} |"
+
+
+def cost_of(run: Callable[[], int], rounds: int) -> Cost:
+    """Return the medians of so many runs."""
+    costs = []
+    for _ in range(rounds):
+        cpu, wall = cpu_of_this_and_children(), time.perf_counter()
+        results = run()
+        costs.append(Cost(cpu_of_this_and_children() - cpu, time.perf_counter() - wall, results))
+    return Cost(median(cost.cpu for cost in costs), median(cost.wall for cost in costs), costs[-1].results)
+
+
+def alone(generator: Generator) -> int:
+    """Generate all events, and return their number."""
+    source = BoundedEvents(generator)
+    return sum(len(bundle) for split in source.split(2) for bundle in source.read_bundles(split))
+
+
+@contextmanager
+def runs_of(name: str) -> Iterator[Run]:
+    """Return the function that runs a query on a runner; Spark's session ends with the block."""
+    if name == "local":
+        yield lambda number, generator: results_of("local", number, BoundedEvents(generator))
+    elif name == "local-2":
+        yield lambda number, generator: results_of("local", number, BoundedEvents(generator), parallelism=2)
+    elif name.startswith("stream"):
+        workers = 2 if name == "stream-2" else 1
+        yield lambda number, generator: streamed(number, generator, parallelism=workers)
+    else:
+        from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner
+
+        session = started_session()
+        try:
+            if name == "spark-batch":
+                batch = SparkBatchRunner(spark_session=session)
+                yield lambda number, generator: results_of(batch, number, BoundedEvents(generator))
+            else:
+                micro_batch = SparkMicroBatchRunner(spark_session=session)
+                limit = {"max_records_per_batch": MICRO_BATCH}
+                yield lambda number, generator: results_of(micro_batch, number, UnboundedEvents(generator, 2), **limit)
+        finally:
+            session.stop()
+
+
+def streamed(number: int, generator: Generator, **flags: Any) -> int:
+    with tempfile.TemporaryDirectory() as directory:
+        flags |= {"checkpoint_dir": directory, "checkpoint_interval": CHECKPOINT_INTERVAL}
+        return results_of("local", number, UnboundedEvents(generator, 2), **flags)
+
+
+def results_of(runner: Any, number: int, source: Any, **flags: Any) -> int:
+    """Run a query; return the number of its results."""
+    sink = CountingSink()
+    with tempfile.TemporaryDirectory() as directory:
+        settings = Settings(log_directory=str(Path(directory, "logs")))
+        p = beam.Pipeline(runner, options(**flags))
+        results = p | "Events" >> beam.io.Read(source) | "Query" >> QUERIES[number].transform(settings)
+        results | beam.io.Write(sink)
+        p.run().wait_until_finish()
+    return sink.count
