@@ -198,7 +198,7 @@ def test_readiness_of_side_inputs_is_asked_once_for_each_window() -> None:
     """Not for each waiting element: a stream asks whenever a watermark moves."""
     p = beam.Pipeline()
     side = p | "Side" >> beam.Create([1])
-    main = p | "Main" >> beam.Create([1]) | "Out" >> beam.Map(lambda x, known: x, beam.pvalue.AsList(side))
+    p | "Main" >> beam.Create([1]) | "Out" >> beam.Map(lambda x, known: x, beam.pvalue.AsList(side))
     wired = Wired(p)
     seen = wired.watch("Out")
     (run,) = (run for step, run in wired.dataflow.stages.items() if run.executor.stage.side_inputs)
