@@ -31,8 +31,8 @@ from .typecoders import registry
 # Keys of these types have no parts.
 _SIMPLE = frozenset({type(None), bool, int, float, str, bytes})
 
-# Types whose values can all be encoded; some floats can't.
-_ATOMS = frozenset({type(None), bool, int, str, bytes})
+# Types whose values are always valid keys; some floats aren't.
+VALID_TYPES = frozenset({type(None), bool, int, str, bytes})
 
 # Seen types whose values, and their parts, have no coder.
 _simple: set[type] = set(_SIMPLE)
@@ -89,7 +89,7 @@ def check_keys(keys: Iterable[Any]) -> None:
     >>> check_keys(["a", 1, None])
     """
     keys = keys if isinstance(keys, (list, tuple, set, frozenset, dict)) else list(keys)
-    for kind in set(map(type, keys)) - _ATOMS:
+    for kind in set(map(type, keys)) - VALID_TYPES:
         for key in keys:
             if type(key) is kind:
                 encode_key(key)

@@ -29,7 +29,7 @@ from .ordered_list import OrderedListRuntimeState, OrderedListStateSpec
 from .read_modify_write import ReadModifyWriteRuntimeState, ReadModifyWriteStateSpec
 from .set import SetRuntimeState, SetStateSpec
 from .state_spec import AccumulatingRuntimeState, RuntimeState, StateSpec
-from .store import DictStore, StateStore
+from .store import DictStore, StateColumn, StateStore
 from .timer import BaseTimer, RuntimeTimer
 from .timer_spec import TimeDomain, TimerSpec, on_timer, on_window_expiration
 
@@ -51,6 +51,7 @@ __all__ = [
     "OrderedListRuntimeState",
     "StateStore",
     "DictStore",
+    "StateColumn",
     "TimeDomain",
     "TimerSpec",
     "on_timer",

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...stored import restores
 from .state_spec import AccumulatingRuntimeState, StateSpec
+from .store import ATOMS
 
 # The number of chunks beyond which they are joined.
 _MANY_CHUNKS = 64
@@ -86,16 +87,18 @@ class BagRuntimeState(AccumulatingRuntimeState):
 
     def read(self) -> list[Any]:
         """Return the values in the order of addition."""
-        return list(self._store.get(self._namespace, self._cell, ()))
+        return list(self.column.values.get(self.key, ()))
 
     def add(self, value: Any) -> None:
         """Add a value."""
-        self._store.changing(self._namespace, self._cell, Chunks).append(value)
-        self._store.wrote(self._cell, value)
+        column, key = self.column, self.key
+        column.changing(key, Chunks).append(value)
+        if type(value) not in ATOMS:
+            column.wrote(key, value)
 
     def is_empty(self) -> bool:
         """Return whether there are no values."""
-        return self._store.get(self._namespace, self._cell) is None
+        return self.column.values.get(self.key) is None
 
 
 class BagStateSpec(StateSpec):

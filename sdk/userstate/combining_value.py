@@ -15,6 +15,7 @@ from ...stored import stored_as
 from ..coders.coder import Coder
 from ..combine_fn import CombineFn
 from .state_spec import AccumulatingRuntimeState, StateSpec
+from .store import ATOMS
 
 
 @stored_as("accumulator-state", 1, lambda accumulator: (accumulator.value,))
@@ -47,7 +48,7 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
     def read(self) -> Any:
         """Return the combiner's result, for a state without inputs that of an empty accumulator."""
         fn = self._spec.combine_fn
-        held = self._store.get(self._namespace, self._cell)
+        held = self.column.values.get(self.key)
         if held is None:
             return fn.extract_output(fn.create_accumulator())
         result = fn.extract_output(held.value)
@@ -57,13 +58,15 @@ class CombiningValueRuntimeState(AccumulatingRuntimeState):
     def add(self, value: Any) -> None:
         """Add an input."""
         fn = self._spec.combine_fn
-        held = self._store.changing(self._namespace, self._cell, self._spec.new_accumulator)
+        column, key = self.column, self.key
+        held = column.changing(key, self._spec.new_accumulator)
         held.value = fn.add_input(held.value, value)
-        self._store.wrote(self._cell, value)
+        if type(value) not in ATOMS:
+            column.wrote(key, value)
 
     def is_empty(self) -> bool:
         """Return whether there are no inputs."""
-        return self._store.get(self._namespace, self._cell) is None
+        return self.column.values.get(self.key) is None
 
 
 class CombiningValueStateSpec(StateSpec):

@@ -27,13 +27,13 @@ class MapRuntimeState(RuntimeState):
 
     def get(self, name: Any, default: Any = None) -> Any:
         """Return the value of a name, or the default.  It must not be changed in place."""
-        return self._store.get(self._namespace, self._cell, _NOTHING).get(coded(name), default)
+        return self.column.values.get(self.key, _NOTHING).get(coded(name), default)
 
     def put(self, name: Any, value: Any) -> None:
         """Set the value of a name."""
-        self._store.changing(self._namespace, self._cell, dict[Any, Any])[coded(name)] = value
-        self._store.wrote(self._cell, name)
-        self._store.wrote(self._cell, value)
+        self.column.changing(self.key, dict[Any, Any])[coded(name)] = value
+        self.column.wrote(self.key, name)
+        self.column.wrote(self.key, value)
 
     def put_if_absent(self, name: Any, value: Any) -> Any:
         """Set the value of a name unless it has one, and return the former value or None."""
@@ -45,31 +45,31 @@ class MapRuntimeState(RuntimeState):
     def remove(self, name: Any) -> None:
         """Remove a name, if it exists."""
         if self.contains(name):
-            values = self._store.changing(self._namespace, self._cell, dict[Any, Any])
+            values = self.column.changing(self.key, dict[Any, Any])
             del values[coded(name)]
             if not values:
                 self.clear()
 
     def contains(self, name: Any) -> bool:
         """Return whether a name has a value."""
-        return coded(name) in self._store.get(self._namespace, self._cell, _NOTHING)
+        return coded(name) in self.column.values.get(self.key, _NOTHING)
 
     def keys(self) -> list[Any]:
         """Return the names."""
-        return list(map(plain, self._store.get(self._namespace, self._cell, _NOTHING)))
+        return list(map(plain, self.column.values.get(self.key, _NOTHING)))
 
     def values(self) -> list[Any]:
         """Return the values."""
-        return list(self._store.get(self._namespace, self._cell, _NOTHING).values())
+        return list(self.column.values.get(self.key, _NOTHING).values())
 
     def items(self) -> list[tuple[Any, Any]]:
         """Return the names with their values."""
-        items = self._store.get(self._namespace, self._cell, _NOTHING).items()
+        items = self.column.values.get(self.key, _NOTHING).items()
         return [(plain(name), value) for name, value in items]
 
     def is_empty(self) -> bool:
         """Return whether there are no names."""
-        return self._store.get(self._namespace, self._cell) is None
+        return self.column.values.get(self.key) is None
 
 
 class MapStateSpec(StateSpec):

@@ -86,12 +86,12 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
         except (TypeError, ValueError):
             raise TypeError(f"{self._spec!r}.add takes a pair of a timestamp and a value, got {value!r}") from None
         micros = Timestamp.of(timestamp).micros
-        self._store.changing(self._namespace, self._cell, Timeline).add(micros, own)
-        self._store.wrote(self._cell, own)
+        self.column.changing(self.key, Timeline).add(micros, own)
+        self.column.wrote(self.key, own)
 
     def clear_range(self, min_time_stamp: TimestampTypes, limit_time_stamp: TimestampTypes) -> None:
         """Remove the values with timestamps from the first up to, and without, the second."""
-        held: Timeline | None = self._store.get(self._namespace, self._cell)
+        held: Timeline | None = self.column.values.get(self.key)
         if held is None:
             return
         found = held.within(Timestamp.of(min_time_stamp).micros, Timestamp.of(limit_time_stamp).micros)
@@ -100,15 +100,15 @@ class OrderedListRuntimeState(AccumulatingRuntimeState):
         if found.stop - found.start == len(held.times):
             self.clear()
             return
-        held = self._store.changing(self._namespace, self._cell, Timeline)
+        held = self.column.changing(self.key, Timeline)
         del held.times[found], held.values[found]
 
     def is_empty(self) -> bool:
         """Return whether there are no values."""
-        return self._store.get(self._namespace, self._cell) is None
+        return self.column.values.get(self.key) is None
 
     def _read(self, least: int, limit: int) -> list[tuple[Timestamp, Any]]:
-        held: Timeline | None = self._store.get(self._namespace, self._cell)
+        held: Timeline | None = self.column.values.get(self.key)
         if held is None:
             return []
         found = held.within(least, limit)

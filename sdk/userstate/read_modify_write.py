@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from .state_spec import RuntimeState, StateSpec
+from .store import ATOMS
 
 
 class ReadModifyWriteRuntimeState(RuntimeState):
@@ -20,12 +21,16 @@ class ReadModifyWriteRuntimeState(RuntimeState):
 
     def read(self) -> Any:
         """Return the value, or None.  It must not be changed in place."""
-        return self._store.get(self._namespace, self._cell)
+        return self.column.values.get(self.key)
 
     def write(self, value: Any) -> None:
         """Replace the value."""
-        self._store.put(self._namespace, self._cell, value)
-        self._store.wrote(self._cell, value)
+        column = self.column
+        column.values[self.key] = value
+        if column.is_tracked:
+            column.touch(self.key)
+        if type(value) not in ATOMS:
+            column.wrote(self.key, value)
 
 
 class ReadModifyWriteStateSpec(StateSpec):

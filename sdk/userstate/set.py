@@ -14,6 +14,7 @@ from typing import Any
 
 from ..coders.coded_key import coded, plain
 from .state_spec import AccumulatingRuntimeState, StateSpec
+from .store import ATOMS
 
 
 class SetRuntimeState(AccumulatingRuntimeState):
@@ -23,31 +24,33 @@ class SetRuntimeState(AccumulatingRuntimeState):
 
     def read(self) -> list[Any]:
         """Return the values in the order of their first addition."""
-        return list(map(plain, self._store.get(self._namespace, self._cell, ())))
+        return list(map(plain, self.column.values.get(self.key, ())))
 
     def add(self, value: Any) -> None:
         """Add a value, unless it is in the set.  It needs a hash, or a registered coder."""
         value = coded(value)
-        if value not in self._store.get(self._namespace, self._cell, ()):
+        column, key = self.column, self.key
+        if value not in column.values.get(key, ()):
             # A dictionary keeps the order of insertion, which a set does not.
-            self._store.changing(self._namespace, self._cell, dict[Any, None])[value] = None
-            self._store.wrote(self._cell, value)
+            column.changing(key, dict[Any, None])[value] = None
+            if type(value) not in ATOMS:
+                column.wrote(key, value)
 
     def contains(self, value: Any) -> bool:
         """Return whether a value is in the set."""
-        return coded(value) in self._store.get(self._namespace, self._cell, ())
+        return coded(value) in self.column.values.get(self.key, ())
 
     def remove(self, value: Any) -> None:
         """Remove a value, if it is in the set."""
         if self.contains(value):
-            values = self._store.changing(self._namespace, self._cell, dict[Any, None])
+            values = self.column.changing(self.key, dict[Any, None])
             del values[coded(value)]
             if not values:
                 self.clear()
 
     def is_empty(self) -> bool:
         """Return whether there are no values."""
-        return self._store.get(self._namespace, self._cell) is None
+        return self.column.values.get(self.key) is None
 
 
 class SetStateSpec(StateSpec):

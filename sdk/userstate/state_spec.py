@@ -6,26 +6,28 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from ..coders.coder import Coder
-from .store import StateStore
+from .store import StateColumn, StateStore
 
 
 class RuntimeState:
     """A state of one key and window, as an argument of a DoFn's method.
 
     It is valid during the call only.
+
+    Attributes:
+      column, key: the runner's: the values of the state in the window, and the key.
     """
 
-    __slots__ = ("_cell", "_namespace", "_spec", "_store")
+    __slots__ = ("_spec", "column", "key")
 
-    def __init__(self, spec: Any, store: StateStore, namespace: Any, key: Any) -> None:
+    def __init__(self, spec: Any, column: StateColumn, key: Any) -> None:
         self._spec = spec
-        self._store = store
-        self._namespace = namespace
-        self._cell = (key, spec.name)
+        self.column = column
+        self.key = key
 
     def clear(self) -> None:
         """Remove the state's content."""
-        self._store.remove(self._namespace, self._cell)
+        self.column.remove(self.key)
 
     def prefetch(self) -> None:
         """Do nothing: state is always local.  Beam's."""
@@ -73,7 +75,7 @@ class StateSpec:
 
     def of(self, store: StateStore, namespace: Any = None, key: Any = None) -> Any:
         """Return the state of one key and window."""
-        return self.runtime(self, store, namespace, key)
+        return self.runtime(self, store.column(namespace, self.name), key)
 
     def for_worker(self) -> StateSpec:
         """Return the spec for one worker: itself, unless it needs a set-up."""

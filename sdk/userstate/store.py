@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
-# A key, and the name of one of its states.
-Cell: TypeAlias = tuple[Any, str]
+# Types whose values can always be pickled.
+ATOMS = frozenset({str, int, float, bytes, bool, type(None)})
 
 
 class Container(Protocol):
@@ -19,23 +19,43 @@ class Container(Protocol):
 C = TypeVar("C", bound=Container)
 
 
+class StateColumn:
+    """The values of one state in one window, by key.
+
+    Attributes:
+      values: the values, which must not be changed in place.
+      is_tracked: True if each key whose value changes has to be reported with `touch`.
+    """
+
+    __slots__ = ("is_tracked", "values")
+
+    def __init__(self, is_tracked: bool = False) -> None:
+        self.values: dict[Any, Any] = {}
+        self.is_tracked = is_tracked
+
+    def touch(self, key: Any) -> None:
+        """Note that the value of a key has changed."""
+
+    def changing(self, key: Any, make: Callable[[], C]) -> C:
+        """Return a key's container, to be changed in place.  `make` creates it if the key has none."""
+        container: C | None = self.values.get(key)
+        if container is None:
+            container = self.values[key] = make()
+        return container
+
+    def remove(self, key: Any) -> None:
+        """Remove a key's value, if it has one."""
+        self.values.pop(key, None)
+
+    def wrote(self, key: Any, value: Any) -> None:
+        """Check a value that was written to a key's value or container, which must be picklable."""
+
+
 class StateStore(Protocol):
     """Interface of the storage of states."""
 
-    def get(self, namespace: Any, cell: Cell, default: Any = None) -> Any:
-        """Return a cell's value, or the default.  It must not be changed in place."""
-
-    def put(self, namespace: Any, cell: Cell, value: Any) -> None:
-        """Set the value of a cell."""
-
-    def changing(self, namespace: Any, cell: Cell, make: Callable[[], C]) -> C:
-        """Return a cell's container, to be changed in place.  `make` creates it if the cell has none."""
-
-    def remove(self, namespace: Any, cell: Cell) -> None:
-        """Remove a cell's value, if it has one."""
-
-    def wrote(self, cell: Cell, value: Any) -> None:
-        """Check a value that was written to a cell or its container, which must be picklable."""
+    def column(self, namespace: Any, name: str) -> StateColumn:
+        """Return the values of one state in one window."""
 
 
 class DictStore:
@@ -49,21 +69,7 @@ class DictStore:
     """
 
     def __init__(self) -> None:
-        self.values: dict[Any, Any] = {}
+        self.columns: dict[Any, StateColumn] = {}
 
-    def get(self, namespace: Any, cell: Cell, default: Any = None) -> Any:
-        return self.values.get((namespace, cell), default)
-
-    def put(self, namespace: Any, cell: Cell, value: Any) -> None:
-        self.values[namespace, cell] = value
-
-    def changing(self, namespace: Any, cell: Cell, make: Callable[[], C]) -> C:
-        if (namespace, cell) not in self.values:
-            self.values[namespace, cell] = make()
-        return self.values[namespace, cell]  # type: ignore[no-any-return]
-
-    def remove(self, namespace: Any, cell: Cell) -> None:
-        self.values.pop((namespace, cell), None)
-
-    def wrote(self, cell: Cell, value: Any) -> None:
-        pass
+    def column(self, namespace: Any, name: str) -> StateColumn:
+        return self.columns.setdefault((namespace, name), StateColumn())

@@ -28,6 +28,7 @@ from collections.abc import Container
 import attrs
 
 from ....sdk import graph
+from ....sdk.bundle import Bundle
 from ....sdk.dofn import (
     DoFn,
     ExpressionDoFn,
@@ -58,6 +59,18 @@ class Shape:
     panes: bool
     signs: bool
     one_window: bool
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Shape:
+        """Return the shape of a bundle."""
+        windows = bundle.windows
+        return cls(
+            type(bundle.timestamps) is list,
+            type(windows) is list,
+            type(bundle.panes) is list,
+            type(bundle.signs) is list,
+            type(windows) is tuple and len(windows) == 1,
+        )
 
 
 @attrs.frozen

@@ -273,14 +273,7 @@ class Chain:
 
     def run(self, bundle: Bundle) -> None:
         """Process a bundle."""
-        windows = bundle.windows
-        shape = Shape(
-            type(bundle.timestamps) is list,
-            type(windows) is list,
-            type(bundle.panes) is list,
-            type(bundle.signs) is list,
-            type(windows) is tuple and len(windows) == 1,
-        )
+        shape = Shape.of(bundle)
         compiled = self._compiled.get(shape)
         if compiled is None:
             compiled = self._compiled[shape] = self._compile(shape)
@@ -289,7 +282,7 @@ class Chain:
         run, generated = compiled
         self._bundle_size = len(bundle)
         try:
-            left = run(bundle.values, bundle.timestamps, windows, bundle.panes, bundle.signs)
+            left = run(bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs)
         except BaseException as error:
             reraise(self._attributed(error, run, generated))
         if left:

@@ -33,41 +33,90 @@ class OutputRows:
         self._tags = tags
         self._emit = emit
         self._any_tag = any_tag
-        self._by_tag: dict[graph.Tag, tuple[list[Any], list[int], list[Windows], list[PaneInfo], list[int]]] = {}
+        self._by_tag: dict[graph.Tag, _Rows] = {}
 
-    def add(self, tag: graph.Tag, value: Any, micros: int, windows: Windows, pane: Any, sign: int) -> None:
-        """Add an output.
+    def at(
+        self, windows: Windows, pane: PaneInfo, sign: int, tag: graph.Tag = None
+    ) -> tuple[list[Any], list[int]] | None:
+        """Return the values and timestamps of a tag, to which outputs with these windows, pane and sign are appended.
+
+        They are valid until the next call, or until a flush, for which the caller looks after `BUNDLE_SIZE` outputs.
+        Returns None if outputs with this tag are dropped.
 
         Raises `PipelineError` for a tag that was not declared.
         """
-        columns = self._by_tag.get(tag)
-        if columns is None:
+        rows = self._by_tag.get(tag)
+        if rows is None:
             if tag not in self._tags:
                 if self._any_tag:
-                    return
+                    return None
                 declared = [t for t in self._tags if t is not None]
                 raise PipelineError(
                     f"got an output tagged {tag!r}, but the tags declared by with_outputs are {declared}"
                 )
-            columns = self._by_tag[tag] = ([], [], [], [], [])
-        columns[0].append(value)
-        columns[1].append(micros)
-        columns[2].append(windows)
-        columns[3].append(pane)
-        columns[4].append(sign)
-        if len(columns[0]) >= BUNDLE_SIZE:
-            self.flush()
+            rows = self._by_tag[tag] = _Rows(windows, pane, sign)
+        elif windows is not rows.last[0] or pane is not rows.last[1] or sign != rows.last[2]:
+            rows.pad()
+            rows.last = windows, pane, sign
+        return rows.values, rows.timestamps
+
+    def add(self, tag: graph.Tag, value: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
+        """Add an output.
+
+        Raises `PipelineError` for a tag that was not declared.
+        """
+        columns = self.at(windows, pane, sign, tag)
+        if columns is not None:
+            columns[0].append(value)
+            columns[1].append(micros)
+            if len(columns[0]) >= BUNDLE_SIZE:
+                self.flush()
 
     def flush(self) -> None:
         """Emit everything."""
-        if not self._by_tag:
-            return
         taken, self._by_tag = self._by_tag, {}
-        for tag, (values, micros, windows, panes, signs) in taken.items():
-            self._emit(tag, Bundle(values, narrowed(micros), narrowed(windows), narrowed(panes), narrowed(signs)))
+        for tag, rows in taken.items():
+            if rows.values:
+                self._emit(tag, rows.bundle())
+
+
+class _Rows:
+    """The outputs of one tag.
+
+    Attributes:
+      values, timestamps: a value for each output.
+      windows, panes, signs: values for the first outputs.
+      last: windows, pane and sign of all further outputs.
+    """
+
+    __slots__ = ("last", "panes", "signs", "timestamps", "values", "windows")
+
+    def __init__(self, windows: Windows, pane: PaneInfo, sign: int) -> None:
+        self.values: list[Any] = []
+        self.timestamps: list[int] = []
+        self.windows: list[Windows] = []
+        self.panes: list[PaneInfo] = []
+        self.signs: list[int] = []
+        self.last = windows, pane, sign
+
+    def pad(self) -> None:
+        """Complete the columns."""
+        number = len(self.values) - len(self.windows)
+        windows, pane, sign = self.last
+        self.windows += [windows] * number
+        self.panes += [pane] * number
+        self.signs += [sign] * number
+
+    def bundle(self) -> Bundle:
+        """Return the outputs as a bundle."""
+        timestamps = narrowed(self.timestamps)
+        if not self.windows:
+            return Bundle(self.values, timestamps, *self.last)
+        self.pad()
+        return Bundle(self.values, timestamps, narrowed(self.windows), narrowed(self.panes), narrowed(self.signs))
 
 
 def narrowed(column: list[Any]) -> Any:
     """Return the value of a column whose values are all equal; otherwise the column."""
     first = column[0]
-    return first if column.count(first) == len(column) else column
+    return first if column[-1] == first and column.count(first) == len(column) else column

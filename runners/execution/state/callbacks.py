@@ -11,6 +11,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Protocol
 
+import attrs
+
 from ....sdk import graph
 from ....sdk.coders.coded_key import plain
 from ....sdk.dofn_signature import Argument
@@ -25,8 +27,8 @@ from ....windowing.windows import end_of_window
 from .keyed_state import KeyedState
 from .timers import EVENT_TIME, Timer, Timers
 
-# The parameters of a generated function: the element, key, window, microseconds (of the element, or of the timer),
-# pane, sign, the timer's tag, and the `KeyedTimers`.
+# The variables of generated code: the element, key, window, microseconds (of the element, or of the timer), pane, sign,
+# the timer's tag, and the `KeyedTimers`.
 _PARAMETERS = "e, k, w, t, p, s, tag, setter"
 
 _BY_MARKER = {
@@ -41,16 +43,30 @@ _BY_MARKER = {
 }
 
 
-def generated_call(
+@attrs.frozen
+class MethodCode:
+    """The call of a method as generated code.
+
+    Attributes:
+      code: an expression over the variables `e, k, w, t, p, s, tag, setter`, and `state<j>` for each state.
+      names: the globals of the code.
+      specs: the worker's own specs of the states, by the index `j` of the parameter.
+    """
+
+    code: str
+    names: dict[str, Any]
+    specs: dict[int, StateSpec]
+
+
+def method_code(
     method: Callable[..., Any],
     arguments: tuple[Argument, ...],
     windowed_views: frozenset[int],
-    state: KeyedState,
     by_bundle: dict[str, Any],
     specs: Mapping[int, StateSpec],
-    codes_keys: bool = False,
-) -> Callable[..., Any]:
-    """Return a function `call(e, k, w, t, p, s, tag, setter)` for a method.
+    codes_keys: bool,
+) -> MethodCode:
+    """Return the code that calls a method.
 
     Args:
       by_bundle: by name, the arguments that may change from bundle to bundle (`StageExecutor.bundle_arguments`).
@@ -59,7 +75,6 @@ def generated_call(
     """
     names: dict[str, Any] = {
         "method": method,
-        "state": state,
         "B": by_bundle,
         "of_micros": Timestamp.of_micros,
         "WindowedValue": WindowedValue,
@@ -67,16 +82,17 @@ def generated_call(
         "plain": plain,
     }
     codes = []
+    own: dict[int, StateSpec] = {}
     for j, argument in enumerate(arguments):
         marker: Any = argument.marker
         name = f"a0_{j}"
         if marker is not None and marker.name in _BY_MARKER:
             code = "plain(k)" if codes_keys and marker.name == "KeyParam" else _BY_MARKER[marker.name]
         elif marker is not None and marker.name == "StateParam":
-            spec = specs[id(marker.state_spec)]
+            spec = own[j] = specs[id(marker.state_spec)]
             names[f"spec{j}"] = spec
-            names[f"state{j}"] = spec.runtime
-            code = f"state{j}(spec{j}, state, w, k)"
+            names[f"new_state{j}"] = spec.runtime
+            code = f"state{j}"
         elif marker is not None and marker.name == "TimerParam":
             code = f"RuntimeTimer({marker.timer_spec.name!r}, setter)"
         elif marker is not None:
@@ -87,14 +103,22 @@ def generated_call(
             names[name] = argument.value
             code = name
         codes.append(f"{argument.keyword}={code}" if argument.keyword else code)
-    source = f"def call({_PARAMETERS}): return method({', '.join(codes)})"
-    exec(_compiled(source), names)
+    return MethodCode(f"method({', '.join(codes)})", names, own)
+
+
+def generated_call(method: MethodCode, state: KeyedState) -> Callable[..., Any]:
+    """Return a function `call(e, k, w, t, p, s, tag, setter)` for a method."""
+    lines = [f"def call({_PARAMETERS}):"]
+    lines += [f"    state{j} = new_state{j}(spec{j}, column(w, spec{j}.name), k)" for j in method.specs]
+    names = {**method.names, "column": state.column}
+    exec(compiled("\n".join([*lines, f"    return {method.code}"])), names)
     return names["call"]  # type: ignore[no-any-return]
 
 
 # Methods with the same parameters have the same code.
 @lru_cache(maxsize=256)
-def _compiled(source: str) -> CodeType:
+def compiled(source: str) -> CodeType:
+    """Compile generated code."""
     return compile(source, "<penstock keyed call>", "exec")
 
 

@@ -1,8 +1,8 @@
 """Keyed state: the values that a stateful ParDo keeps for each key and window.
 
-It is a dictionary of values by window, key and name.  Values are immutable.  Containers (bags, sets, maps) are changed
-in place, but never one that a snapshot has: the first change after a snapshot is made to a copy.  So taking a snapshot
-costs no more than listing the cells, and it can be written while processing continues.
+It has a column for each window and state: a dictionary of values by key.  Values are immutable.  Containers (bags,
+sets, maps) are changed in place, but never one that a snapshot has: the first change after a snapshot is made to a
+copy.  So taking a snapshot costs no more than listing the values, and it can be written while processing continues.
 
 >>> from penstock.sdk.userstate import BagStateSpec
 >>> state = KeyedState(tracking=True)
@@ -19,15 +19,16 @@ costs no more than listing the cells, and it can be written while processing con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from sys import getrefcount
 from typing import Any, NamedTuple, TypeVar
 
 from ....sdk.errors import SerializationError
 from ....sdk.userstate.bag import Chunks
 from ....sdk.userstate.combining_value import Accumulator
 from ....sdk.userstate.ordered_list import Timeline
-from ....sdk.userstate.store import Cell, Container
+from ....sdk.userstate.store import ATOMS, Container, StateColumn
 from ....stored import stored_as
 from ..serialization.column_codec import encode_column
 from ..user_errors import shortened
@@ -37,18 +38,18 @@ C = TypeVar("C", bound=Container)
 
 @stored_as("state-change", 1)
 class ChangeKind(Enum):
-    """A kind of change to a cell."""
+    """A kind of change to a key's state."""
 
-    # The cell has this value now.
+    # The key has this value now.
     PUT = "put"
     # These values were appended to its bag.
     APPEND = "append"
-    # The cell has no value any more.
+    # The key has no value any more.
     REMOVE = "remove"
 
 
 class Change(NamedTuple):
-    """A change of one cell, as plain data that can be pickled."""
+    """A change of one state of a key, as plain data that can be pickled."""
 
     namespace: Any
     key: Any
@@ -57,169 +58,195 @@ class Change(NamedTuple):
     value: Any = None
 
 
+class _Column(StateColumn):
+    """A column whose changes are tracked if snapshots will be taken.
+
+    Attributes:
+      dirty: the keys that have changed since the last snapshot; None if there are none.
+    """
+
+    __slots__ = ("_state", "dirty", "name", "namespace")
+
+    def __init__(self, state: KeyedState, namespace: Any, name: str) -> None:
+        super().__init__(state.tracking)
+        self._state = state
+        self.namespace = namespace
+        self.name = name
+        self.dirty: dict[Any, None] | None = None
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set a key's value."""
+        self.values[key] = value
+        if self.is_tracked:
+            self.touch(key)
+
+    def touch(self, key: Any) -> None:
+        dirty = self.dirty
+        if dirty is None:
+            dirty = self.dirty = {}
+            self._state.dirty.append(self)
+        dirty[key] = None
+
+    def changing(self, key: Any, make: Callable[[], C]) -> C:
+        values = self.values
+        container: C | None = values.get(key)
+        if container is None:
+            container = values[key] = make()
+        elif not self.is_tracked:
+            return container
+        elif self.dirty is None or key not in self.dirty:
+            # A snapshot may have it.
+            container = values[key] = container.copy()
+        if self.is_tracked:
+            self.touch(key)
+        return container
+
+    def remove(self, key: Any) -> None:
+        if key in self.values:
+            del self.values[key]
+            if self.is_tracked:
+                self.touch(key)
+
+    def wrote(self, key: Any, value: Any) -> None:
+        self._state.wrote(self.name, key, value)
+
+
 class KeyedState:
     """The state of one worker's keys.
 
     Args:
       tracking: True if snapshots will be taken; then changes since the last one are tracked.
-      checking: True to check once for each bundle that written values can be pickled.
+
+    Attributes:
+      dirty: the columns that have changed since the last snapshot.
     """
 
-    def __init__(self, tracking: bool = False, checking: bool = True) -> None:
-        self._values: dict[Any, dict[Cell, Any]] = {}
-        self._tracking = tracking
-        self._checking = checking
-        # By namespace, the cells that have changed since the last snapshot.
-        self._dirty: dict[Any, dict[Cell, None]] = {}
-        self._unchecked: list[tuple[Cell, Any]] = []
+    def __init__(self, tracking: bool = False) -> None:
+        self._columns: dict[Any, dict[str, _Column]] = {}
+        self.tracking = tracking
+        self.dirty: list[_Column] = []
+        self._unchecked: list[tuple[str, Any, Any]] = []
 
     def __len__(self) -> int:
-        """Return the number of cells with a value."""
-        return sum(map(len, self._values.values()))
+        """Return the number of values."""
+        return sum(len(column.values) for column in self._all())
 
-    def get(self, namespace: Any, cell: Cell, default: Any = None) -> Any:
-        """Return a cell's value, which must not be changed; the default if it has none."""
-        values = self._values.get(namespace)
-        return default if values is None else values.get(cell, default)
+    def _all(self) -> Iterator[_Column]:
+        for columns in self._columns.values():
+            yield from columns.values()
 
-    def put(self, namespace: Any, cell: Cell, value: Any) -> None:
-        """Set a cell's value."""
-        try:
-            self._values[namespace][cell] = value
-        except KeyError:
-            self._values[namespace] = {cell: value}
-        if self._tracking:
-            self._touch(namespace, cell)
-
-    def changing(self, namespace: Any, cell: Cell, make: Callable[[], C]) -> C:
-        """Return a cell's container, to be changed in place; a new one of `make` if it has none."""
-        values = self._values.get(namespace)
-        if values is None:
-            values = self._values[namespace] = {}
-        container: C | None = values.get(cell)
-        if container is None:
-            container = values[cell] = make()
-        elif not self._tracking:
-            return container
-        elif cell not in self._dirty.get(namespace, ()):
-            container = values[cell] = container.copy()
-        if self._tracking:
-            self._touch(namespace, cell)
-        return container
-
-    def remove(self, namespace: Any, cell: Cell) -> None:
-        """Remove a cell's value, if it has one."""
-        values = self._values.get(namespace)
-        if values is None or cell not in values:
-            return
-        del values[cell]
-        if not values:
-            del self._values[namespace]
-        if self._tracking:
-            self._touch(namespace, cell)
+    def column(self, namespace: Any, name: str) -> _Column:
+        """Return the values of a state in a namespace, by key; an empty column if there are none."""
+        columns = self._columns.get(namespace)
+        if columns is None:
+            columns = self._columns[namespace] = {}
+        column = columns.get(name)
+        if column is None:
+            column = columns[name] = _Column(self, namespace, name)
+        return column
 
     def free_namespace(self, namespace: Any) -> None:
-        """Remove all cells of a namespace."""
-        values = self._values.pop(namespace, None)
-        if values and self._tracking:
-            for cell in values:
-                self._touch(namespace, cell)
-
-    def keys(self, namespace: Any, name: str) -> list[Any]:
-        """Return the keys that have a cell of this name, in the order in which they first had it."""
-        return [key for key, own in self._values.get(namespace, ()) if own == name]
+        """Remove all values of a namespace."""
+        for column in self._columns.pop(namespace, {}).values():
+            if self.tracking:
+                for key in column.values:
+                    column.touch(key)
+            column.values.clear()
 
     def namespaces(self) -> list[Any]:
-        """Return the namespaces that have any cell."""
-        return list(self._values)
+        """Return the namespaces that have any value."""
+        return [namespace for namespace, columns in self._columns.items() if any(c.values for c in columns.values())]
 
-    def take_out(self, namespace: Any, key: Any, names: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
-        """Remove a key's cells to spill them; return their values, and the names of those that have changed."""
-        values, dirty = self._values.get(namespace, {}), self._dirty.get(namespace, {})
+    def of_key(self, namespace: Any, key: Any) -> dict[str, Any]:
+        """Return a key's values by the names of its states."""
+        columns = self._columns.get(namespace, {})
+        return {name: column.values[key] for name, column in columns.items() if key in column.values}
+
+    def take_out(self, namespace: Any, key: Any) -> tuple[dict[str, Any], list[str]]:
+        """Remove a key's values to spill them; return them, and the names of those that have changed."""
         taken: dict[str, Any] = {}
         changed: list[str] = []
-        for name in names:
-            cell = (key, name)
-            if cell in values:
-                taken[name] = values.pop(cell)
-                if cell in dirty:
-                    del dirty[cell]
+        for name, column in self._columns.get(namespace, {}).items():
+            if key in column.values:
+                taken[name] = column.values.pop(key)
+                if column.dirty is not None and key in column.dirty:
+                    del column.dirty[key]
                     changed.append(name)
-        if not values:
-            self._values.pop(namespace, None)
+        self._drop_empty(namespace)
         return taken, changed
 
-    def put_back(self, namespace: Any, key: Any, taken: dict[str, Any], changed: Iterable[str]) -> None:
-        """Load a key's cells again."""
-        values = self._values.setdefault(namespace, {})
-        for name, value in taken.items():
-            values[key, name] = value
-        for name in changed:
-            self._touch(namespace, (key, name))
+    def _drop_empty(self, namespace: Any) -> None:
+        """Remove the empty columns of a namespace, except those that user code or the log of changes refers to."""
+        columns = self._columns.get(namespace, {})
+        for name in list(columns):
+            if not columns[name].values and getrefcount(columns[name]) <= _OWN_REFERENCES:
+                del columns[name]
+        if not columns:
+            self._columns.pop(namespace, None)
 
-    def _touch(self, namespace: Any, cell: Cell) -> None:
-        try:
-            self._dirty[namespace][cell] = None
-        except KeyError:
-            self._dirty[namespace] = {cell: None}
+    def put_back(self, namespace: Any, key: Any, taken: dict[str, Any], changed: Iterable[str]) -> None:
+        """Load a key's values again."""
+        for name, value in taken.items():
+            self.column(namespace, name).values[key] = value
+        for name in changed:
+            self.column(namespace, name).touch(key)
 
     # Snapshots
 
     def snapshot(self) -> list[Change]:
-        """Return all cells, and start a new log of changes."""
-        self._dirty = {}
+        """Return all values, and start a new log of changes."""
+        self.forget_changes()
         return [
-            Change(namespace, key, name, ChangeKind.PUT, value)
-            for namespace, values in self._values.items()
-            for (key, name), value in values.items()
+            Change(column.namespace, key, column.name, ChangeKind.PUT, value)
+            for column in self._all()
+            for key, value in column.values.items()
         ]
 
     def changes(self) -> list[Change]:
         """Return the changes since the last snapshot or changes."""
-        dirty, self._dirty = self._dirty, {}
-        return [
-            self._change(namespace, key, name, self._values.get(namespace, {}))
-            for namespace, cells in dirty.items()
-            for key, name in cells
-        ]
+        # A namespace that was freed may have been used again, by columns that follow.
+        changed = zip(self.dirty, self.forget_changes(), strict=True)
+        return [self._change(column, key) for column, keys in changed for key in keys]
 
     @property
     def number_changed(self) -> int:
-        """Return the number of cells that have changed since the last snapshot."""
-        return sum(map(len, self._dirty.values()))
+        """Return the number of values that have changed since the last snapshot."""
+        return sum(len(column.dirty or ()) for column in self.dirty)
 
     def forget_changes(self) -> list[dict[Any, None]]:
         """Start a new log of changes, because a forked child writes the snapshot; return the former log."""
-        dirty, self._dirty = self._dirty, {}
-        return list(dirty.values())
+        columns, self.dirty = self.dirty, []
+        forgotten = [column.dirty or {} for column in columns]
+        for column in columns:
+            column.dirty = None
+        return forgotten
 
-    def _change(self, namespace: Any, key: Any, name: str, values: dict[Cell, Any]) -> Change:
-        if (key, name) not in values:
-            return Change(namespace, key, name, ChangeKind.REMOVE)
-        value = values[key, name]
+    def _change(self, column: _Column, key: Any) -> Change:
+        if key not in column.values:
+            return Change(column.namespace, key, column.name, ChangeKind.REMOVE)
+        value = column.values[key]
         if type(value) is Chunks and value.shared:
-            return Change(namespace, key, name, ChangeKind.APPEND, value.new)
-        return Change(namespace, key, name, ChangeKind.PUT, value)
+            return Change(column.namespace, key, column.name, ChangeKind.APPEND, value.new)
+        return Change(column.namespace, key, column.name, ChangeKind.PUT, value)
 
     def restore(self, changes: Iterable[Change]) -> None:
         """Apply the changes of a snapshot."""
         for namespace, key, name, kind, value in changes:
-            values = self._values.setdefault(namespace, {})
+            values = self.column(namespace, name).values
             if kind is ChangeKind.REMOVE:
-                values.pop((key, name), None)
-                if not values:
-                    del self._values[namespace]
+                values.pop(key, None)
+                self._drop_empty(namespace)
             elif kind is ChangeKind.APPEND:
-                values[key, name] = Chunks([*values.get((key, name), ()), *value])
+                values[key] = Chunks([*values.get(key, ()), *value])
             else:
-                values[key, name] = value.copy() if type(value) in _CONTAINERS else value
+                values[key] = value.copy() if type(value) in _CONTAINERS else value
 
     # Whether values can be pickled
 
-    def wrote(self, cell: Cell, value: Any) -> None:
-        """Note a value written to a cell, or its container, for `check`."""
-        if self._checking and type(value) not in _ATOMS:
-            self._unchecked.append((cell, value))
+    def wrote(self, name: str, key: Any, value: Any) -> None:
+        """Note a value written to a state, or its container, for `check`."""
+        if type(value) not in ATOMS:
+            self._unchecked.append((name, key, value))
             if len(self._unchecked) >= _MANY_UNCHECKED:
                 self.check()
 
@@ -232,9 +259,9 @@ class KeyedState:
             return
         unchecked, self._unchecked = self._unchecked, []
         try:
-            encode_column([value for _, value in unchecked])
+            encode_column([value for _, _, value in unchecked])
         except Exception:
-            for (key, name), value in unchecked:
+            for name, key, value in unchecked:
                 try:
                     encode_column([value])
                 except Exception as error:
@@ -246,9 +273,10 @@ class KeyedState:
                     ) from error
 
 
-# Types whose values can always be pickled.
-_ATOMS = frozenset({str, int, float, bytes, bool, type(None)})
 _CONTAINERS = frozenset({Chunks, Accumulator, Timeline, dict})
+
+# Those of the table of columns and of the call of `getrefcount`.
+_OWN_REFERENCES = 2
 
 # The number of values that are checked before the bundle ends, because they take memory.
 _MANY_UNCHECKED = 1_000

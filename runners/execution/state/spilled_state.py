@@ -36,7 +36,6 @@ class SpilledState:
 
     Args:
       state: the part in memory.
-      names: the cells that a key may have.
       label: the ParDo's.
       entries: the entries on disk.
       spill_excess: called during a restore to spill entries if memory is short.
@@ -45,7 +44,6 @@ class SpilledState:
     def __init__(
         self,
         state: KeyedState,
-        names: Sequence[str],
         label: str,
         entries: SpilledEntries,
         spill_excess: Callable[[], None],
@@ -59,7 +57,6 @@ class SpilledState:
         self._used: dict[Entry, None] = {}
         self._average = 0.0
         self._measured = 0
-        self._names = names
         # The ids of spilled entries that have changed since the last snapshot, with their changed cells.
         self._changed: dict[bytes, list[str]] = {}
 
@@ -129,8 +126,7 @@ class SpilledState:
 
     def _cells(self, entry: Entry) -> list[Any]:
         window, key = entry
-        found = (self._state.get(window, (key, name)) for name in self._names)
-        return [value for value in found if value is not None]
+        return list(self._state.of_key(window, key).values())
 
     def _memory_of(self, entry: Entry) -> int:
         cells = self._cells(entry)
@@ -146,7 +142,7 @@ class SpilledState:
         found: list[tuple[BoundedWindow, Any, dict[str, Any], list[str]]] = []
         for window, key in entries:
             del self._used[window, key]
-            values, changed = self._state.take_out(window, key, self._names)
+            values, changed = self._state.take_out(window, key)
             if values:
                 found.append((window, key, values, changed))
         ids = self._numbers.ids([key for _, key, _, _ in found], [window for window, _, _, _ in found], new=True)

@@ -19,13 +19,13 @@ from typing import Any
 
 from ....sdk import graph
 from ....sdk.bundle import Bundle, Windows
-from ....sdk.coders.coded_key import check_keys
-from ....sdk.coders.key_encoding import CodedKey
-from ....sdk.dofn_signature import bind_callback
+from ....sdk.coders.coded_key import VALID_TYPES, check_keys
+from ....sdk.dofn_signature import Argument, bind_callback
 from ....sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, unwrapped
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
 from ....sdk.metrics import runs_step
 from ....sdk.stateful_dofn import signature_of
+from ....sdk.userstate.store import StateColumn
 from ....sdk.userstate.timer_spec import TimeDomain
 from ....triggers import PaneInfo
 from ....triggers.pane import PANE_INFO_UNKNOWN
@@ -38,7 +38,8 @@ from ..stages.operations import ParDoOperation, iterable_type
 from ..stages.output_buffer import OutputRows
 from ..stages.side_input_views import SideInputViews
 from ..user_errors import Attribution, attributed, guarded, not_a_pair, pair_type, reraise, shortened, unhashable
-from .callbacks import KeyedTimers, asks_for_timers, generated_call
+from .callbacks import KeyedTimers, MethodCode, asks_for_timers, generated_call, method_code
+from .element_loop import ElementLoop
 from .key_types import KeyTypes
 from .keyed_state import Change, KeyedState
 from .spilled_state import SpilledState
@@ -61,10 +62,11 @@ class StatefulExecutor(StageExecutor):
 
     Attributes:
       watermark, processing_time: the two clocks, in microseconds.
+      is_overdue: True if a timer was set to a time that has passed.
+      rows: the outputs that have not been emitted.
       dropped: the number of late elements, which the caller takes.
       state, timers: the state and timers of all keys.
       spilled: the spilled state; None if all is in memory.
-      state_names: the cells that a key may have.
       domains: the time domains of timers, by name.
       expiries: windows that have been seen and have not expired, with the watermarks at which they do.
     """
@@ -92,13 +94,11 @@ class StatefulExecutor(StageExecutor):
         self.timers = Timers()
         self._may_retract = primitive.keyed.may_retract
         self._lateness = primitive.keyed.windowing.allowed_lateness
-        self._rows = OutputRows(tuple(transform.outputs), emit, primitive.any_tag)
+        self.rows = OutputRows(tuple(transform.outputs), emit, primitive.any_tag)
         self.expiries: dict[BoundedWindow, int] = {}
         self._expiry_heap: list[tuple[int, int, BoundedWindow]] = []
         self._windows_seen = 0
-        # The element that errors are attributed to, and whether a timer was set to a time that has passed.
-        self._element: Any = None
-        self._is_overdue = False
+        self.is_overdue = False
         self._is_finishing = False
         self._iterable: type | None = None
         # Key types of a checkpoint, until the first elements after the restart have been compared with them.
@@ -111,25 +111,29 @@ class StatefulExecutor(StageExecutor):
         signature = signature_of(fn)
         self._decides_signs = signature.takes_sign
         self.domains: dict[str, TimeDomain] = {spec.name: spec.time_domain for spec in signature.timers}
-        self.state_names = [*(spec.name for spec in signature.states), _SEEN]
         self._by_bundle: dict[str, Any] = {}
-        views, state, codes_keys = operation.windowed_views, self.state, self._codes_keys
         specs = {id(spec): spec.for_worker() for spec in signature.states}
         self._specs = tuple(specs.values())
-        arguments = operation.arguments
-        self._process = generated_call(fn.process, arguments, views, state, self._by_bundle, specs, codes_keys)
-        self._sets_timers = asks_for_timers(operation.arguments)
+
+        def code(name: str, arguments: tuple[Argument, ...], views: frozenset[int] = frozenset()) -> MethodCode:
+            return method_code(getattr(fn, name), arguments, views, self._by_bundle, specs, self._codes_keys)
+
         self._on_timer: dict[str, Call] = {}
         for family, name in signature.on_timer.items():
-            arguments = bind_callback(fn, name, self.label)
-            call = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs, codes_keys)
-            self._on_timer[family] = call
+            self._on_timer[family] = generated_call(code(name, bind_callback(fn, name, self.label)), self.state)
         self._on_expiry: Call | None = None
         if signature.on_window_expiration is not None:
             name = signature.on_window_expiration
             arguments = bind_callback(fn, name, self.label, is_expiry=True)
-            call = generated_call(getattr(fn, name), arguments, frozenset(), state, {}, specs, codes_keys)
-            self._on_expiry = call
+            self._on_expiry = generated_call(code(name, arguments), self.state)
+        process = code("process", operation.arguments, operation.windowed_views)
+        self._columns = [spec.name for spec in process.specs.values()]
+        marks_seen = self._on_expiry is not None
+        if marks_seen:
+            self._columns.append(_SEEN)
+        self._loop = ElementLoop(
+            self, process, asks_for_timers(operation.arguments), marks_seen, self._codes_keys, self._decides_signs
+        )
 
     # Lifecycle
 
@@ -160,35 +164,18 @@ class StatefulExecutor(StageExecutor):
             self._in_bundle(partial(self._process_rows, bundle))
 
     def _process_rows(self, bundle: Bundle) -> None:
-        expiries, state, codes_keys = self.expiries, self.state, self._codes_keys
-        process, sets_timers, decides = self._process, self._sets_timers, self._decides_signs
-        marks_seen, over = self._on_expiry is not None, self.over
-        setter = None
-        if self._is_overdue:
-            self._fire_due()
-        for i, (element, micros, windows, pane, sign) in enumerate(bundle.rows()):
-            if over:
-                self.leave(0, bundle.part(i, len(bundle)))
-                return
-            key = element[0]
-            if codes_keys and type(key) is CodedKey:
-                element = (key.key, element[1])
-            self._element = element
-            for window in windows:
-                if window not in expiries and not self._open(window):
-                    self.dropped += 1
-                    continue
-                if marks_seen and not state.get(window, (key, _SEEN)):
-                    state.put(window, (key, _SEEN), True)
-                if sets_timers:
-                    setter = KeyedTimers(self, key, window, micros, micros, pane)
-                outputs = process(element, key, window, micros, pane, sign, "", setter)
-                if outputs is not None:
-                    own = windows if len(windows) == 1 else (window,)
-                    self._emit_outputs(outputs, micros, own, pane, 1 if decides else sign)
-                if self._is_overdue:
-                    self._fire_due()
-                    self._element = element
+        if self.is_overdue:
+            self.fire_due()
+        left = self._loop.run(bundle)
+        if left:
+            n = len(bundle)
+            self.leave(0, bundle.part(n - left, n))
+
+    def enter(self, window: BoundedWindow) -> tuple[StateColumn, ...] | None:
+        """Return the columns of a window for the loop over elements; None if the window has expired."""
+        if window not in self.expiries and not self._open(window):
+            return None
+        return tuple([self.state.column(window, name) for name in self._columns])
 
     def _check_keys(self, elements: list[Any]) -> None:
         """Raise `NotAPairError` or `InvalidKeyError` at the first element that has no key."""
@@ -197,7 +184,9 @@ class StatefulExecutor(StageExecutor):
                 if not issubclass(kind, (tuple, list)):
                     raise not_a_pair(next(e for e in elements if type(e) is kind))
             try:
-                check_keys({key for key, _ in elements})
+                keys = [key for key, _ in elements]
+                if not VALID_TYPES.issuperset(map(type, keys)):
+                    check_keys(set(keys))
             except (TypeError, ValueError) as error:
                 if isinstance(error, InvalidKeyError):
                     raise
@@ -286,7 +275,7 @@ class StatefulExecutor(StageExecutor):
 
     def _do_due(self) -> None:
         if self._is_due():
-            self._in_bundle(self._fire_due)
+            self._in_bundle(self.fire_due)
 
     def _is_due(self) -> bool:
         event, processing = self.next_event_time(), self.next_processing_time()
@@ -301,7 +290,7 @@ class StatefulExecutor(StageExecutor):
     def catch_up(self) -> None:
         self._do_due()
 
-    def _fire_due(self) -> None:
+    def fire_due(self) -> None:
         """Fire all due timers: by event time, in order, then by processing time, in order.
 
         The loop is left between two timers when the slice is over.
@@ -316,11 +305,10 @@ class StatefulExecutor(StageExecutor):
             elif processing is not None and processing <= self.processing_time:
                 self._fire(timers.pop(PROCESSING_TIME), PROCESSING_TIME)
             else:
-                self._is_overdue = False
+                self.is_overdue = False
                 return
 
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
-        self._element = None
         fire, output, key, window, family, tag, pane = timer
         if self.spilled is not None:
             self.spilled.load_key(window, key)
@@ -350,9 +338,9 @@ class StatefulExecutor(StageExecutor):
         if self.spilled is not None:
             self.spilled.load_window(window)
         if self._on_expiry is not None:
-            self._element = None
             end, pane = window.max_micros, PANE_INFO_UNKNOWN
-            for key in self.state.keys(window, _SEEN):
+            seen = self.state.column(window, _SEEN)
+            for key in list(seen.values):
                 if self.over:
                     return
                 outputs = self._on_expiry(None, key, window, end, pane, 1, "", None)
@@ -360,7 +348,7 @@ class StatefulExecutor(StageExecutor):
                     self._emit_outputs(outputs, end, (window,), pane, 1)
                 if self.over is not None:
                     # If the loop is left, only the remaining keys are called.
-                    self.state.remove(window, (key, _SEEN))
+                    seen.remove(key)
         heappop(self._expiry_heap)
         del self.expiries[window]
         self.state.free_namespace(window)
@@ -369,7 +357,7 @@ class StatefulExecutor(StageExecutor):
         """Set a timer, for one of the DoFn's methods."""
         self.timers.set(timer, domain)
         if timer.fire <= (self.watermark if domain is EVENT_TIME else self.processing_time):
-            self._is_overdue = True
+            self.is_overdue = True
 
     # Bundles
 
@@ -381,14 +369,13 @@ class StatefulExecutor(StageExecutor):
         for _, operation in self._starts:
             guarded(operation.label, operation.fn.start_bundle)
         self._by_bundle.update(self.bundle_arguments())
-        self._element = None
         try:
             work()
         except BaseException as error:
-            element = None if self._element is None else shortened(self._element)
-            reraise(attributed(error, Attribution(self.label, element)))
+            element = self._loop.element_of(error)
+            reraise(attributed(error, Attribution(self.label, None if element is None else shortened(element))))
         guarded(self.label, self.state.check)
-        self._rows.flush()
+        self.rows.flush()
         for index, operation in self._finishes:
             self._finish(index, operation)
         self._leave("bundle")
@@ -397,18 +384,21 @@ class StatefulExecutor(StageExecutor):
     def _emit_outputs(self, outputs: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
         if type(outputs) is not self._iterable:
             self._iterable = iterable_type(outputs)
-        add = self._rows.add
         for output in outputs:
-            if type(output) not in SPECIAL_TYPES:
-                add(None, output, micros, windows, pane, sign)
-                continue
-            tag, own_sign = None, sign
-            if type(output) is TaggedOutput:
-                tag, output = output.tag, output.value
-            if type(output) is Retracted:
-                self._check_retracts(output)
-                output, own_sign = output.value, -sign
-            add(tag, *unwrapped(output, micros, windows, pane), own_sign)
+            if type(output) in SPECIAL_TYPES:
+                self.emit_special(output, micros, windows, pane, sign)
+            else:
+                self.rows.add(None, output, micros, windows, pane, sign)
+
+    def emit_special(self, output: Any, micros: int, windows: Windows, pane: PaneInfo, sign: int) -> None:
+        """Emit an output with a tag, a timestamp, windows or a sign of its own."""
+        tag = None
+        if type(output) is TaggedOutput:
+            tag, output = output.tag, output.value
+        if type(output) is Retracted:
+            self._check_retracts(output)
+            output, sign = output.value, -sign
+        self.rows.add(tag, *unwrapped(output, micros, windows, pane), sign)
 
     def _check_retracts(self, output: Retracted) -> None:
         if self._may_retract:

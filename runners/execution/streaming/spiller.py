@@ -44,7 +44,7 @@ class Spiller:
         for label, keyed in execution.keyed.items():
             spill_excess = partial(self._spill_excess, [(label, STATE)])
             executor = keyed.executor
-            executor.spilled = SpilledState(executor.state, executor.state_names, label, self._entries(), spill_excess)
+            executor.spilled = SpilledState(executor.state, label, self._entries(), spill_excess)
             self._steps[label, STATE] = executor.spilled
 
     def _entries(self) -> SpilledEntries:

@@ -1,4 +1,4 @@
-"""Keyed state: cells by window, key and name; snapshots, and what changes between them."""
+"""Keyed state: values by window, state and key; snapshots, and what changes between them."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_only_what_has_changed_is_in_the_changes() -> None:
     VALUE.of(state, "w", 9).clear()
     BAG.of(state, "w", 10).clear()
     BAG.of(state, "w", 10).add(3)
-    changes = state.changes()
+    changes = sorted(state.changes(), key=lambda change: change.key)
     assert [
         Change("w", 7, "value", ChangeKind.PUT, 1),
         Change("w", 8, "bag", ChangeKind.APPEND, [2]),
