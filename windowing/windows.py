@@ -16,7 +16,9 @@ from typing import Any
 from ..stored import restores
 from .timestamp import MAX_MICROS, MIN_TIMESTAMP, Timestamp, TimestampTypes, in_range, micros_of
 
-# Users' functions ask each element's window for its start, so a call of `Timestamp.of_micros` would count.
+# Users' functions ask each element's window for its start, and elements of a window come together: the latest start is
+# kept, and a call of `Timestamp.of_micros` is saved.
+_last_start = Timestamp(0)
 _new = object.__new__
 
 # Beam's: a day before MAX_TIMESTAMP, so that the watermark can pass the end of a window.
@@ -127,8 +129,12 @@ class IntervalWindow(tuple[int, int], BoundedWindow):
     @property
     def start(self) -> Timestamp:
         """The first instant inside."""
-        start = _new(Timestamp)
-        start.micros = self[0]
+        global _last_start
+        start, micros = _last_start, self[0]
+        if start.micros != micros:
+            start = _new(Timestamp)
+            start.micros = micros
+            _last_start = start
         return start
 
     @property
