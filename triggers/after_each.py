@@ -30,7 +30,10 @@ class AfterEach(Composite):
 
     # Its state is that of each trigger: finished before the current one, None behind it.
     def pairs(self, state: Any) -> list[tuple[Trigger, Any]]:
-        return super().pairs(state)[:1]
+        for part, own in zip(self.triggers, self.parts(state)):
+            if not is_finished(part, own):
+                return [(part, own)]
+        return []
 
     def begun(self, context: TriggerContext) -> Any:
         return self._in_turn(0, begun(self.triggers[0], context), ())
