@@ -38,6 +38,12 @@ def test_an_interval_has_a_start_and_an_end():
     assert Timestamp(micros=2_499_999) == window.max_timestamp()
 
 
+def test_the_start_is_that_of_the_window_that_is_asked():
+    first, second = IntervalWindow(0, 5), IntervalWindow(7, 9)
+    expected = [Timestamp(0), Timestamp(7), Timestamp(0), Timestamp(0), Timestamp(7)]
+    assert expected == [window.start for window in (first, second, first, first, second)]
+
+
 def test_an_interval_is_a_bounded_window_and_a_tuple():
     assert isinstance(IntervalWindow(0, 1), BoundedWindow)
     assert (0, 1_000_000) == tuple(IntervalWindow(0, 1))

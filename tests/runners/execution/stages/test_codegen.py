@@ -110,6 +110,32 @@ def test_a_fixed_window_before_a_fold_is_looked_up_by_its_number() -> None:
     assert dedent(expected) == generate(operations, fold, shape, 100).source
 
 
+def test_a_constant_value_of_a_pair_is_assigned_once() -> None:
+    """And the window of all elements is taken once."""
+    grouping = GroupingAlone(beam.CombinePerKey(sum))
+    operations = (pardo(ExpressionDoFn("(v, 1)", "pair", plain=True)),)
+    expected = """\
+        def run(values, t, w, p, s):
+            x = 1
+            d = cells.open(w[0]).accumulators
+            get = d.get
+            for v0 in values:
+                k = v0
+                d[k] = get(k, 0) + x"""
+    assert dedent(expected) == generate(operations, grouping.fold.operation, ONE_FOR_ALL, 100).source
+
+
+def test_a_constant_value_of_a_pair_stays_beside_timestamps_from_a_function() -> None:
+    """Their variables differ."""
+    counted = (
+        ["a", "b", "a"]
+        | beam.WithTimestamps(lambda letter: ord(letter))
+        | beam.ParDo(ExpressionDoFn("(v, 1)", "pair", plain=True))
+        | beam.CombinePerKey(sum)
+    )
+    assert [("a", 2), ("b", 1)] == sorted(counted)
+
+
 def test_every_line_says_which_operation_it_belongs_to() -> None:
     """And which variable holds what that operation was given."""
     operations = (pardo(MapDoFn(abs)), WindowOperation("label", FixedWindows(60)), pardo(FilterDoFn(abs)))
