@@ -20,10 +20,12 @@ An accessor of a state serves one element after the other, unless the DoFn keeps
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import isgeneratorfunction
 from sys import getrefcount
 from typing import Any, Protocol
 
 from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows
+from ....sdk.coders.coded_key import VALID_TYPES
 from ....sdk.coders.key_encoding import CodedKey
 from ....sdk.element_wrappers import SPECIAL_TYPES
 from ....sdk.userstate.store import StateColumn
@@ -53,6 +55,9 @@ class LoopOwner(TimerOwner, Protocol):
 
     def enter(self, window: BoundedWindow) -> tuple[StateColumn, ...] | None:
         """Return the columns of a window's states, in the order of the parameters; None if the window has expired."""
+
+    def check_keys(self, elements: list[Any]) -> None:
+        """Raise an error if one of the elements has no valid key."""
 
     def fire_due(self) -> None:
         """Fire all due timers."""
@@ -90,7 +95,10 @@ class ElementLoop:
         self._by_shape: dict[Shape, Callable[..., int]] = {}
 
     def run(self, bundle: Bundle) -> int:
-        """Process a bundle; return the number of elements that were not reached."""
+        """Process a bundle; return the number of elements that were not reached.
+
+        Raises `TypeError` or `ValueError` for an element that is no pair.
+        """
         shape = Shape.of(bundle)
         run = self._by_shape.get(shape)
         if run is None:
@@ -112,7 +120,9 @@ class ElementLoop:
             "CodedKey": CodedKey,
             "KeyedTimers": KeyedTimers,
             "SPECIAL": SPECIAL_TYPES,
+            "VALID_TYPES": VALID_TYPES,
             "at": owner.rows.at,
+            "check_keys": owner.check_keys,
             "enter": owner.enter,
             "fire_due": owner.fire_due,
             "flush": owner.rows.flush,
@@ -134,7 +144,7 @@ class ElementLoop:
         one_window = shape.one_window and not self._sets_timers
         one_place = one_window and not shape.panes and not shape.signs
         with out.block(f"def run(values, {', '.join(f'{name}s' for name in columns)}):"):
-            out.line("q = kind = None; near = {}; it = iter(values)")
+            out.line("q = kind = key_type = None; is_checked = False; near = {}; it = iter(values)")
             out.line("; ".join(f"{name} = {name}s" for name in columns if name not in varying) or "pass")
             if one_window:
                 out.line("own = windows; w = own[0]; found = enter(w)")
@@ -151,9 +161,14 @@ class ElementLoop:
             with out.block(f"for {', '.join(['e', *varying])} in {items}:"):
                 if self._owner.over is not None:
                     out.line("if over: return it.__length_hint__() + 1")
-                out.line("k = e[0]")
+                out.line("k, v = e")
+                # Pairs whose keys are strings or the like need no check.
+                with out.block("if type(k) is not key_type or type(e) is not tuple:"):
+                    out.line("key_type = type(k)")
+                    with out.block("if not is_checked and (key_type not in VALID_TYPES or type(e) is not tuple):"):
+                        out.line("check_keys(values); is_checked = True")
                 if self._codes_keys:
-                    out.line("if type(k) is CodedKey: e = (k.key, e[1])")
+                    out.line("if type(k) is CodedKey: e = (k.key, v)")
                 if not one_window:
                     out.line("for w in windows:")
                     out.depth += 1
@@ -188,26 +203,34 @@ class ElementLoop:
         out.line(f"o, ot = {out.bind('at')}({self._where})")
 
     def _call(self, out: Lines, one_place: bool) -> None:
-        out.line(f"r = {self._method.code}")
-        with out.block("if r is not None:"):
-            out.line("if type(r) is not q: q = iterable_type(r)")
+        if isgeneratorfunction(self._method.names["method"]):
             if not one_place:
                 self._place(out)
-            with out.block("for x in r:"):
-                with out.block("if type(x) is not kind:"):
-                    with out.block("if type(x) in SPECIAL:"):
-                        out.line(f"special(x, t, {self._where})")
-                        self._place(out)
-                        out.line("continue")
-                    out.line("kind = type(x)")
-                out.line("o.append(x)")
-                out.line("ot.append(t)")
-                with out.block(f"if len(o) >= {BUNDLE_SIZE}:"):
-                    out.line("flush()")
+            self._outputs(out, self._method.code)
+        else:
+            out.line(f"r = {self._method.code}")
+            with out.block("if r is not None:"):
+                out.line("if type(r) is not q: q = iterable_type(r)")
+                if not one_place:
                     self._place(out)
+                self._outputs(out, "r")
         if self._sets_timers:
             with out.block("if owner.is_overdue:"):
                 # An error of a timer's method is not one of the element.
                 out.line("element, e = e, None")
                 out.line("fire_due()")
                 out.line("e = element; near.clear()")
+
+    def _outputs(self, out: Lines, iterable: str) -> None:
+        with out.block(f"for x in {iterable}:"):
+            with out.block("if type(x) is not kind:"):
+                with out.block("if type(x) in SPECIAL:"):
+                    out.line(f"special(x, t, {self._where})")
+                    self._place(out)
+                    out.line("continue")
+                out.line("kind = type(x)")
+            out.line("o.append(x)")
+            out.line("ot.append(t)")
+            with out.block(f"if len(o) >= {BUNDLE_SIZE}:"):
+                out.line("flush()")
+                self._place(out)

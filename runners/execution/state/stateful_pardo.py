@@ -32,6 +32,7 @@ from ....triggers.pane import PANE_INFO_UNKNOWN
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
 from ....windowing.windows import end_of_window, expiry_of
+from ..gc_tuning import rarely_collected
 from ..plan import fusion
 from ..stages.executor import Emit, StageExecutor
 from ..stages.operations import ParDoOperation, iterable_type
@@ -155,18 +156,23 @@ class StatefulExecutor(StageExecutor):
     def process(self, bundle: Bundle, place: int = 0) -> None:
         """Process a bundle, with the timers that it makes due."""
         if len(bundle):
-            self._check_keys(bundle.values)
             if self.key_types is not None:
                 guarded(self.label, partial(self.key_types.check_elements, bundle.values))
                 self.key_types = self.key_types if self.key_types.left > 0 else None
             if self.spilled is not None:
+                self.check_keys(bundle.values)
                 self.spilled.load_for(bundle)
-            self._in_bundle(partial(self._process_rows, bundle))
+            with rarely_collected():
+                self._in_bundle(partial(self._process_rows, bundle))
 
     def _process_rows(self, bundle: Bundle) -> None:
         if self.is_overdue:
             self.fire_due()
-        left = self._loop.run(bundle)
+        try:
+            left = self._loop.run(bundle)
+        except (TypeError, ValueError):
+            self.check_keys(bundle.values)
+            raise
         if left:
             n = len(bundle)
             self.leave(0, bundle.part(n - left, n))
@@ -177,7 +183,7 @@ class StatefulExecutor(StageExecutor):
             return None
         return tuple([self.state.column(window, name) for name in self._columns])
 
-    def _check_keys(self, elements: list[Any]) -> None:
+    def check_keys(self, elements: list[Any]) -> None:
         """Raise `NotAPairError` or `InvalidKeyError` at the first element that has no key."""
         try:
             for kind in set(map(type, elements)):
