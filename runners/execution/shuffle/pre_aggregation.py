@@ -28,7 +28,8 @@ Otherwise it is sent when it `is_full`, when the worker has nothing else to do, 
 `patience`: 5 ms where a pane may fire before the end of its window, 100 ms where only a watermark that matters lets one
 fire.
 
-The fold has a slice of time of its own.  When that is over, the table and then the remaining elements are sent.
+The fold of a bundle has a slice of time of its own, or two if half of it is done in the first.  Then the table and the
+remaining elements are sent.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ SMALLEST = 64
 MOST_ENTRIES, MOST_BYTES = 2 * BUNDLE_SIZE, 4 << 20
 # Microseconds that a table waits at most: where a pane may fire before the end of its window, and where none does.
 PATIENCE, LONG_PATIENCE = 5_000, 100_000
-# Folding saves time if five elements become at most two accumulators (docs/streaming_performance.md).  Otherwise
-# `_RESTS` times as many elements are sent without.
-_WORTH, _RESTS = 2 / 5, 30
+# Folding saves time if five elements become at most two accumulators (docs/streaming_performance.md).  Otherwise, or if
+# it is slow, four times as many elements are sent without; the next time twice that, up to 32 times.
+_WORTH, _RESTS, _MOST_RESTS = 2 / 5, 4, 32
 _FOLDING_STAMPS = (TimestampCombiner.OUTPUT_AT_EOW, TimestampCombiner.OUTPUT_AT_LATEST)
 
 
@@ -182,7 +183,9 @@ class PreAggregation:
         self.waits_since: int | None = None
         self._tables: dict[Any, _Table] = {}
         self._is_set_up = False
-        self._resting = 0
+        self._resting, self._rests = 0, _RESTS
+        # The numbers of elements folded and accumulators sent, of the last tables.
+        self._elements = self._sent = 0.0
         # The number of elements at which memory is measured next.
         self._measured_at = 0
         self._is_large = False
@@ -217,20 +220,33 @@ class PreAggregation:
             self._fold.setup()
         table = self._tables.setdefault(origin, _Table())
         self._cells.by_window = table.by_window
+        left = self._left_of(bundle)
+        if left is not None and len(left) <= n // 2:
+            # The slice ends by the wall clock, and another process may have had the core.
+            left = self._left_of(left)
+        done = n - len(left or ())
+        table.elements += done
+        if done < n // 2:
+            self._rest(n)
+        return left
+
+    def _rest(self, elements: int) -> None:
+        """Fold nothing of the next elements, of a multiple of this number."""
+        self._resting = max(self._resting, self._rests * elements)
+        self._rests = min(2 * self._rests, _MOST_RESTS)
+
+    def _left_of(self, bundle: Bundle) -> Bundle | None:
+        """Fold a bundle into the table at hand; return the elements that are left when the slice is over."""
         try:
             with self._slice():
                 self._executor.process(bundle)
         except BaseException:
             self.clear()
             raise
-        left = None
-        if self._executor.left:
-            ((_, left),) = self._executor.left
-            self._executor.left = []
-        done = n - len(left or ())
-        table.elements += done
-        if done < n // 2:
-            self._resting = _RESTS * n
+        if not self._executor.left:
+            return None
+        ((_, left),) = self._executor.left
+        self._executor.left = []
         return left
 
     @property
@@ -262,9 +278,15 @@ class PreAggregation:
         with self._slice() if self._compacts else nullcontext():
             taken = [(origin, self._folded(table.by_window.values())) for origin, table in tables.items()]
         elements = sum(table.elements for table in tables.values())
-        if sum(len(folded) for _, folded in taken) > _WORTH * elements:
+        # A barrier or a watermark may come early once, so earlier tables count too.
+        self._elements = self._elements / 2 + elements
+        self._sent = self._sent / 2 + sum(len(folded) for _, folded in taken)
+        if self._sent > _WORTH * self._elements:
             # Folded elements are sent as accumulators in any case, because user code has processed them.
-            self._resting = max(self._resting, _RESTS * elements)
+            self._rest(elements)
+            self._elements = self._sent = 0.0
+        elif self._resting <= 0:
+            self._rests = _RESTS
         return [(origin, folded) for origin, folded in taken if len(folded)]
 
     def clear(self) -> None:

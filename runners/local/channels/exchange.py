@@ -162,8 +162,13 @@ class Exchange:
             self._has_emitted = True
             self._watermark = watermark
             self.broadcast(WatermarkMoved(watermark))
-            if watermark == MAX_MICROS and self._pre_aggregation is not None:
-                self._pre_aggregation.teardown()
+            if watermark == MAX_MICROS:
+                self.teardown()
+
+    def teardown(self) -> None:
+        """Tear down the combiner that elements are folded with."""
+        if self._pre_aggregation is not None:
+            self._pre_aggregation.teardown()
 
     def broadcast(self, message: Message) -> None:
         """Send a message on every channel."""

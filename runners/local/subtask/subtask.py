@@ -446,6 +446,8 @@ class Subtask:
     def stop(self) -> None:
         """Tear down user code, and close what is open."""
         self.execution.teardown()
+        for exchange in self._folding:
+            exchange.teardown()
         self.abandon()
 
     def abandon(self) -> None:

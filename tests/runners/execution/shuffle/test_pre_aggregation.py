@@ -113,10 +113,11 @@ def test_folding_rests_when_it_doesnt_shrink_the_data_and_is_tried_again() -> No
     before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), sum))
     assert before is not None
     keys = iter(range(10**6))
-    found = [type(sent(before, Bundle([(next(keys), 1) for _ in range(100)]))[0]) for _ in range(33)]
-    assert [FoldedBundle, *[Bundle] * 30, FoldedBundle, Bundle] == found
+    found = [type(sent(before, Bundle([(next(keys), 1) for _ in range(100)]))[0]) for _ in range(100)]
+    tried = [n for n, each in enumerate(found) if each is FoldedBundle]
+    assert [0, 5, 14, 31, 64, 97] == tried
     few = [type(sent(before, Bundle([(n % 10, 1) for n in range(100)]))[0]) for _ in range(35)]
-    assert [*[Bundle] * 29, *[FoldedBundle] * 6] == few
+    assert [*[Bundle] * 30, *[FoldedBundle] * 5] == few
 
 
 def table_of(windowing: beam.WindowInto, combine: Any = sum) -> PreAggregation:
@@ -218,6 +219,14 @@ def test_an_error_in_a_fold_leaves_an_empty_table(folds_all: None) -> None:
     assert not before
 
 
+def test_one_table_that_is_sent_early_does_not_end_folding() -> None:
+    """Two that are do."""
+    before = table_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING))
+    few, unlike = Bundle([("a", 1)] * 400), Bundle([(n, 1) for n in range(100)])
+    found = [type(sent(before, bundle)[0]) for bundle in (few, unlike, few, unlike, unlike, few)]
+    assert [*[FoldedBundle] * 5, Bundle] == found
+
+
 def test_a_few_elements_go_as_they_are() -> None:
     """They wouldn't be worth a call."""
     before = PreAggregation.of(grouping_of(into(GlobalWindows(), DefaultTrigger(), DISCARDING), sum))
@@ -237,20 +246,25 @@ def before_sums(combine: Any, looks: int) -> PreAggregation:
 
 def test_a_fold_is_left_between_two_elements_when_its_slice_is_over() -> None:
     """The rest is sent as it is, in its order."""
-    before = before_sums(sum, 80)
+    before = before_sums(sum, 40)
     found, left = sent(before, Bundle([(n % 2, n) for n in range(100)]))
     done = 100 - len(left)
-    assert 0 < done < 100
+    assert 0 < done < 50
     assert [(n % 2, n) for n in range(done, 100)] == left.values
     assert [(k, (sum(range(k, done, 2)), len(range(k, done, 2)))) for k in (0, 1)] == found.values
-    assert None is before_sums(sum, 200).add(Bundle([(n % 2, n) for n in range(100)]))
+
+
+def test_a_fold_that_is_half_done_has_another_slice() -> None:
+    """The process may have been without a core for a while."""
+    assert None is before_sums(sum, 80).add(Bundle([(n % 2, n) for n in range(100)]))
 
 
 def test_folding_rests_when_it_is_slow() -> None:
-    """Of the next bundles nothing is folded, until it is tried again."""
+    """Of the next bundles nothing is folded, until it is tried again; then of more."""
     before = before_sums(sum, 10)
-    found = [[type(each) for each in sent(before, Bundle([(0, 1)] * 100))] for _ in range(33)]
-    assert [[FoldedBundle, Bundle], *[[Bundle]] * 30, [FoldedBundle, Bundle], [Bundle]] == found
+    found = [[type(each) for each in sent(before, Bundle([(0, 1)] * 100))] for _ in range(15)]
+    tried, rests = [FoldedBundle, Bundle], [Bundle]
+    assert [tried, *[rests] * 4, tried, *[rests] * 8, tried] == found
 
 
 class Compacting(beam.CombineFn):
@@ -381,7 +395,7 @@ def test_panes_and_what_is_dropped_are_the_same_with_and_without(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pre_aggregation, "SMALLEST", 1)
         patched.setattr(pre_aggregation, "_WORTH", 1e9)
-        patched.setattr(pre_aggregation, "_RESTS", 0)
+        patched.setattr(pre_aggregation, "_MOST_RESTS", 0)
         before = PreAggregation.of(step, None if every is None else Looks(every))
         assert before is not None
         found = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -27,6 +29,43 @@ def scripted(p: Any) -> None:
     stream = TestStream().add_elements([TimestampedValue(("a", 1), 5)]).advance_processing_time(7)
     windowed = p | stream.advance_watermark_to_infinity() | beam.WindowInto(FixedWindows(10))
     windowed | beam.CombinePerKey(sum) | beam.io.Write(Recording())
+
+
+class InFiles(beam.CombineFn):
+    """Sums, and a file for each setup and each teardown."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+
+    def setup(self) -> None:
+        (self.directory / f"setup {id(self)}").touch()
+
+    def teardown(self) -> None:
+        (self.directory / f"teardown {id(self)}").touch()
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add_input(self, accumulator: int, element: int) -> int:
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> int:
+        return accumulator
+
+
+def test_a_combiner_before_a_shuffle_is_torn_down_when_its_subtask_stops(tmp_path: pathlib.Path) -> None:
+    """Also before the end of the input, as behind a savepoint."""
+    pairs = [("a", n) for n in range(100)]
+    found = ByHand(graph_of(lambda p: p | beam.Create(pairs) | beam.CombinePerKey(InFiles(tmp_path)), 1))
+    while not found[0, 0].has_tables:
+        assert found[0, 0].step()
+    for subtask in found.subtasks.values():
+        subtask.stop()
+    files = [path.name.split()[0] for path in tmp_path.iterdir()]
+    assert ["setup"] * 2 + ["teardown"] * 2 == sorted(files)
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
