@@ -35,6 +35,8 @@ from .sdk import metrics as metrics
 from .sdk import options as options
 from .sdk import typehints as typehints
 from .sdk.coders import RowCoder as RowCoder
+from .sdk.columns import Column as Column
+from .sdk.columns import col as col
 from .sdk.combine_fn import CombineFn as CombineFn
 from .sdk.dofn import DoFn as DoFn
 from .sdk.element_wrappers import Retracted as Retracted

@@ -178,6 +178,8 @@ class DoFn:
     # Whether it retracts outputs (`Retracted`) though its input has no retractions: a stateful DoFn that corrects its
     # earlier outputs.
     retracts: ClassVar[bool] = False
+    # What it does as an operation on columns (`ColumnOperation`), if it can.
+    column_operation: Any = None
 
     def setup(self) -> None:
         """Prepare the DoFn.  Called once in each worker, before the other methods."""

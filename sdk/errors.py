@@ -70,6 +70,10 @@ class NotAPairError(PenstockError, TypeError):
     """An input element of a grouping is not a (key, value) pair."""
 
 
+class ColumnError(PenstockError, ValueError):
+    """An expression over the fields of elements can't be computed."""
+
+
 class SideInputError(PenstockError, ValueError):
     """The elements of a side input don't fit its view."""
 

@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ..sdk import typehints
+from ..sdk.column_bundle import as_rows
+from ..sdk.columns import Column, ColumnDoFn, Projection, field_of
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.errors import PipelineError
@@ -115,19 +117,40 @@ class GroupAndAggregate(PTransform):
 class Select(ParDo):
     """Elements to `Row`s of some of their fields, each the name of an attribute or a function.
 
-    Positional functions are named "arg00", "arg01" and so on.
+    Positional functions are named "arg00", "arg01" and so on.  Expressions of `col` are computed for many elements at
+    once; they can't stand beside functions.
 
     >>> import penstock as beam
     >>> [beam.Row(a=1, b=2)] | beam.Select("a", twice=lambda row: 2 * row.b)
     [Row(a=1, twice=4)]
+    >>> [beam.Row(a=1, b=2)] | beam.Select("a", twice=2 * beam.col("b"))
+    [Row(a=1, twice=4)]
     """
 
-    def __init__(self, *args: Field, **kwargs: Field) -> None:
+    def __init__(self, *args: Field | Column, **kwargs: Field | Column) -> None:
         self.fields = [(f if isinstance(f, str) else f"arg{i:02}", f) for i, f in enumerate(args)]
         self.fields.extend(kwargs.items())
-        _check("Select", self.fields)
-        pairs = [(name, _getter(expr)) for name, expr in self.fields]
-        super().__init__(MapDoFn(lambda v: Row(**{name: get(v) for name, get in pairs})))
+        _check("Select", [(name, name if isinstance(field, Column) else field) for name, field in self.fields])
+        super().__init__(self._dofn())
+
+    def _dofn(self) -> DoFn:
+        is_needed = any(isinstance(field, Column) for _, field in self.fields)
+        columns: list[tuple[str, Column]] = []
+        getters: list[tuple[str, Callable[[Any], Any]]] = []
+        for name, field in self.fields:
+            if isinstance(field, (str, Column)):
+                columns.append((name, field_of(field) if isinstance(field, str) else field))
+            elif is_needed:
+                raise PipelineError(f"Select: {name!r} is a function, and can't stand beside expressions of col")
+            if not isinstance(field, Column):
+                getters.append((name, _getter(field)))
+        operation = Projection(tuple(columns), as_rows, is_needed)
+        if is_needed:
+            return ColumnDoFn(operation, self.default_label())
+        dofn = MapDoFn(lambda v: Row(**{name: get(v) for name, get in getters}))
+        if len(columns) == len(self.fields):
+            dofn.column_operation = operation
+        return dofn
 
     def default_label(self) -> str:
         return f"ToRows({', '.join(name for name, _ in self.fields)})"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..sdk import graph, typehints
+from ..sdk.column_bundle import as_values
+from ..sdk.columns import Column, ColumnDoFn, ColumnOperation, Projection, Selection
 from ..sdk.combine_fn import CombineFn, CountCombineFn
 from ..sdk.dofn import (
     CallableDoFn,
@@ -140,7 +142,8 @@ class ParDo(PTransform):
 
     def infer_output_type(self, input_type: Any) -> Any:
         """Return the type of its output's elements, inferred without a hint."""
-        return input_type if isinstance(self.fn, FilterDoFn) else Any
+        is_filter = isinstance(self.fn, FilterDoFn) or isinstance(self.fn.column_operation, Selection)
+        return input_type if is_filter else Any
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         label = pcoll.pipeline.full_label
@@ -337,8 +340,15 @@ class _CallableParDo(ParDo):
     """A ParDo around a plain function."""
 
     dofn: type[CallableDoFn] = FlatMapDoFn
+    # Makes the operation on columns of an expression.
+    operation: Callable[[Column], ColumnOperation] | None = None
 
-    def __init__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, fn: Callable[..., Any] | Column, *args: Any, **kwargs: Any) -> None:
+        if isinstance(fn, Column):
+            if self.operation is None or args or kwargs:
+                raise TypeError(f"{type(self).__name__}: expected a function, got {fn!r}")
+            super().__init__(ColumnDoFn(self.operation(fn), fn.text))
+            return
         if isinstance(fn, DoFn):
             raise TypeError(f"{type(self).__name__}: expected a function, got the DoFn {fn!r}; did you mean ParDo?")
         if isinstance(fn, PTransform) or not callable(fn):
@@ -347,14 +357,17 @@ class _CallableParDo(ParDo):
 
 
 class Map(_CallableParDo):
-    """One output for each element: the function's result.
+    """One output for each element: the function's result, or the value of an expression of `col`.
 
     >>> import penstock as beam
     >>> [1, 2] | beam.Map(lambda x, y: x * y, 10)
     [10, 20]
+    >>> [beam.Row(price=3, quantity=2)] | beam.Map(beam.col("price") * beam.col("quantity"))
+    [6]
     """
 
     dofn = MapDoFn
+    operation = staticmethod(lambda column: Projection((("value", column),), as_values))
 
 
 class FlatMap(_CallableParDo):
@@ -372,14 +385,17 @@ class FlatMap(_CallableParDo):
 
 
 class Filter(_CallableParDo):
-    """The elements for which the function returns true.
+    """The elements for which the function returns true, or an expression of `col` is true.
 
     >>> import penstock as beam
     >>> [1, 2, 3] | beam.Filter(lambda x: x != 2)
     [1, 3]
+    >>> [beam.Row(age=3), beam.Row(age=36)] | beam.Filter(beam.col("age") >= 18)
+    [Row(age=36)]
     """
 
     dofn = FilterDoFn
+    operation = Selection
 
 
 class MapTuple(_CallableParDo):

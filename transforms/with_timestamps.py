@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..sdk.columns import Column, ColumnDoFn, Stamps, col
 from ..sdk.dofn import DoFn, TimestampDoFn, label_of
 from .pardo import ParDo
 
 
 class WithTimestamps(ParDo):
     """Each element with an event time that a function returns, in seconds or as a `Timestamp`.
+
+    Instead of a function, the name of a field or an expression of `col` may give the event time.
 
     Windows are unchanged: a `WindowInto` after it assigns those of the new timestamps.  Elements may be late, since the
     source's watermark is independent of these timestamps; so prefer event times of the source.
@@ -23,14 +26,19 @@ class WithTimestamps(ParDo):
     ('b', 7), timestamp=7
     """
 
-    def __init__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, fn: Callable[..., Any] | str | Column, *args: Any, **kwargs: Any) -> None:
+        if isinstance(fn, (str, Column)):
+            self.timestamp_of: Any = fn
+            super().__init__(ColumnDoFn(Stamps(col(fn) if isinstance(fn, str) else fn), ""))
+            return
         if isinstance(fn, DoFn) or not callable(fn):
             raise TypeError(f"WithTimestamps: expected a function from element to timestamp, got {fn!r}")
         super().__init__(TimestampDoFn(fn), *args, **kwargs)
         self.timestamp_of = fn
 
     def default_label(self) -> str:
-        return f"WithTimestamps({label_of(self.timestamp_of)})"
+        of = self.timestamp_of
+        return f"WithTimestamps({of.text if isinstance(of, Column) else of if isinstance(of, str) else label_of(of)})"
 
     def infer_output_type(self, input_type: Any) -> Any:
         return input_type

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from ...sdk.bundle import BUNDLE_SIZE
+from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.coders.coder import shortened
+from ...sdk.column_bundle import ColumnBundle, as_dicts, as_rows
 from ...sdk.errors import SinkError, SourceError
 from ..optional_package import optional_package
-from ..records import as_dicts, rows
+from ..records import as_dicts as dicts_of
+from ..records import rows
 from .compression import CompressionTypes, naming_the_file
 from .filesystem import AnyPath, filesystem_for
 from .format import FileFormat, RecordWriter
 from .sink import FileSink
-from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, ReadAllFiles, ReadFiles
+from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, FileSplit, ReadAllFiles, ReadFiles
 from .write import WriteFiles
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
@@ -88,7 +90,7 @@ class _ParquetWriter(RecordWriter):
             for table in values:
                 self._add(self._checked(table))
             return
-        self._records.extend(as_dicts(values))
+        self._records.extend(dicts_of(values))
         size = self._form.record_batch_size
         while len(self._records) >= size:
             self._add(self._table(self._records[:size]))
@@ -188,6 +190,18 @@ class ParquetSource(FileSource[Any]):
                     for batch in file.iter_batches(BUNDLE_SIZE, row_groups=[group], columns=self.columns):
                         records = _records(batch)
                         yield rows(records) if self.as_rows else records, batch.nbytes
+
+    def read_bundles(self, split: FileSplit) -> Iterator[Bundle]:
+        if self.batched:
+            yield from super().read_bundles(split)
+            return
+        for file_range in split:
+            path = file_range.path
+            with naming_the_file(path, self.compression_type), filesystem_for(path).open(path) as opened:
+                file = self._opened(path, opened)
+                groups = _row_groups(file.metadata, file_range)
+                for batch in file.iter_batches(BUNDLE_SIZE, row_groups=groups, columns=self.columns, use_threads=False):
+                    yield ColumnBundle(batch, as_rows if self.as_rows else as_dicts)
 
     def _opened(self, path: str, opened: Any) -> Any:
         try:

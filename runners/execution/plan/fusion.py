@@ -16,6 +16,7 @@ from typing import TypeAlias
 import attrs
 
 from ....sdk import graph
+from ....sdk.columns import ColumnOperation
 from .coded_keys import with_coded_keys
 
 # CPython nests at most 20 loops in a function; this leaves room for the stage's own.
@@ -225,7 +226,7 @@ def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], 
             order.append(Grouping(transform, fused=chain is not None))
         else:
             chain = open_chains.pop(transform.inputs[0], None)
-            if chain is None or len(chain) >= MAX_OPERATIONS or transform.side_inputs:
+            if chain is None or len(chain) >= MAX_OPERATIONS or transform.side_inputs or _begins(transform, chain):
                 chain = []
                 chains.append(chain)
                 order.append(chain)
@@ -240,6 +241,27 @@ def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], 
         else:
             steps.append(_stage(item, folds.get(item[-1].label)))
     return Plan(tuple(steps), pipeline)
+
+
+def _begins(transform: graph.Transform, chain: Sequence[graph.Transform]) -> bool:
+    """Return True if a transform needs columns, and a stage of these could not give them to it."""
+    operation = _column_operation(transform)
+    return operation is not None and operation.is_needed and not all(map(_understands_columns, chain))
+
+
+def _understands_columns(transform: graph.Transform) -> bool:
+    primitive = transform.primitive
+    if isinstance(primitive, graph.AssignWindows):
+        return primitive.windowing.window_fn.bucket_expression("t") is not None
+    return _column_operation(transform) is not None
+
+
+def _column_operation(transform: graph.Transform) -> ColumnOperation | None:
+    primitive = transform.primitive
+    if not isinstance(primitive, graph.ParDo) or primitive.fn is None:
+        return None
+    operation: ColumnOperation | None = primitive.fn.object[0].column_operation
+    return operation
 
 
 def _stage(chain: Sequence[graph.Transform], fold: graph.Transform | None) -> Stage:

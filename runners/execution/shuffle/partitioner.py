@@ -12,6 +12,7 @@ from typing import Any
 
 from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
+from ....sdk.column_bundle import ColumnBundle
 from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise, unhashable
 
 # The number of keys whose owner is cached.
@@ -60,7 +61,7 @@ class Partitioner:
         """
         targets = self._targets(bundle.values)
         columns: Any = bundle.values, bundle.timestamps, bundle.windows, bundle.panes, bundle.signs
-        kind = type(bundle)
+        kind = Bundle if isinstance(bundle, ColumnBundle) else type(bundle)
         if self._parallelism > _FEW:
             places: list[list[int]] = [[] for _ in range(self._parallelism)]
             for i, target in enumerate(targets):

@@ -13,6 +13,7 @@ from typing import Any
 
 from ....sdk import graph
 from ....sdk.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.column_bundle import ColumnBundle
 from ....sdk.dofn import BundleContextParam, BundleFinalizer, DoFn
 from ....sdk.element_wrappers import SPECIAL_TYPES, Retracted, TaggedOutput, WindowedValue, unwrapped
 from ....sdk.errors import InvalidKeyError, NotAPairError, PipelineError
@@ -27,6 +28,7 @@ from ..user_errors import Attribution, attributed, guarded, not_a_pair, reraise,
 from ..windows.bounded_operator import Cells
 from ..windows.combining import Fold
 from .codegen import Generated, Shape, generate
+from .columns import ColumnOperations
 from .operations import NAMES, Operation, ParDoOperation, names_of, names_of_fold, operation_of
 from .output_buffer import narrowed
 from .recorded_outputs import OutputMemory
@@ -70,6 +72,7 @@ class StageExecutor:
         self.emit = emit
         self._views = views or SideInputViews()
         self._operations = tuple(operation_of(t) for t in stage.operations)
+        self._column_operations = ColumnOperations(self._operations)
         self.fold = fold
         outputs = stage.operations[-1].outputs if stage.operations else {None: -1}
         self._tags = tuple(outputs)
@@ -116,12 +119,21 @@ class StageExecutor:
         self._enter("bundle")
         for _, operation in self._starts:
             guarded(operation.label, operation.fn.start_bundle)
+        processed = bundle
+        if not place and (
+            self._column_operations.needed or (self._column_operations.length and isinstance(bundle, ColumnBundle))
+        ):
+            place, processed = self._column_operations.apply(bundle)
         chain = self.chain(place) if place else self._chain
-        if 0 < gc.get_threshold()[0] < NEW_OBJECTS:
+        if not len(processed):
+            pass
+        elif place and place == len(self._operations) and self.fold is None:
+            self.emit(None, processed)
+        elif 0 < gc.get_threshold()[0] < NEW_OBJECTS:
             with rarely_collected():
-                chain.run(bundle)
+                chain.run(processed)
         else:
-            chain.run(bundle)
+            chain.run(processed)
         for index, operation in self._finishes:
             self._finish(index, operation)
         self._leave("bundle")

@@ -1,0 +1,116 @@
+"""Columns: the first operations of a stage, applied to a bundle as a whole.
+
+Operations that understand columns come first in a stage: at one that has no other form, the plan begins another stage
+if it can't be reached by columns.  They run on the bundles that arrive as columns; and on others, after a conversion,
+if one of them has no other form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import takewhile
+from typing import Any
+
+from ....sdk.bundle import Bundle
+from ....sdk.column_bundle import ColumnBundle, as_dicts
+from ....sdk.columns import ColumnOperation, Projection, bundle_of_records
+from ....windowing import WindowFn
+from ..user_errors import guarded
+from .operations import Operation, ParDoOperation
+
+
+class ColumnOperations:
+    """The operations at the beginning of a stage that understand columns.
+
+    Attributes:
+      length: their number.
+      needed: the number of those up to the last that has no other form.
+    """
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        forms = [(operation, _form(operation)) for operation in operations]
+        self._forms: list[tuple[str, Any]] = [
+            (op.label, form) for op, form in takewhile(lambda pair: pair[1] is not None, forms)
+        ]
+        self.length = len(self._forms)
+        needed = [i for i, (_, form) in enumerate(self._forms) if getattr(form, "is_needed", False)]
+        self.needed = max(needed, default=-1) + 1
+
+    def apply(self, bundle: Bundle) -> tuple[int, Bundle]:
+        """Return the number of operations that were applied, and the elements behind them.
+
+        Raises `ColumnError`.
+        """
+        length = self.length if isinstance(bundle, ColumnBundle) else self.needed
+        if not length or not len(bundle):
+            return 0, bundle
+        columns = guarded(self._forms[0][0], partial(as_columns, bundle))
+        for place, (label, form) in enumerate(self._forms[:length]):
+            if columns.elements is as_dicts and isinstance(form, Projection) and not form.is_needed:
+                # Dictionaries have no attributes.
+                return place, columns
+            apply = partial(assigned, window_fn=form) if isinstance(form, WindowFn) else form.apply
+            columns = guarded(label, partial(apply, columns))
+        return length, columns
+
+
+def _form(operation: Operation) -> ColumnOperation | WindowFn | None:
+    if not isinstance(operation, ParDoOperation):
+        return operation.window_fn if operation.window_fn.bucket_expression("t") is not None else None
+    form: ColumnOperation | None = operation.fn.column_operation
+    return form
+
+
+def as_columns(bundle: Bundle) -> ColumnBundle:
+    """Return a bundle of elements with named fields as columns.  Raises `ColumnError` for others."""
+    if isinstance(bundle, ColumnBundle):
+        return bundle
+    import numpy
+
+    columns = bundle_of_records(bundle.values)
+    micros: Any = bundle.timestamps
+    windows: Any = bundle.windows
+    if type(micros) is list:
+        micros = numpy.array(micros, numpy.int64)
+    if type(windows) is list:
+        places: dict[Any, int] = {}
+        indices = [places.setdefault(own, len(places)) for own in windows]
+        windows = (numpy.array(indices, numpy.int64), list(places))
+    columns = ColumnBundle(columns.batch, columns.elements, micros, windows, bundle.panes, bundle.signs)
+    return columns.with_values(bundle.values)
+
+
+def assigned(bundle: ColumnBundle, window_fn: WindowFn) -> ColumnBundle:
+    """Return a bundle with the windows of a function that looks at timestamps only.
+
+    An element of several windows becomes one element for each of them first, as in the Dataflow Model's figure 3.
+    """
+    import numpy
+    import pyarrow
+
+    bundle = _exploded(bundle)
+    micros = bundle.micros
+    if isinstance(micros, int):
+        windows = tuple(window_fn.assign_micros(micros))
+        return bundle.with_times(micros, windows) if windows else bundle.part(0, 0)
+    buckets = eval(window_fn.bucket_expression("t") or "", {"t": micros})
+    buckets = numpy.broadcast_to(buckets, micros.shape)
+    _, firsts, indices = numpy.unique(buckets, return_index=True, return_inverse=True)
+    known = [tuple(window_fn.assign_micros(int(micros[first]))) for first in firsts]
+    bundle = bundle.with_times(micros, (indices, known))
+    is_in_any = numpy.array([bool(own) for own in known])
+    return bundle if is_in_any.all() else bundle.where(pyarrow.array(is_in_any[indices]))
+
+
+def _exploded(bundle: ColumnBundle) -> ColumnBundle:
+    """Return a bundle with an element for each window of an element."""
+    import numpy
+
+    n = len(bundle)
+    if bundle.has_several_windows:
+        indices, known = bundle.assigned
+        counts = numpy.array([len(own) for own in known])[indices]
+    else:
+        counts = numpy.full(n, len(bundle.assigned))
+    return bundle if (counts == 1).all() else bundle.taken(numpy.repeat(numpy.arange(n), counts))

@@ -1,0 +1,138 @@
+"""Operations on columns give what the same operations on rows give, from columns and from rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from checks import check
+
+import penstock as beam
+from penstock.sdk.errors import ColumnError, PipelineError
+from penstock.testing import TestWindowedValue
+from penstock.windowing import CalendarDays, FixedWindows, GlobalWindows, SlidingWindows, WindowFn
+
+RECORDS = [{"user": f"u{i % 5}", "at": (i * 37) % 400, "value": i - 50} for i in range(100)]
+
+
+@pytest.fixture(params=["parquet", "rows"])
+def events(request: pytest.FixtureRequest, tmp_path: Path) -> beam.PTransform:
+    """A source of Rows, as columns and one by one."""
+    if request.param == "rows":
+        return beam.Create([beam.Row(**record) for record in RECORDS])
+    path = tmp_path / "events.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(RECORDS), path, row_group_size=30)
+    return beam.io.ReadFromParquet(path, as_rows=True)
+
+
+def test_expressions_filter_and_compute(pipeline: Any, events: beam.PTransform) -> None:
+    """In a stage, behind a function, and before one."""
+    value = beam.col("value")
+    with pipeline as p:
+        kept = p | events | beam.Filter((value % 3 == 0) & (beam.col("user") != "u1"))
+        rows = kept | beam.Select("user", half=value // 2, ratio=value / 4)
+        check(
+            [
+                beam.Row(user=one["user"], half=one["value"] // 2, ratio=one["value"] / 4)
+                for one in RECORDS
+                if one["value"] % 3 == 0 and one["user"] != "u1"
+            ],
+            rows,
+        )
+        positive = rows | "function" >> beam.Map(lambda row: beam.Row(n=row.half)) | beam.Filter(beam.col("n") > 0)
+        numbers = positive | "doubled" >> beam.Map(beam.col("n") * 2) | "plus" >> beam.Map(lambda n: n + 1)
+        halves = [
+            one["value"] // 2 for one in RECORDS if one["value"] % 3 == 0 and one["user"] != "u1" and one["value"] > 1
+        ]
+        check([2 * half + 1 for half in halves], numbers)
+
+
+@pytest.mark.parametrize(
+    "window_fn",
+    [FixedWindows(60, 7), SlidingWindows(60, 20), SlidingWindows(20, 30), GlobalWindows(), CalendarDays()],
+    ids=repr,
+)
+def test_event_times_and_windows_are_those_of_rows(pipeline: Any, events: beam.PTransform, window_fn: WindowFn) -> None:
+    """By the name of a field, by an expression, and by a function."""
+    with pipeline as p:
+        read = p | events
+        found = {}
+        for name, stamp in (("name", "at"), ("col", beam.col("at") * 2 / 2), ("function", lambda row: row.at)):
+            stamped = read | f"{name} at" >> beam.WithTimestamps(stamp)
+            selected = stamped | f"{name} select" >> beam.Select("user", "value")
+            found[name] = selected | f"{name} windows" >> beam.WindowInto(window_fn)
+        expected = [
+            TestWindowedValue(beam.Row(user=one["user"], value=one["value"]), one["at"], [window])
+            for one in RECORDS
+            for window in window_fn.assign_micros(one["at"] * 1_000_000)
+        ]
+        for pcollection in found.values():
+            check(expected, pcollection, reify_windows=True)
+
+
+def test_windows_are_assigned_again_in_each_window(pipeline: Any, events: beam.PTransform) -> None:
+    """An element of three windows is three elements then, as it is with rows; and sums are those of rows."""
+    with pipeline as p:
+        stamped = p | events | beam.WithTimestamps("at") | beam.WindowInto(SlidingWindows(60, 20))
+        again = stamped | "again" >> beam.WindowInto(FixedWindows(60))
+        sums = again | beam.GroupBy("user").aggregate_field("value", sum, "total")
+        expected: dict[tuple[str, int], int] = {}
+        for one in RECORDS:
+            key = one["user"], one["at"] // 60
+            expected[key] = expected.get(key, 0) + 3 * one["value"]
+        check(
+            [(user, total) for (user, _), total in expected.items()],
+            sums | beam.Map(lambda row: (row.user, row.total)),
+        )
+
+
+def test_side_inputs_tags_and_state_see_rows(pipeline: Any, events: beam.PTransform) -> None:
+    """And the values of a side input are rows."""
+
+    def split(row: Any, limit: int) -> Any:
+        yield row.value if row.value < limit else beam.pvalue.TaggedOutput("large", row.value)
+
+    with pipeline as p:
+        kept = p | events | beam.Filter(beam.col("value") >= 0)
+        limit = beam.pvalue.AsSingleton(kept | beam.Map(beam.col("value")) | beam.CombineGlobally(max))
+        parts = kept | beam.FlatMap(split, limit).with_outputs("large", main="small")
+        check(list(range(49)), parts.small)
+        check([49], parts.large)
+
+
+WRONG = {
+    "field": (beam.Filter(beam.col("velue") > 1), "there is no field 'velue'; the elements have user, at, value"),
+    "zero": (beam.Map(beam.col("value") // (beam.col("at") * 0)), "a number is divided by 0"),
+    "time": (beam.WithTimestamps("user"), "u0"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_errors_name_the_transform(pipeline: Any, events: beam.PTransform, kind: str) -> None:
+    transform, expected = WRONG[kind]
+    fine = pipeline | events | beam.Filter(beam.col("value") < 1000)
+    _ = fine | "wrong" >> transform | beam.Map(lambda element: element)
+    with pytest.raises((ColumnError, TypeError, ValueError)) as raised:
+        pipeline.run().wait_until_finish()
+    text = "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+    assert expected in text
+    assert "wrong: " in text or "[while running 'wrong'" in text
+
+
+def test_functions_and_expressions_do_not_mix() -> None:
+    with pytest.raises(PipelineError, match="Select: 'b' is a function, and can't stand beside expressions of col"):
+        beam.Select(a=beam.col("a") + 1, b=lambda row: row.b)
+    with pytest.raises(TypeError, match="FlatMap: expected a function, got <Column a>"):
+        beam.FlatMap(beam.col("a"))  # type: ignore[arg-type]
+
+
+def test_dead_letters_of_expressions(pipeline: Any, events: beam.PTransform) -> None:
+    """An element that can't be computed is one of them, alone."""
+    with pipeline as p:
+        ratio = beam.Map(100 // beam.col("value")).with_exception_handling()
+        good, bad = p | events | ratio
+        check([100 // one["value"] for one in RECORDS if one["value"]], good)
+        check([0], bad | beam.Map(lambda letter: letter[0].value))
