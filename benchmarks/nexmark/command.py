@@ -11,6 +11,7 @@ two splits or partitions; `local-2` and `stream-2` have two workers.
 from __future__ import annotations
 
 import argparse
+import gc
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -109,9 +110,16 @@ def cost_of(run: Callable[[], int], rounds: int) -> Cost:
 
 
 def alone(generator: Generator) -> int:
-    """Generate all events, and return their number."""
+    """Generate all events, and return their number.
+
+    Without the garbage collector, which hardly runs in a pipeline either (runners/execution/gc_tuning.py).
+    """
     source = BoundedEvents(generator)
-    return sum(len(bundle) for split in source.split(2) for bundle in source.read_bundles(split))
+    gc.disable()
+    try:
+        return sum(len(bundle) for split in source.split(2) for bundle in source.read_bundles(split))
+    finally:
+        gc.enable()
 
 
 @contextmanager

@@ -7,7 +7,9 @@ floats, so only exact types count.)
 
 from __future__ import annotations
 
+import copyreg
 import pickle
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -22,6 +24,7 @@ _decode = msgspec.msgpack.Decoder().decode
 _MSGSPEC = b"m"
 _PICKLE = b"p"
 _TUPLES = b"t"
+_NAMED_TUPLES = b"n"
 _INTERVALS = b"w"
 
 # The depth of tuples within tuples that are encoded as columns within columns.
@@ -49,10 +52,35 @@ def encode_column(values: list[Any], depth: int = _DEPTH) -> bytes:
             # A column of tuples of one length is one column for each of their items.
             columns = [encode_column(list(column), depth - 1) for column in zip(*values, strict=True)]
             return (_INTERVALS if kind is IntervalWindow else _TUPLES) + _encoder.encode(columns)
+        if depth and _is_named_tuple(kind):
+            columns = [encode_column(list(column), depth - 1) for column in zip(*values, strict=True)]
+            return _NAMED_TUPLES + _encoder.encode([_pickled_type(kind), *columns])
     return _PICKLE + _pickled(values)
 
 
-def _pickled(values: list[Any]) -> bytes:
+@lru_cache(maxsize=1024)
+def _is_named_tuple(kind: type) -> bool:
+    """Return whether instances consist of the items of a tuple, and are pickled as such."""
+    return (
+        kind.__bases__ == (tuple,)
+        and bool(getattr(kind, "_fields", ()))
+        and hasattr(kind, "_make")
+        and kind.__dictoffset__ == 0
+        and vars(kind).keys().isdisjoint(("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"))
+        and kind not in copyreg.dispatch_table
+    )
+
+
+# A class that can't be imported by its name is pickled by value, which takes longer than a column.
+@lru_cache(maxsize=256)
+def _pickled_type(kind: type) -> bytes:
+    return _pickled(kind)
+
+
+_unpickled_type = lru_cache(maxsize=256)(pickle.loads)
+
+
+def _pickled(values: Any) -> bytes:
     try:
         return pickle.dumps(values, protocol=5)
     except Exception:
@@ -68,6 +96,9 @@ def decode_column(data: bytes | memoryview) -> list[Any]:
         return _decode(rest)  # type: ignore[no-any-return]
     if kind == _TUPLES:
         return list(zip(*map(decode_column, _decode(rest)), strict=True))
+    if kind == _NAMED_TUPLES:
+        of, *columns = _decode(rest)
+        return list(map(partial(tuple.__new__, _unpickled_type(of)), zip(*map(decode_column, columns), strict=True)))
     if kind == _INTERVALS:
         return list(map(IntervalWindow.of_micros, *map(decode_column, _decode(rest))))
     return pickle.loads(rest)  # type: ignore[no-any-return]
