@@ -302,7 +302,7 @@ class Producer:
     def _cut(self, is_whole: bool, now: int) -> _Pending:
         """Return a production of the steps since the last one, or a whole one of all the state."""
         # Elements in a table are in no state, and their inputs are acknowledged with this production.
-        self.subtask.flush_tables()
+        self.subtask.flush_tables(is_forced=True)
         if is_whole:
             self._diff.forget()
         chunks, positions = self.subtask.snapshots.chunks(is_whole)

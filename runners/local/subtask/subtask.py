@@ -276,15 +276,21 @@ class Subtask:
                 return True
         return False
 
-    def flush_tables(self, now: int | None = None) -> bool:
+    def flush_tables(self, now: int | None = None, is_forced: bool = False) -> bool:
         """Send the tables; only those that have waited for their time, if that is given.
 
-        Returns whether there were any.
+        A receiver that is behind would gain nothing by more messages, and later there may be fewer: its table waits.
+
+        Args:
+          is_forced: true to send that as well.
+
+        Returns whether any was sent.
         """
         due = [each for each in self._folding if each.has_table and (now is None or each.has_waited(now))]
-        for exchange in due:
+        sent = [exchange for exchange in due if is_forced or not exchange.is_full]
+        for exchange in sent:
             exchange.flush_table()
-        return bool(due)
+        return bool(sent)
 
     @property
     def is_backpressured(self) -> bool:

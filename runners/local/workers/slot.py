@@ -224,10 +224,8 @@ class Slot:
         now = None if is_idle else self._clock()
         done = False
         for subtask in holding:
-            # A receiver that is behind would gain nothing by more messages, and later there may be fewer.
-            if not subtask.is_backpressured:
-                with self._acting(subtask.id):
-                    done |= subtask.flush_tables(now)
+            with self._acting(subtask.id):
+                done |= subtask.flush_tables(now)
         return done
 
     def _tick_while_busy(self) -> None:

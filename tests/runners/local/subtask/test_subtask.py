@@ -68,6 +68,28 @@ def test_a_combiner_before_a_shuffle_is_torn_down_when_its_subtask_stops(tmp_pat
     assert ["setup"] * 2 + ["teardown"] * 2 == sorted(files)
 
 
+def test_a_table_waits_for_its_own_receiver_only() -> None:
+    """Other edges' tables are sent; all are before a production is cut."""
+
+    def two(p: Any) -> None:
+        pairs = p | beam.Create([("a", n) for n in range(100)])
+        for combine in (sum, max):
+            pairs | beam.CombinePerKey(combine)
+
+    found = ByHand(graph_of(two, 1))
+    sender = found[0, 0]
+    while not sender.has_tables:
+        assert sender.step()
+    left, right = ([found.channels[channel.id] for channel in each.channels] for each in sender.exchanges)
+    for channel in left:
+        channel.pause(True)
+    counts: list[Any] = [[sum(channel.elements for channel in side) for side in (left, right)]]
+    for is_forced in (False, False, True):
+        found_any = sender.flush_tables(is_forced=is_forced)
+        counts.append([found_any, *(sum(channel.elements for channel in side) for side in (left, right))])
+    assert [[0, 0], [True, 0, 1], [False, 0, 1], [True, 1, 1]] == counts
+
+
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
 def test_a_bounded_input_is_summed_and_each_subtask_reports_its_completion(parallelism: int) -> None:
     """Once, and then the last barrier stages what there is."""
