@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gc
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,10 +49,9 @@ Run = Callable[[int, Generator], int]
 
 @attrs.frozen
 class Cost:
-    """CPU seconds, seconds by the clock on the wall, and the number of results."""
+    """CPU seconds, and the number of results."""
 
     cpu: float
-    wall: float
     results: int
 
 
@@ -75,8 +73,8 @@ def main(arguments: Sequence[str]) -> int:
     generator = Generator(given.events, given.seed)
     for name in runners:
         print(f"`{name}` ({RUNNERS[name]}), {given.events:,} events, median of {given.rounds}:\n")
-        print("| | query | results | events/s and core | CPU s per million | wall s |")
-        print("| --- | --- | --- | --- | --- | --- |")
+        print("| | query | results | events/s and core | CPU s per million |")
+        print("| --- | --- | --- | --- | --- |")
         print(
             line("", "the generator alone", cost_of(lambda: alone(generator), given.rounds), given.events), flush=True
         )
@@ -92,21 +90,21 @@ def main(arguments: Sequence[str]) -> int:
 def line(number: str, title: str, cost: Cost, events: int) -> str:
     """Return a line of the table.
 
-    >>> line("0", "Pass through", Cost(cpu=2.0, wall=1.5, results=1_000), 1_000_000)
-    '| 0 | Pass through | 1,000 | 500,000 | 2.00 | 1.50 |'
+    >>> line("0", "Pass through", Cost(cpu=2.0, results=1_000), 1_000_000)
+    '| 0 | Pass through | 1,000 | 500,000 | 2.00 |'
     """
     rate, per_million = events / cost.cpu, cost.cpu / events * 1e6
-    return f"| {number} | {title} | {cost.results:,} | {rate:,.0f} | {per_million:.2f} | {cost.wall:.2f} |"
+    return f"| {number} | {title} | {cost.results:,} | {rate:,.0f} | {per_million:.2f} |"
 
 
 def cost_of(run: Callable[[], int], rounds: int) -> Cost:
     """Return the medians of so many runs."""
     costs = []
     for _ in range(rounds):
-        cpu, wall = cpu_of_this_and_children(), time.perf_counter()
+        before = cpu_of_this_and_children()
         results = run()
-        costs.append(Cost(cpu_of_this_and_children() - cpu, time.perf_counter() - wall, results))
-    return Cost(median(cost.cpu for cost in costs), median(cost.wall for cost in costs), costs[-1].results)
+        costs.append(Cost(cpu_of_this_and_children() - before, results))
+    return Cost(median(cost.cpu for cost in costs), costs[-1].results)
 
 
 def alone(generator: Generator) -> int:
