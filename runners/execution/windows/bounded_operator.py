@@ -223,7 +223,8 @@ class WindowOperator:
 
     def _fire_merging(self) -> Iterator[Bundle]:
         merge = self._merge.folded
-        extracted, watermark = self.fold.extracted, self.watermark
+        extracted = self.fold.extracted if self.fold.extracts else None
+        watermark = self.watermark
         everything = watermark >= MAX_MICROS
         pending, self.cells.pending = self.cells.pending, {}
         held, self._merged = self._merged, {}
@@ -238,7 +239,7 @@ class WindowOperator:
                     kept.append(found)
                     continue
                 last = window.max_micros
-                values.append((key, extracted(accumulator)))
+                values.append((key, accumulator if extracted is None else extracted(accumulator)))
                 timestamps.append(last if stamp is None else stamp)
                 windows.append((window,))
             if kept:

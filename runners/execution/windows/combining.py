@@ -21,6 +21,7 @@ from ....sdk.bundle import Bundle
 from ....sdk.combine_fn import CombineFn
 from ....sdk.windowing_strategy import WindowingStrategy
 from ....windowing import WindowFn
+from ....windowing.timestamp import MIN_MICROS
 from ....windowing.timestamp_combiner import TimestampCombiner
 from ..user_errors import guarded
 
@@ -192,6 +193,43 @@ def merging_into(fold: Fold) -> MergeInto:
 @lru_cache(maxsize=256)
 def _compiled(source: str, mode: str) -> CodeType:
     return compile(source, "<penstock merge>", mode)
+
+
+_RUNS = """
+def folded_runs(spans, window_of):
+    found = []
+    begin = end = {least}
+    acc = MISSING
+    for start, size, x in spans:
+        if start < end:
+            acc = {step}
+            if start + size > end: end = start + size
+        else:
+            if acc is not MISSING: found.append((window_of(begin, end), {result}, None))
+            begin = start
+            end = start + size
+            acc = {first}
+    if acc is not MISSING: found.append((window_of(begin, end), {result}, None))
+    return found
+"""
+
+
+def folding_runs(fold: Fold) -> Callable[[Iterable[tuple[int, int, Any]], Callable[[int, int], Any]], list[Any]]:
+    """Return a function that folds elements by the windows that theirs merge into.
+
+    It is called with (start, size, value) of each element in the order of the starts, and a function that makes a
+    window of a start and an end.  It returns (window, accumulator, None) for each window, and merges those that
+    `overlapping_runs` merges.
+    """
+    operation = fold.operation
+    first, step, result = operation.first, operation.step, "acc"
+    if fold.combine_fn is None or fold.combine_fn.inline_fold is None:
+        # A combiner may add several inputs at once faster than one by one.
+        first, step, result = "[x]", "acc.append(x) or acc", "of(acc)"
+    source = _RUNS.format(least=MIN_MICROS, first=first, step=step, result=result)
+    names: dict[str, Any] = {"MISSING": MISSING, "of": fold.of}
+    exec(_compiled(source, "exec"), names)
+    return names["folded_runs"]  # type: ignore[no-any-return]
 
 
 class FoldedBundle(Bundle):

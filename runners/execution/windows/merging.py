@@ -22,7 +22,7 @@ from ....windowing import BoundedWindow, IntervalWindow, WindowFn
 from ....windowing.overlap import overlapping, overlapping_runs
 from ....windowing.timestamp_combiner import KEEPING_LATEST, TimestampCombiner, for_element
 from ....windowing.windows import end_of_window, expiry_of
-from .combining import Fold
+from .combining import Fold, folding_runs
 from .panes import RETRACTING
 from .retractions import SignedWindows
 from .trigger_state import Clocks, TriggerDecisions
@@ -116,6 +116,7 @@ class BulkMerge:
         self._combiner: TimestampCombiner = fold.windowing.timestamp_combiner
         self._stamped = fold.operation.stamped
         self._width = fold.operation.pending_width
+        self._fold_runs = folding_runs(fold)
 
     def folded(self, entries: list[Any], windows: list[MergedWindow]) -> list[MergedWindow]:
         """Fold a key's pending elements, and merge their windows with those that are there already."""
@@ -141,11 +142,10 @@ class BulkMerge:
 
     def _folded_runs(self, entries: list[Any]) -> list[MergedWindow]:
         """Fold elements by the windows that they merge into, without an accumulator for each of them."""
-        runs = overlapping_runs(sorted(self._unpacked(entries), key=_first))
-        of, window_of = self._fold.of, IntervalWindow.of_micros
+        spans, window_of = sorted(self._unpacked(entries), key=_first), IntervalWindow.of_micros
         if self._stamped:
-            return [self._folded(window_of(begin, end), pairs) for begin, end, pairs in runs]
-        return [(window_of(begin, end), of(values), None) for begin, end, values in runs]
+            return [self._folded(window_of(begin, end), pairs) for begin, end, pairs in overlapping_runs(spans)]
+        return self._fold_runs(spans, window_of)
 
     def _unpacked(self, entries: list[Any]) -> Iterator[tuple[int, int, Any]]:
         """Yield start, size and value of each element; a pair of value and timestamp if the timestamp matters."""

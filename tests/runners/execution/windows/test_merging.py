@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.runners.execution.windows.combining import Fold
+from penstock.runners.execution.windows.combining import Fold, folding_runs
 from penstock.runners.execution.windows.merging import BulkMerge, MergedWindow, merged
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk.bundle import Bundle
 from penstock.sdk.errors import PenstockError
 from penstock.triggers import AccumulationMode, AfterWatermark
 from penstock.windowing import IntervalWindow, Sessions, TimestampCombiner, WindowFn
+from penstock.windowing.overlap import overlapping_runs
 
 GAP = 10
 
@@ -90,6 +91,27 @@ class Merges(WindowFn):
 
 
 A, B, C, AB, ABC = (IntervalWindow(0, end) for end in (1, 2, 3, 4, 5))
+
+
+@given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 20), st.integers(-3, 3))))
+@pytest.mark.parametrize(
+    "transform",
+    [
+        beam.GroupByKey(),
+        beam.CombinePerKey(sum),
+        beam.CombinePerKey(max),
+        beam.combiners.Count.PerKey(),
+        beam.combiners.Top.LargestPerKey(2),
+    ],
+    ids=["values", "sum", "max", "count", "largest"],
+)
+def test_runs_are_folded_as_their_values_are(transform: beam.PTransform, elements: list[tuple[int, int, int]]) -> None:
+    """Windows that only touch, empty ones and those within another one among them."""
+    own = fold_of(transform, Sessions(5))
+    spans = sorted(elements, key=lambda span: span[0])
+    expected = [((begin, end), own.extracted(own.of(values)), None) for begin, end, values in overlapping_runs(spans)]
+    found = folding_runs(own)(spans, lambda begin, end: (begin, end))
+    assert expected == [(window, own.extracted(accumulator), stamp) for window, accumulator, stamp in found]
 
 
 def test_a_result_may_be_merged_again() -> None:
