@@ -51,7 +51,7 @@ class Worker:
         sums | beam.io.Write(KeepingSink())
         graph = p.graph()
         self._pcollection = next(i for t in graph.transforms if t.label == "Pairs" for i in t.outputs.values())
-        self._program = Program(cut(fuse(graph, lambda grouping: False), 1, by_level=True), store, subtask_memory=limit)
+        self._program = Program(cut(fuse(graph, lambda *_: False), 1, by_level=True), store, subtask_memory=limit)
         self._store = store
         self._cache = SubtaskCache(self._program)
         self.parts: dict[SubtaskId, PartReference] = {}

@@ -76,7 +76,7 @@ def _outputs(p: beam.Pipeline) -> None:
 def _execution(build: Callable[[beam.Pipeline], None]) -> tuple[TaskExecution, Push]:
     pipeline = beam.Pipeline()
     build(pipeline)
-    graph = whole(fuse(pipeline.graph(), lambda _: False))
+    graph = whole(fuse(pipeline.graph(), lambda *_: False))
     (task,) = graph.tasks
     execution = TaskExecution(graph.plan, task, Clock(), MetricsContainer(), Counts(), "run-1")
     if execution.side_inputs:

@@ -52,7 +52,7 @@ def pauses(share: float, directory: str) -> list[tuple[float, float]]:
     store.take_over()
     only, reports = SubtaskId(0, 0), []
     start = Start(store, None, "t-1", "t")
-    graph = whole(fuse(p.graph(), lambda grouping: False))
+    graph = whole(fuse(p.graph(), lambda *_: False))
     slot = Slot(graph, [only], start, Channel, lambda report: reports.append(report[1]), lambda: 0)
     slot.write_in_background()
     slot.start()

@@ -106,7 +106,7 @@ class RunnerInThisProcess(Runner):
             return BatchesInThisProcess(program, session, self._forgets)
 
         graph = with_dead_letters(graph, options)
-        execution_graph = cut(fuse(graph, lambda grouping: False), self._parallelism, by_level=True)
+        execution_graph = cut(fuse(graph, lambda *_: False), self._parallelism, by_level=True)
         session: Any = None
         query = MicroBatchQuery(execution_graph, session, self._store, time_of_day, self._settings)
         with patch.object(micro_batch_query, "MicroBatches", batches):

@@ -170,7 +170,7 @@ def job_of(p: beam.Pipeline, directory: pathlib.Path, workers: Workers, parallel
     disk = settings.pop("disk", None) or LocalDisk()
     interval = settings.pop("interval", 100_000)
     return Job(
-        cut(fuse(p.graph(), lambda _: False), parallelism),
+        cut(fuse(p.graph(), lambda *_: False), parallelism),
         workers,
         JobSettings(
             CheckpointSettings(interval, min_pause=20_000),

@@ -26,7 +26,7 @@ def job_of(
     """Return a job that is ready to start, with `visit` called whenever it waits."""
     stream.disk = FailingDisk()
     world = SimulatedWorld(5, Faults())
-    plan = fuse(committing_often(stream.pipeline(label).graph()), lambda _: False)
+    plan = fuse(committing_often(stream.pipeline(label).graph()), lambda *_: False)
     job = ProductionJob(
         whole(plan) if parallelism == 1 else cut(plan, parallelism),
         SimulatedWorkers(parallelism, world, lambda: visit(job)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import penstock as beam
-from penstock.runners.execution.plan.fusion import Grouping, Plan, Stage, Step, fuse, is_final
+from penstock.runners.execution.plan.fusion import Grouping, Plan, Stage, Step, fuse, in_place
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
@@ -26,7 +26,7 @@ def plan_of(build: Callable[[beam.Pipeline], Any]) -> Plan:
     """The plan of what a function adds to a pipeline."""
     pipeline = beam.Pipeline("local")
     build(pipeline)
-    return fuse(pipeline.graph(), is_final)
+    return fuse(pipeline.graph(), in_place)
 
 
 def chained(pcoll: Any, transforms: Iterable[Any]) -> Any:

@@ -21,7 +21,7 @@ def graph_of(build: Callable[[Any], Any], parallelism: int = 2) -> ExecutionGrap
     """The execution graph of the pipeline that a function builds."""
     p = beam.Pipeline()
     build(p)
-    return cut(fuse(p.graph(), lambda grouping: False), parallelism)
+    return cut(fuse(p.graph(), lambda *_: False), parallelism)
 
 
 class ByHand:

@@ -25,7 +25,7 @@ from ..execution.batch.segment_task import RECEIVED, SegmentTask
 from ..execution.clock import Clock
 from ..execution.counters import Counts
 from ..execution.plan.execution_graph import whole
-from ..execution.plan.fusion import Keyed, Plan, Source, Stage, fuse, is_final, never
+from ..execution.plan.fusion import Keyed, Plan, Source, Stage, fuse, in_place, never
 from ..execution.plan.segments import Segment, cut
 from ..execution.sinks.committer import SinkCommitter
 from ..execution.sinks.writer import OutputRun
@@ -38,7 +38,7 @@ from .subtask.script_reader import ScriptReader, script_of
 def in_process(graph: Graph, metrics: MetricsContainer) -> BoundedRun | ScriptedRun:
     """Return the run of a pipeline without unbounded sources."""
     if is_batch(graph):
-        return BoundedRun(fuse(graph, is_final), metrics)
+        return BoundedRun(fuse(graph, in_place), metrics)
     return ScriptedRun(fuse(graph, never), metrics)
 
 

@@ -117,7 +117,9 @@ class ParallelRun:
                 for number, segment in enumerate(segments)
                 if isinstance(segment.root, Source)
             }
-        return PartitionedPlan(self.plan, segments, splits, partitions, directory, self._transaction)
+        return PartitionedPlan(
+            self.plan, segments, splits, partitions, directory, self._transaction, self._settings.start == "fork"
+        )
 
     def _run_tasks(self, directory: str) -> None:
         settings = self._settings

@@ -11,7 +11,7 @@ from ...sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ...sdk.runner import Capability, FinishedResult, PipelineResult, PipelineSimulation, Runner
 from ...sdk.spark_interfaces import refuse_frames
 from ..execution.gc_tuning import rarely_collected
-from ..execution.plan.fusion import fuse, shrinks
+from ..execution.plan.fusion import before_shuffle, fuse
 from ..execution.progress import progress_of
 from ..execution.sinks.committer import with_dead_letters
 from ..execution.streaming_options import check_streaming_flags, refuse_unheeded
@@ -46,7 +46,7 @@ class LocalStreamingRunner(Runner):
         from .parallel_run import ParallelRun, settings_of
 
         container = MetricsContainer()
-        plan = fuse(with_dead_letters(graph, options), shrinks)
+        plan = fuse(with_dead_letters(graph, options), before_shuffle)
         run = ParallelRun(plan, container, settings_of(options.view_as(StreamingOptions)))
         with progress_of(run.counts, plan, options, refresh=run.refresh):
             run.run()

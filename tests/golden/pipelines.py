@@ -273,7 +273,7 @@ class Golden:
         graph = self.pipeline(directory).graph()
         # A savepoint of productions is resumed by a job with barriers.
         is_barriers = self.runner == "barriers" or any((directory / "kept").glob("manifest-*"))
-        plan = fuse(graph if is_barriers else committing_often(graph), lambda _: False)
+        plan = fuse(graph if is_barriers else committing_often(graph), lambda *_: False)
         execution_graph = whole(plan) if parallelism == 1 else cut(plan, parallelism)
         job: Any = None
         workers = SimulatedWorkers(parallelism, world, lambda: visit(job))

@@ -170,7 +170,7 @@ def run(shape: Callable[[Any, int], Any], n: int) -> None:
 def planned(shape: Callable[[Any, int], Any], n: int) -> None:
     p = beam.Pipeline("local")
     shape(p, n)
-    plan = fuse(p.outline(), lambda grouping: False)
+    plan = fuse(p.outline(), lambda *_: False)
     cut(plan)
     segments.cut(plan)
     for draw in (to_text, to_mermaid, to_dot, to_html):

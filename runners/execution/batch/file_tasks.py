@@ -40,6 +40,7 @@ class PartitionedPlan:
       partitions: the number of partitions of a shuffle.
       directory: the directory of the tasks' block files.
       transaction: the run's, for its sinks.
+      forked: True if workers are forked.
     """
 
     plan: Plan
@@ -48,6 +49,7 @@ class PartitionedPlan:
     partitions: int
     directory: str
     transaction: str
+    forked: bool = False
 
     @cached_property
     def groups(self) -> int:
@@ -119,6 +121,7 @@ def run_task(
             metrics,
             writer.send,
             program.groups,
+            forked=program.forked,
         )
         try:
             while (partition := next_partition()) is not None:

@@ -29,7 +29,8 @@ from ..operators.grouping import GroupingRun
 from ..operators.keyed import KeyedRun
 from ..plan.fusion import Grouping, Keyed, Output, Plan, Source, Stage, Step, is_final
 from ..plan.segments import Segment, Stored
-from ..shuffle.blocks import Portions, ShuffleWriter, decode_bundle, encode_bundle, receive_block
+from ..shuffle.blocks import TABLE_BYTES, ShuffleWriter, decode_bundle, encode_bundle, receive_block
+from ..shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
 from ..shuffle.element_writer import ElementWriter
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
@@ -77,6 +78,7 @@ class SegmentTask:
       send: sends the blocks that leave the segment; None for a whole plan, which no block leaves.
       groups: the number of key groups.
       sinks: by label, the receivers of the elements of sinks that aren't written to here.
+      forked: True if all tasks of the run are in processes that were forked from the same one.
 
     Attributes:
       outputs: its sinks at work.
@@ -95,6 +97,7 @@ class SegmentTask:
         send: Send | None = None,
         groups: int = KEY_GROUPS,
         sinks: Mapping[str, SinkOutput] | None = None,
+        forked: bool = False,
     ) -> None:
         self._counts = counts
         self._send = send
@@ -106,17 +109,17 @@ class SegmentTask:
         self._triggered = {
             g.transform.label: GroupingRun(g, clock, metrics) for g in groupings if not is_final(g.primitive)
         }
-        self._writers: dict[str, ShuffleWriter] = {}
+        self._writers: dict[str, ShuffleWriter | ColumnWriter] = {}
         self._element_writers: dict[str, ElementWriter] = {}
         if send is not None:
-            self._open_writers(plan, segments, send, groups)
+            self._open_writers(plan, segments, send, groups, forked)
         outputs = [step.transform for step in steps if isinstance(step, Output)]
         self.outputs = [OutputRun(t, transaction, counts, unit) for t in outputs if t.label not in self._sinks]
         receivers: dict[str, Receiver] = {output.label: output.receive for output in self.outputs}
         receivers |= {label: sink.receive for label, sink in self._sinks.items()}
         bundles: dict[str, Receiver] = {label: run.receive for label, run in self._triggered.items()}
         bundles |= {label: writer.receive for label, writer in self._element_writers.items()}
-        portions = {label: Portions(writer) for label, writer in self._writers.items()}
+        portions = {label: writer.portions for label, writer in self._writers.items()}
         folding: dict[str, GroupingInput] = {**self._bounded, **self._writers}
         self._dataflow = Dataflow(plan, steps, views, folding, receivers, counts, bundles, portions)
         for run in self._triggered.values():
@@ -144,16 +147,22 @@ class SegmentTask:
         for stage in self._dataflow.stages.values():
             stage.unblock()
 
-    def _open_writers(self, plan: Plan, segments: Iterable[Segment], send: Send, groups: int) -> None:
+    def _open_writers(self, plan: Plan, segments: Iterable[Segment], send: Send, groups: int, forked: bool) -> None:
         """Open a writer for each shuffle that the segments send to."""
         transforms = {t.label: t for t in plan.graph.transforms}
-        for label in dict.fromkeys(label for segment in segments for label in segment.groupings):
+        labels = dict.fromkeys(label for segment in segments for label in segment.groupings)
+        memory_bytes = TABLE_BYTES // max(1, len(labels))
+        for label in labels:
             primitive = transforms[label].primitive
             to_grouping = partial(send, ("grouping", label))
             if isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive):
-                self._writers[label] = ShuffleWriter(Fold(transforms[label]), to_grouping, groups)
+                fold = Fold(transforms[label])
+                if sends_elements(fold):
+                    self._writers[label] = ColumnWriter(fold, to_grouping, groups, memory_bytes, forked)
+                else:
+                    self._writers[label] = ShuffleWriter(fold, to_grouping, groups, memory_bytes)
             else:
-                self._element_writers[label] = ElementWriter(label, to_grouping, groups)
+                self._element_writers[label] = ElementWriter(label, to_grouping, groups, memory_bytes)
 
     def _send_all(self, kind: str, node: graph.PCollectionNode) -> None:
         """Send all elements of a PCollection, in numbered blocks."""
@@ -304,18 +313,16 @@ class BoundedGrouping:
         (self.output,) = step.transform.outputs.values()
         self._operator = WindowOperator(self.fold)
         self._spill = GroupSpill(self._operator)
+        self._receive = receive_columns if sends_elements(self.fold) else receive_block
 
     @property
     def cells(self) -> Cells:
         return self._operator.cells
 
-    def folded(self) -> None:
-        """Do nothing: results are emitted when the input is complete."""
-
     def receive_block(self, block: bytes) -> int:
         """Merge a block of a shuffle; return the number of its values or accumulators."""
         try:
-            received = receive_block(self._operator, block)
+            received = self._receive(self._operator, block)
             if self.fold.combine_fn is None:
                 self._spill.received(received, len(block))
         except BaseException as error:

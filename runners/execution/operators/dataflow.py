@@ -95,9 +95,6 @@ class GroupingInput(Protocol):
     @property
     def cells(self) -> Cells: ...
 
-    def folded(self) -> None:
-        """Called after each bundle that has been folded into the cells."""
-
 
 class Dataflow:
     """Some steps of a plan, wired.
@@ -111,7 +108,7 @@ class Dataflow:
       counts: counts elements.
       bundles: by label, the receivers of elements that are not folded for a grouping; and of those for a ParDo with
         state that doesn't run here.
-      portions: by label of a grouping, how to cut the bundles of the stage that folds for it.
+      portions: by label of a grouping, how to cut the bundles that are folded for it.
       arrivals: the inputs that other tasks send, as the id of a step and a PCollection.  They are not wired to the
         producer of the PCollection, should that run here too.
       tracking: True if snapshots will be taken of the ParDos with state.
@@ -142,12 +139,11 @@ class Dataflow:
         self._arrivals = arrivals
         self._hops = _Hops()
         self._receivers: dict[int, list[Receiver]] = {i: [] for i in plan.graph.pcollections}
-        self._folds: list[StageExecutor] = []
         for step in steps:
             if isinstance(step, Stage):
                 grouping = groupings[step.fold.label] if step.fold is not None else None
                 executor = StageExecutor(step, self.emit_of(step, counts), views, *_folding(grouping), over=over)
-                cut = None if portions is None or step.fold is None else portions.get(step.fold.label)
+                cut = None if step.fold is None else (portions or {}).get(step.fold.label)
                 run = self.stages[step.id] = StageRun(executor, counts, cut, time_slice, behind)
                 self._enter(step, step.input, run.receive)
             elif isinstance(step, Grouping) and not step.fused:
@@ -156,14 +152,8 @@ class Dataflow:
                     self._enter(step, pcollection, bundles[step.transform.label])
                     continue
                 grouping = groupings[step.transform.label]
-                fold = StageExecutor(
-                    Stage((), pcollection, step.transform),
-                    _no_output,
-                    None,
-                    *_folding(grouping),
-                )
-                self._folds.append(fold)
-                self._enter(step, pcollection, fold.process)
+                fold = StageExecutor(Stage((), pcollection, step.transform), _no_output, None, *_folding(grouping))
+                self._enter(step, pcollection, _in_parts(fold.process, (portions or {}).get(step.transform.label)))
             elif isinstance(step, Union):
                 (union,) = step.transform.outputs.values()
                 for pcollection in step.transform.inputs:
@@ -398,8 +388,19 @@ def _of_rows(rows: list[Any]) -> Bundle:
     return Bundle(*map(list, zip(*rows, strict=True))) if rows else Bundle([])
 
 
-def _folding(grouping: GroupingInput | None) -> tuple[Cells | None, Fold | None, Callable[[], None] | None]:
-    return (None, None, None) if grouping is None else (grouping.cells, grouping.fold, grouping.folded)
+def _folding(grouping: GroupingInput | None) -> tuple[Cells | None, Fold | None]:
+    return (None, None) if grouping is None else (grouping.cells, grouping.fold)
+
+
+def _in_parts(receive: Receiver, cut: Cut | None) -> Receiver:
+    if cut is None:
+        return receive
+
+    def receive_parts(bundle: Bundle) -> None:
+        for part in cut(bundle):
+            receive(part)
+
+    return receive_parts
 
 
 def _no_output(tag: graph.Tag, bundle: Bundle) -> None:

@@ -17,6 +17,7 @@ import attrs
 
 from ....sdk import graph
 from ....sdk.columns import ColumnOperation
+from ....sdk.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
 
 # CPython nests at most 20 loops in a function; this leaves room for the stage's own.
@@ -188,16 +189,44 @@ def shrinks(grouping: graph.GroupByKeyAndWindow) -> bool:
     return is_final(grouping) and grouping.combine is not None and can_merge
 
 
-def never(grouping: graph.GroupByKeyAndWindow) -> bool:
+# Returns True for a grouping if the stage of these transforms, before it, may end in its fold.
+MayFold: TypeAlias = Callable[[graph.GroupByKeyAndWindow, Sequence[graph.Transform]], bool]
+
+
+def never(grouping: graph.GroupByKeyAndWindow, chain: Sequence[graph.Transform]) -> bool:
     """Return False: no stage ends in the fold of a grouping."""
     return False
 
 
-def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], bool] = never) -> Plan:
+def in_place(grouping: graph.GroupByKeyAndWindow, chain: Sequence[graph.Transform]) -> bool:
+    """Return True if a stage may fold into the cells of the grouping's window operator."""
+    return is_final(grouping)
+
+
+def before_shuffle(grouping: graph.GroupByKeyAndWindow, chain: Sequence[graph.Transform]) -> bool:
+    """Return True if a stage may fold into the table of the grouping's shuffle.
+
+    A table of values grows with each output.  Where an element may become many outputs, they go to the table in bundles
+    instead, so that it stays bounded.
+    """
+    return shrinks(grouping) or (is_final(grouping) and not any(map(_multiplies, chain)))
+
+
+_ONE_TO_ONE = (MapDoFn, FilterDoFn, TimestampDoFn, ExpressionDoFn)
+
+
+def _multiplies(transform: graph.Transform) -> bool:
+    primitive = transform.primitive
+    return isinstance(primitive, graph.ParDo) and not (
+        primitive.fn is not None and isinstance(primitive.fn.object[0], _ONE_TO_ONE)
+    )
+
+
+def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
     """Return the plan of a graph.
 
     Args:
-      may_fold: returns True for a grouping if the stage before it may end in its fold.
+      may_fold: says which stages end in a fold: `in_place`, `before_shuffle`, or `never`.
     """
     pipeline = with_coded_keys(pipeline)
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
@@ -220,7 +249,9 @@ def fuse(pipeline: graph.Graph, may_fold: Callable[[graph.GroupByKeyAndWindow], 
         elif isinstance(primitive, graph.ParDo) and primitive.keyed is not None:
             order.append(Keyed(transform))
         elif isinstance(primitive, graph.GroupByKeyAndWindow):
-            chain = open_chains.pop(transform.inputs[0], None) if may_fold(primitive) else None
+            chain = open_chains.pop(transform.inputs[0], None)
+            if chain is not None and not may_fold(primitive, chain):
+                chain = None
             if chain is not None:
                 folds[chain[-1].label] = transform
             order.append(Grouping(transform, fused=chain is not None))

@@ -80,6 +80,11 @@ def _pickled_type(kind: type) -> bytes:
 _unpickled_type = lru_cache(maxsize=256)(pickle.loads)
 
 
+def is_exact(encoded: bytes) -> bool:
+    """Return True for a column whose values are all of one built-in type."""
+    return encoded[:1] == _MSGSPEC
+
+
 def _pickled(values: Any) -> bytes:
     try:
         return pickle.dumps(values, protocol=5)

@@ -16,31 +16,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate, chain, groupby, repeat
+from sys import getsizeof
 from typing import Any, Protocol
 
 import attrs
 import msgspec
 
-from ....sdk.bundle import BUNDLE_SIZE, Bundle
+from ....sdk.bundle import Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
 from ..serialization.column_codec import decode_column, encode_column
+from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
-from ..windows.bounded_operator import Cells, WindowOperator
+from ..windows.bounded_operator import WindowOperator
 from ..windows.combining import Fold, FoldedBundle
 
 # The size beyond which a block is cut in two, unless it is a single value.
 BLOCK_BYTES = 4 << 20
 
-# The limits of a writer's buffer, in entries and in bytes of blocks.  Where windows don't merge and a combiner folds,
-# an entry is a key in a window, else an element.
-BUFFERED_ENTRIES = 200_000
-BUFFERED_BYTES = 16 << 20
+# The memory of the tables that the writers of a task fold into, in bytes.
+TABLE_BYTES = 64 << 20
 
 # Each distinct window is sent once if there are this many times as many elements.
 _FEW_WINDOWS = 4
 
-_encode = msgspec.msgpack.encode
-_decode = msgspec.msgpack.decode
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
 class Send(Protocol):
@@ -103,7 +103,7 @@ def encode_rows(rows: Rows, plain: bool = False) -> Iterator[bytes]:
 
 def decode_rows(data: bytes | memoryview) -> Rows:
     """Return the rows of a block."""
-    keys, windows, counts, stamps, lengths, values = map(decode_column, _decode(data, type=list[bytes]))
+    keys, windows, counts, stamps, lengths, values = map(decode_column, _decode(data))
     if lengths:
         ends = list(accumulate(lengths))
         values = [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
@@ -138,7 +138,7 @@ def encode_bundle(bundle: Bundle, limit: float = BLOCK_BYTES) -> Iterator[bytes]
 
 def decode_bundle(data: bytes | memoryview) -> Bundle:
     """Return the bundle that `encode_bundle` made this block of."""
-    (shared,), values, *varying = map(decode_column, _decode(data, type=list[bytes]))
+    (shared,), values, *varying = map(decode_column, _decode(data))
     columns = iter(varying)
     timestamps, windows, panes, signs, *is_folded = (
         next(columns)
@@ -163,60 +163,48 @@ def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:
 
 
 class ShuffleWriter:
-    """The writer of a shuffle: buffers cells and sends them as blocks by key group.
+    """The writer of a shuffle: folds into a table, and sends its cells as blocks by key group when it is full.
 
     Args:
       groups: the number of key groups.
+      memory_bytes: the approximate memory of the table.
 
     Attributes:
       fold, cells: the cells that stages fold into.
     """
 
-    def __init__(self, fold: Fold, send: Send, groups: int = KEY_GROUPS) -> None:
+    def __init__(self, fold: Fold, send: Send, groups: int = KEY_GROUPS, memory_bytes: int = TABLE_BYTES) -> None:
         self.fold = fold
         self._operator = WindowOperator(fold)
+        self.cells = self._operator.cells
         self._send = send
         self._groups = groups
-        # The first flush is early: it shows how large entries are.
-        self._limit = BUFFERED_ENTRIES // 10
-        self._sent = 0
+        self._bound = MemoryBound(memory_bytes, self._memory)
         fold.setup()
 
-    @property
-    def cells(self) -> Cells:
-        return self._operator.cells
+    def portions(self, bundle: Bundle) -> Iterator[Bundle]:
+        """Yield a bundle, cut so that the table stays bounded; each part is to be folded before the next is taken."""
+        for part in self._bound.portions(bundle):
+            yield part
+            if self._bound.added(len(part)):
+                self.flush()
 
-    @property
-    def limit(self) -> int:
-        """Return the number of entries that it buffers at most."""
-        return self._limit
-
-    def entries(self) -> int:
-        """Return the number of entries so far, sent or buffered."""
-        if self.fold.operation.merging:
-            # The entries of a fused stage aren't counted as they arrive.
-            width = 1 if self._by_element else self.fold.operation.pending_width
-            self.cells.size = sum(map(len, self.cells.pending.values())) // width
-        return self._sent + self.cells.size
-
-    def folded(self) -> None:
-        """Flush if the buffer is full."""
-        if self.cells.size >= self._limit:
-            self.flush()
+    def _memory(self) -> float:
+        cells = self.cells
+        tables: list[dict[Any, Any]] = [cells.pending]
+        tables += (table for own in cells.by_window.values() for table in (own.accumulators, own.stamps))
+        values = [value for table in tables for value in table.values()]
+        keys = list(chain.from_iterable(tables))
+        return sum(map(getsizeof, tables)) + memory_of_all(keys) + memory_of_all(values)
 
     def flush(self) -> None:
         """Send everything that is buffered."""
-        entries = self.entries() - self._sent
-        self._sent += entries
-        self.cells.size = 0
         try:
-            sent = self._send_rows()
+            self._send_rows()
         except BaseException as error:
             reraise(attributed(error, Attribution(self.fold.label, None)))
-        self._limit = max(1, min(BUFFERED_ENTRIES, BUFFERED_BYTES * entries // max(1, sent)))
 
-    def _send_rows(self) -> int:
-        """Send everything that is buffered; return the size in bytes."""
+    def _send_rows(self) -> None:
         by_group = [Rows() for _ in range(self._groups)]
         if self._by_element:
             self._distribute_elements(by_group)
@@ -225,13 +213,10 @@ class ShuffleWriter:
         else:
             self._distribute_cells(by_group)
         plain = self.fold.combine_fn is None and not self._by_element
-        sent = 0
         for group, rows in enumerate(by_group):
             if rows.keys:
                 for block in encode_rows(rows, plain):
-                    sent += len(block)
                     self._send(group, block)
-        return sent
 
     @property
     def _by_element(self) -> bool:
@@ -303,40 +288,3 @@ def receive_block(operator: WindowOperator, data: bytes | memoryview) -> int:
             pending.setdefault(key, []).append((window, window, micros, value))
         return len(rows.keys)
     return sum(map(len, rows.accumulators)) if fold.combine_fn is None else len(rows.keys)
-
-
-class Portions:
-    """Cuts the bundles of a stage that folds for a shuffle, so that the writer's buffer stays bounded.
-
-    One element may become a million in a FlatMap, and the fold is part of the stage's loop: the number of entries is
-    known only when the loop ends.  So the stage first gets one element, then a few, and the entries that resulted tell
-    how many elements fill a quarter of the buffer.
-
-    Args:
-      writer: the writer that the stage folds for.
-    """
-
-    def __init__(self, writer: ShuffleWriter) -> None:
-        self._writer = writer
-        self._portion = 1
-        # Elements that have been processed since entries were counted.
-        self._elements = 0
-        self._entries = 0
-
-    def __call__(self, bundle: Bundle) -> Iterator[Bundle]:
-        """Yield the bundle, cut if needed; each part has to be processed before the next is asked for."""
-        start, n = 0, len(bundle)
-        while start < n:
-            stop = min(n, start + self._portion)
-            yield bundle if stop - start == n else bundle.part(start, stop)
-            self._elements += stop - start
-            if self._elements >= self._portion:
-                self._look()
-            start = stop
-
-    def _look(self) -> None:
-        entries = self._writer.entries()
-        self._writer.folded()
-        fits = self._writer.limit * self._elements // (4 * max(1, entries - self._entries))
-        self._portion = max(1, min(fits, 4 * self._elements, 2 * BUNDLE_SIZE))
-        self._entries, self._elements = entries, 0

@@ -6,19 +6,21 @@ It serves ParDos with state, and groupings whose trigger needs each element.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from ....sdk.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_group
+from ..spilling.memory import MemoryBound, memory_of_all
 from ..stages.output_buffer import narrowed
 from ..user_errors import Attribution, attributed, not_a_pair, pair_type, reraise
-from .blocks import BUFFERED_ENTRIES, Send, decode_bundle, encode_bundle
+from .blocks import TABLE_BYTES, Send, decode_bundle, encode_bundle
 
 Row = tuple[Any, int, Any, Any, int]
 
 
 class ElementWriter:
-    """The writer of the shuffle: buffers elements and sends them as blocks by key group.
+    """The writer of the shuffle: buffers elements, and sends them as blocks by key group when the buffer is full.
 
     >>> sent = []
     >>> writer = ElementWriter("Count", lambda group, block: sent.append((group, block)))
@@ -28,12 +30,12 @@ class ElementWriter:
     [[('a', 1), ('a', 3)], [('b', 2)]]
     """
 
-    def __init__(self, label: str, send: Send, groups: int = KEY_GROUPS) -> None:
+    def __init__(self, label: str, send: Send, groups: int = KEY_GROUPS, memory_bytes: int = TABLE_BYTES) -> None:
         self._label = label
         self._groups = groups
         self._send = send
         self._by_group: dict[int, list[Row]] = {}
-        self._held = 0
+        self._bound = MemoryBound(memory_bytes, self._memory)
 
     def receive(self, bundle: Bundle) -> None:
         """Add a bundle."""
@@ -49,13 +51,15 @@ class ElementWriter:
                 by_group.setdefault(key_group(element[0], self._groups), []).append(row)
         except BaseException as error:
             reraise(attributed(error, Attribution(self._label, None)))
-        self._held += len(bundle)
-        if self._held >= BUFFERED_ENTRIES:
+        if self._bound.added(len(bundle)):
             self.flush()
+
+    def _memory(self) -> float:
+        return memory_of_all(list(chain.from_iterable(self._by_group.values())))
 
     def flush(self) -> None:
         """Send everything that is buffered."""
-        taken, self._by_group, self._held = self._by_group, {}, 0
+        taken, self._by_group = self._by_group, {}
         try:
             for group, rows in taken.items():
                 for block in encode_bundle(_of_rows(rows)):

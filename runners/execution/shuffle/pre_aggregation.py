@@ -176,7 +176,7 @@ class PreAggregation:
         self._time_slice = time_slice
         self._over = None if time_slice is None else time_slice.over
         stage = Stage((), transform.inputs[0], transform)
-        self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold, None, self._over)
+        self._executor = StageExecutor(stage, _no_output, None, self._cells, self._fold, self._over)
         trigger = self._fold.windowing.trigger
         self._fires_early = _fires_early(trigger)
         self._each_watermark = self._fold.operation.stamped or _is_of_users(trigger)

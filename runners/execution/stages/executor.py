@@ -46,7 +46,6 @@ class StageExecutor:
       views: the side inputs' contents.
       fold: the fold that it ends in, if a grouping follows.
       cells: the cells that are folded into.
-      folded: called after each bundle that has been folded.
       over: true when loops are to be left (`TimeSlice.over`); None for loops that run to their end.
 
     Attributes:
@@ -61,13 +60,11 @@ class StageExecutor:
         views: SideInputViews | None = None,
         cells: Cells | None = None,
         fold: Fold | None = None,
-        folded: Callable[[], None] | None = None,
         over: Any = None,
     ) -> None:
         self.stage = stage
         self.over = over
         self.left: list[tuple[int, Bundle]] = []
-        self._folded = folded
         self.cells = cells
         self.emit = emit
         self._views = views or SideInputViews()
@@ -140,10 +137,6 @@ class StageExecutor:
         if self.cells is not None:
             assert self.fold is not None
             guarded(self.fold.label, self.cells.finish_bundle)
-            if not self._operations or self.cells.pending:
-                self.cells.size += len(bundle)
-            if self._folded is not None:
-                self._folded()
         if self._finalizer.callbacks:
             self._finalizer.finalize()
 

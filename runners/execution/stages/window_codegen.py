@@ -101,11 +101,15 @@ def _fold_pending(out: Lines, columns: Columns, fold: FoldOperation) -> None:
 
 def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     # Without stamps the accumulators are all that is needed of a window's cells.
-    cells, kept = ("c", "") if fold.stamped else ("d", ".accumulators")
-    parts = ["d = c.accumulators; st = c.stamps; win = c.window"] if fold.stamped else []
+    cells, kept = ("c", "") if fold.stamped or fold.scatter is not None else ("d", ".accumulators")
+    parts = ["win = c.window"] if fold.stamped else []
+    if fold.stamped and fold.scatter is None:
+        parts.append("d = c.accumulators; st = c.stamps")
     get = "d.get"
     if columns.w not in columns.varying and columns.one_window:
-        out.before_loop(f"{cells} = cells.open({columns.w}[0]){kept}", *parts, "get = d.get")
+        out.before_loop(f"{cells} = cells.open({columns.w}[0]){kept}", *parts)
+        if fold.scatter is None:
+            out.before_loop("get = d.get")
         get = "get"
     elif columns.w not in columns.varying:
         out.before_loop(f"near = [cells.open(win){kept} for win in {columns.w}]")
@@ -128,9 +132,17 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
     if get != "get":
         for code in parts:
             out.line(code)
+    t = columns.t
+    if fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
+        out.line(f"tt = transformed(win, {t})")
+        t = "tt"
+    if fold.scatter is not None:
+        out.line(f"put_key, put, stamp = c[{fold.scatter}]")
+        out.line(f"put_key(k); put(x); stamp({t})" if fold.stamped else "put_key(k); put(x)")
+        return
     _fold_one(out, fold, get)
     if fold.stamped:
-        _keep_stamp(out, columns.t, fold)
+        _keep_stamp(out, t, fold)
 
 
 def _fold_one(out: Lines, fold: FoldOperation, get: str) -> None:
@@ -147,9 +159,6 @@ def _fold_one(out: Lines, fold: FoldOperation, get: str) -> None:
 
 
 def _keep_stamp(out: Lines, t: str, fold: FoldOperation) -> None:
-    if fold.combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
-        out.line(f"tt = transformed(win, {t})")
-        t = "tt"
     sign = "<" if fold.combiner is TimestampCombiner.OUTPUT_AT_LATEST else ">"
     out.line("held = st.get(k)")
     out.line(f"if held is None or held {sign} {t}: st[k] = {t}")

@@ -51,21 +51,22 @@ class WindowCells:
 class Cells:
     """All cells of a grouping.
 
+    Args:
+      make: makes the cells of a window.
+
     Attributes:
       by_window: cells of windows that don't merge.
       pending: elements whose windows merge and haven't been merged yet, by key.  For windows that merge by overlap
         a flat list with start, size and value of each element, and its timestamp if the timestamp combiner looks at it
         (`FoldOperation.pending_width`): a tuple for each would take twice the memory.  For other windows
         (window, window, timestamp, value) of each.
-      size: the approximate number of entries: of keys for a combining grouping whose windows don't merge, else of
-        elements.
     """
 
-    __slots__ = ("_sizes", "by_window", "pending", "size")
+    __slots__ = ("_make", "_sizes", "by_window", "pending")
 
-    def __init__(self) -> None:
-        self.size = 0
-        self.by_window: dict[BoundedWindow, WindowCells] = {}
+    def __init__(self, make: Callable[[BoundedWindow], Any] = WindowCells) -> None:
+        self._make = make
+        self.by_window: dict[BoundedWindow, Any] = {}
         self.pending: dict[Any, list[Any]] = {}
         # The dictionaries that a bundle has folded into, and their numbers of keys before.
         self._sizes: list[tuple[dict[Any, Any], int]] = []
@@ -74,11 +75,16 @@ class Cells:
         """Prepare for folding a bundle."""
         self._sizes = [(self.pending, len(self.pending))]
 
-    def open(self, window: BoundedWindow) -> WindowCells:
-        """Return the cells of a window, for a bundle's first element in it."""
+    def of(self, window: BoundedWindow) -> Any:
+        """Return the cells of a window."""
         cells = self.by_window.get(window)
         if cells is None:
-            cells = self.by_window[window] = WindowCells(window)
+            cells = self.by_window[window] = self._make(window)
+        return cells
+
+    def open(self, window: BoundedWindow) -> Any:
+        """Return the cells of a window, for a bundle's first element in it."""
+        cells = self.of(window)
         self._sizes.append((cells.accumulators, len(cells.accumulators)))
         return cells
 
@@ -91,8 +97,6 @@ class Cells:
         for keys, before in sizes:
             new = len(keys) - before
             if new:
-                # For windows that merge the stage counts elements.
-                self.size += 0 if keys is self.pending else new
                 # Dictionaries keep the order of insertion.
                 check_keys(islice(reversed(keys), new))
 
@@ -162,14 +166,33 @@ class WindowOperator:
           keys: the keys, each of them once.
           stamps: the timestamps that are kept; empty if results are stamped with the end of the window.
         """
-        by_window = self.cells.by_window
-        cells = by_window.get(window)
-        if cells is None:
-            cells = by_window[window] = WindowCells(window)
+        cells = self.cells.of(window)
         self._merge_into(cells.accumulators, keys, accumulators)
+        self._merge_stamps(cells.stamps, keys, stamps)
+
+    def add(self, window: BoundedWindow, keys: list[Any], values: list[Any], stamps: list[Any]) -> None:
+        """Add elements of a window to their groups, in a plain grouping.
+
+        Args:
+          keys: one for each value.
+          stamps: the timestamps that the timestamp combiner looks at; empty if results are stamped with the end of the
+            window.
+        """
+        cells = self.cells.of(window)
+        groups = cells.accumulators
+        get = groups.get
+        for key, value in zip(keys, values, strict=True):
+            group = get(key)
+            if group is None:
+                groups[key] = [value]
+            else:
+                group.append(value)
+        self._merge_stamps(cells.stamps, keys, stamps)
+
+    def _merge_stamps(self, held: dict[Any, int], keys: list[Any], stamps: list[Any]) -> None:
         for key, micros in zip(keys, stamps, strict=False):
-            other = cells.stamps.get(key)
-            cells.stamps[key] = micros if other is None else combined(self._combiner, other, micros)
+            other = held.get(key)
+            held[key] = micros if other is None else combined(self._combiner, other, micros)
 
     def take_merged(self) -> Iterator[tuple[Any, list[MergedWindow]]]:
         """Merge the pending windows, and remove and yield them key by key."""

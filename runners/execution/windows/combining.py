@@ -38,6 +38,7 @@ class FoldOperation:
       first, step: expressions over `acc` and `x`; both None for values collected in lists.
       combiner: the timestamp combiner.
       window_fn: the grouping's window function.
+      scatter: the expression of the key group of `k`, if elements aren't folded, but appended to its columns.
     """
 
     label: str
@@ -45,6 +46,7 @@ class FoldOperation:
     step: str | None
     combiner: TimestampCombiner
     window_fn: WindowFn
+    scatter: str | None = None
 
     @property
     def merging(self) -> bool:

@@ -63,6 +63,10 @@ class SpilledValues:
         self._length = 0
         self.extend(values)
 
+    def append(self, value: Any) -> None:
+        """Add a value at the end."""
+        self.extend((value,))
+
     def extend(self, values: Iterable[Any]) -> None:
         """Add values at the end."""
         remaining = iter(values)

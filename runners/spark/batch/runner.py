@@ -11,7 +11,7 @@ from ....sdk.metrics import MetricResults
 from ....sdk.options import MicroBatchOptions, PipelineOptions, StreamingOptions
 from ....sdk.runner import Capability, FinishedResult, PipelineResult, Runner
 from ....sdk.spark_interfaces import HasFrames, refuse_frames
-from ...execution.plan.fusion import fuse, shrinks
+from ...execution.plan.fusion import before_shuffle, fuse
 from ...execution.progress import progress_of
 from ...execution.sinks.committer import with_dead_letters
 from ...execution.streaming_options import check_streaming_flags, refuse_unheeded
@@ -52,7 +52,7 @@ class SparkBatchRunner(Runner):
         if options.view_as(MicroBatchOptions).shard_memory is not None:
             # Groups may be larger than memory without the option.
             refuse_unheeded(["shard_memory"], self.name, "spark-microbatch")
-        plan = fuse(with_dead_letters(graph, options), shrinks)
+        plan = fuse(with_dead_letters(graph, options), before_shuffle)
         frames: dict[str, Any] = {}
         partitions = partitions_of(options)
         session, is_ours = find_session(options, self._session)

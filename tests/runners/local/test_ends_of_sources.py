@@ -58,7 +58,7 @@ def test_what_ends_does_so_when_the_next_checkpoint_is_always_due(
         unaligned=mode == "unaligned",
         stops_the_world=mode == "synchronous",
     )
-    graph = cut(fuse(p.graph(), lambda grouping: False), parallelism)
+    graph = cut(fuse(p.graph(), lambda *_: False), parallelism)
 
     store = CountingStore(LocalDisk(), str(tmp_path / "kept"))
     # How many turns a process has meanwhile is for the machine to say.
@@ -88,7 +88,7 @@ def test_what_time_makes_due_is_done_while_others_are_busy() -> None:
     quiet = p | "Quiet" >> beam.io.GenerateSequence(0, 10**9, 1, 3600, start_time=0)
     windowed = quiet | beam.WindowInto(beam.window.FixedWindows(1)) | beam.Map(lambda n: ("key", n))
     _ = windowed | "Sum" >> beam.CombinePerKey(sum)
-    graph = cut(fuse(p.graph(), lambda grouping: False), parallelism=2)
+    graph = cut(fuse(p.graph(), lambda *_: False), parallelism=2)
     times = count(0, 10_000)
     channels: dict[ChannelId, Channel] = {}
 

@@ -74,7 +74,7 @@ class Scene:
         """One that is about to start, with a checkpoint every few steps."""
         pipeline = beam.Pipeline()
         _ = pipeline | beam.io.Read(script(1))
-        plan = fuse(with_sinks(pipeline.graph(), {LABEL: self.sink}), lambda _: False)
+        plan = fuse(with_sinks(pipeline.graph(), {LABEL: self.sink}), lambda *_: False)
         settings = JobSettings(CheckpointSettings(interval=2_000, min_pause=0), restarts=RestartStrategy(restarts))
         workers = SimulatedWorkers(2, self.world)
         start = workers.start

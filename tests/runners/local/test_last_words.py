@@ -39,7 +39,7 @@ def test_the_error_of_a_worker_is_reported_after_a_command_to_it_has_failed(work
     """Regression test: only the broken pipe was reported."""
     p = beam.Pipeline()
     _ = p | beam.Create([1, 2]) | beam.ParDo(FailsInSetup())
-    workers.start(cut(fuse(p.graph(), lambda _: False), 2), Start(None, None, "", "aa", has_script=True))
+    workers.start(cut(fuse(p.graph(), lambda *_: False), 2), Start(None, None, "", "aa", has_script=True))
     wait_until(lambda: workers.gone() == {0, 1}, "the end of both workers")
 
     workers.send(Drain())
@@ -55,7 +55,7 @@ def test_workers_can_be_ended_again_after_an_interrupt(
     """Regression test: a second Ctrl-C raised an error of closed processes."""
     p = beam.Pipeline()
     _ = p | beam.Create([1, 2]) | beam.Map(lambda n: n)
-    workers.start(cut(fuse(p.graph(), lambda _: False), 2), Start(None, None, "", "aa", has_script=True))
+    workers.start(cut(fuse(p.graph(), lambda *_: False), 2), Start(None, None, "", "aa", has_script=True))
     pids = list(workers.pids)
     joined: list[int | None] = []
     join = ForkProcess.join

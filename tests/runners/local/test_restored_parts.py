@@ -29,7 +29,7 @@ def sums() -> Plan:
     """A plan with a shuffle in it."""
     pipeline = beam.Pipeline()
     _ = pipeline | beam.Create([("a", 1)]) | "Sum" >> beam.CombinePerKey(sum)
-    return fuse(pipeline.graph(), lambda _: False)
+    return fuse(pipeline.graph(), lambda *_: False)
 
 
 def test_what_was_in_flight_is_found_where_there_are_no_edges_any_more() -> None:

@@ -105,7 +105,7 @@ def test_what_goes_round_in_one_task_has_gone_round_before_a_barrier_comes() -> 
     elements = p | beam.io.Read(ScriptedSource([values], at_a_time=1))
     left = elements | beam.Feedback(beam.Map(lambda n: n // 2), until=lambda n: n < 2)
     _ = left | beam.io.Write(Recording())
-    found = ByHand(whole(fuse(p.graph(), lambda grouping: False)))
+    found = ByHand(whole(fuse(p.graph(), lambda *_: False)))
 
     for _ in values:
         assert found[0, 0].step()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as beam
-from penstock.runners.execution.plan.fusion import fuse, shrinks
+from penstock.runners.execution.plan.fusion import before_shuffle, fuse
 from penstock.runners.spark import SparkBatchRunner
 from penstock.runners.spark.batch.segment_rdds import SparkBatchExecution
 from penstock.sdk.errors import PipelineError, SinkError, SourceError
@@ -133,7 +133,7 @@ def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any) -> None:
     p = beam.Pipeline()
     numbers = p | "numbers" >> beam.Create(range(10)) | "pair" >> beam.Map(lambda n: (n % 2, n))
     _ = numbers | "sum" >> beam.GroupByKey() | "show" >> beam.Map(str)
-    execution = SparkBatchExecution(fuse(p.graph(), shrinks), spark)
+    execution = SparkBatchExecution(fuse(p.graph(), before_shuffle), spark)
     execution.run()
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(id) for id in tracker.getJobIdsForGroup(f"penstock-{execution.transaction}")]

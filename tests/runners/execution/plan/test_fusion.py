@@ -17,6 +17,7 @@ from penstock.runners.execution.plan.fusion import (
     Source,
     Stage,
     Union,
+    before_shuffle,
     fuse,
     is_final,
     shrinks,
@@ -85,7 +86,7 @@ def test_a_runner_says_which_folds_a_stage_may_end_in() -> None:
     """Where it may not, the grouping takes elements by itself."""
     pipeline = beam.Pipeline("local")
     numbers(pipeline) | paired("pair") | "sum" >> beam.CombinePerKey(sum)
-    plan = fuse(pipeline.graph(), lambda grouping: False)
+    plan = fuse(pipeline.graph(), lambda *_: False)
     assert ["Source numbers/Values", "Stage pair", "Grouping sum"] == [described(step) for step in plan.steps]
     assert not only(plan.steps, Grouping).fused
 
@@ -234,6 +235,24 @@ def test_what_is_folded_before_a_shuffle(windowing: Any, combined: bool, expecte
     """A grouping with one result for each window; and, to make less of the data, a combiner."""
     grouping = grouping_of(windowing, combined)
     assert expected == (is_final(grouping), shrinks(grouping))
+
+
+@pytest.mark.parametrize(
+    ("before", "is_fused"),
+    [
+        (beam.Map(lambda n: (n, n)), True),
+        (beam.FlatMap(lambda n: [(n, n)] * n), False),
+    ],
+    ids=["a Map", "a FlatMap"],
+)
+def test_a_stage_fills_the_columns_of_a_plain_grouping_if_an_element_has_one_output(
+    before: Any, is_fused: bool
+) -> None:
+    """The outputs of a FlatMap go there in bundles, because one element may have more than fit the memory."""
+    p = beam.Pipeline()
+    _ = p | beam.Create([1]) | before | beam.GroupByKey()
+    (grouping,) = (step for step in fuse(p.graph(), before_shuffle).steps if isinstance(step, Grouping))
+    assert is_fused == grouping.fused
 
 
 def test_every_step_of_a_plan_stands_behind_those_that_it_reads() -> None:

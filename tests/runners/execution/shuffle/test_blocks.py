@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.runners.execution.plan.fusion import Stage, fuse, shrinks
+from penstock.runners.execution.plan.fusion import Stage, before_shuffle, fuse
 from penstock.runners.execution.shuffle import blocks as shuffle_blocks
+from penstock.runners.execution.shuffle import element_columns
 from penstock.runners.execution.shuffle.blocks import (
-    Portions,
     Rows,
     ShuffleWriter,
     decode_bundle,
@@ -24,6 +24,8 @@ from penstock.runners.execution.shuffle.blocks import (
     encode_rows,
     receive_block,
 )
+from penstock.runners.execution.shuffle.element_columns import ColumnWriter, receive_columns, sends_elements
+from penstock.runners.execution.spilling.memory import memory_of
 from penstock.runners.execution.stages.executor import StageExecutor
 from penstock.runners.execution.windows.bounded_operator import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
@@ -85,9 +87,10 @@ def bundle_of(rows: list[Any], window_fn: Any) -> Bundle:
 def fold_into(transform: Any, target: Any, bundles: Iterable[Bundle]) -> None:
     """Fold bundles as a stage does."""
     stage = Stage((), transform.inputs[0], transform)
-    executor = StageExecutor(stage, lambda tag, bundle: None, None, target.cells, target.fold, target.folded)
+    executor = StageExecutor(stage, lambda tag, bundle: None, None, target.cells, target.fold)
     for bundle in bundles:
-        executor.process(bundle)
+        for part in target.portions(bundle):
+            executor.process(part)
 
 
 def results(operator: WindowOperator) -> list[Any]:
@@ -105,10 +108,11 @@ def results(operator: WindowOperator) -> list[Any]:
 @given(
     parts=st.lists(st.lists(elements, min_size=1, max_size=3), min_size=1, max_size=3),
     combiner=st.sampled_from(list(TimestampCombiner)),
-    limit=st.integers(1, 30),
+    limit=st.sampled_from([1, 1000, 3000, 1 << 20]),
+    forked=st.booleans(),
 )
 def test_a_shuffle_changes_nothing(
-    window_fn: Any, make: Any, parts: list[list[list[Any]]], combiner: Any, limit: int
+    window_fn: Any, make: Any, parts: list[list[list[Any]]], combiner: Any, limit: int, forked: bool
 ) -> None:
     """Any cut into writers, bundles and blocks; every window function, combiner and timestamp combiner."""
     transform = grouping_of(make(), window_fn or beam.window.GlobalWindows(), timestamp_combiner=combiner)
@@ -119,25 +123,29 @@ def test_a_shuffle_changes_nothing(
             self.operator = WindowOperator(fold)
             self.cells = self.operator.cells
 
-        def folded(self) -> None:
-            pass
+        def portions(self, bundle: Bundle) -> list[Bundle]:
+            return [bundle]
 
     whole = Target(Fold(transform))
     fold_into(transform, whole, [bundle_of(rows, window_fn) for part in parts for rows in part])
 
     sent: dict[int, list[bytes]] = defaultdict(list)
+    writer: ShuffleWriter | ColumnWriter
+    receive = receive_columns if sends_elements(whole.fold) else receive_block
     for part in parts:
-        writer = ShuffleWriter(Fold(transform), lambda group, block: sent[group].append(block))
-        writer._limit = limit
+        if sends_elements(whole.fold):
+            writer = ColumnWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
+        else:
+            writer = ShuffleWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit)
         fold_into(transform, writer, [bundle_of(rows, window_fn) for rows in part])
         writer.flush()
     operator = WindowOperator(Fold(transform))
     received = []
     for group, blocks in sent.items():
         for block in blocks:
-            receive_block(operator, block)
+            receive(operator, block)
         found = results(operator)
-        assert {group} == {key_group(key) for key, *_ in found}
+        assert forked or {group} == {key_group(key) for key, *_ in found}
         received += found
     assert sorted(results(whole.operator), key=repr) == sorted(received, key=repr)
 
@@ -155,18 +163,54 @@ def test_a_combiner_is_lifted_before_the_shuffle() -> None:
         assert [[sum(range(1000))]] == [decode_rows(block).accumulators for block in sent]
 
 
-def test_a_writer_sends_on_what_is_large_before_it_is_much() -> None:
-    """The buffer is bounded by bytes; the size of an entry is estimated from those sent before."""
-    transform = grouping_of(beam.GroupByKey())
+def contents(writer: Any) -> list[Any]:
+    """Return the data that a writer holds."""
+    if isinstance(writer, ColumnWriter):
+        return [(part.keys, part.values) for part in writer._columns()]
+    return [own.accumulators for own in writer.cells.by_window.values()]
+
+
+class Sets(ListCombineFn):
+    """Sets of values, one key's growing with each element."""
+
+    def create_accumulator(self) -> Any:
+        return set()
+
+    def add_input(self, accumulator: Any, element: Any) -> Any:
+        accumulator.add(element)
+        return accumulator
+
+
+@pytest.mark.parametrize("hot", [True, False], ids=["one key", "many keys"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        beam.GroupByKey,
+        lambda: beam.CombinePerKey(ListCombineFn()),
+        lambda: beam.CombinePerKey(Sets()),
+        lambda: beam.CombinePerKey(lambda texts: b"".join(texts)),
+    ],
+    ids=["group", "lists", "sets", "texts"],
+)
+def test_a_table_of_any_accumulators_is_bounded_by_their_bytes(make: Any, hot: bool) -> None:
+    """It is sent in parts, of about the bytes of the bound, whether the keys are many or the accumulators are large."""
+    transform = grouping_of(make())
+    fold = Fold(transform)
+    bound = 1 << 20
     sizes: list[int] = []
-    writer = ShuffleWriter(Fold(transform), lambda group, block: sizes.append(len(block)))
-    bundles = [Bundle([(i, bytes(1000)) for i in range(1000)]) for _ in range(70)]
+    kind = ColumnWriter if sends_elements(fold) else ShuffleWriter
     held = []
-    for bundle in bundles:
-        fold_into(transform, writer, [bundle])
-        held.append(writer.cells.size)
-    assert 20_000 > max(held[30:])
-    assert 50_000_000 < sum(sizes)
+
+    def send(group: int, block: bytes) -> None:
+        sizes.append(len(block))
+
+    writer = kind(fold, send, 128, bound)
+    for number in range(400):
+        values = [bytes([number % 256]) * 500 + bytes([i]) for i in range(50)]
+        fold_into(transform, writer, [Bundle([(0 if hot else number * 50 + i, v) for i, v in enumerate(values)])])
+        held.append(memory_of(*contents(writer)))
+    assert bound * 1.25 > max(held)
+    assert bound / 4 < max(held)
 
 
 def test_a_block_that_would_be_too_large_is_several(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,62 +300,57 @@ def test_windows_that_elements_share_are_sent_once() -> None:
     assert 2 == len(set(map(id, decoded.windows)))
 
 
-class Run:
-    """A stage of a FlatMap and a fold; `most` is the most that its writer has held, in entries."""
-
-    def __init__(self, expansion: int, window_fn: Any) -> None:
-        p = beam.Pipeline()
-        pcoll = p | beam.Create([0]) | beam.FlatMap(lambda i: [(i * 100_000 + j, 1) for j in range(expansion)])
-        if window_fn is not None:
-            pcoll = pcoll | beam.WindowInto(window_fn)
-        pcoll | beam.CombinePerKey(sum)
-        (stage,) = (s for s in fuse(p.graph(), shrinks).steps if isinstance(s, Stage))
-        assert stage.fold is not None
-        self.writer = ShuffleWriter(Fold(stage.fold), lambda group, block: None)
-        self.most = 0
-        self.executor = StageExecutor(
-            stage, lambda tag, bundle: None, None, self.writer.cells, self.writer.fold, self.folded
-        )
-        self.portions = Portions(self.writer)
-
-    def folded(self) -> None:
-        cells = self.writer.cells
-        # Of sessions a start, a size and a value.
-        held = sum(map(len, cells.pending.values())) // 3 + sum(len(c.accumulators) for c in cells.by_window.values())
-        self.most = max(self.most, held)
-        self.writer.folded()
-
-    def process(self, bundle: Bundle) -> list[int]:
-        sizes = []
-        for part in self.portions(bundle):
-            sizes.append(len(part))
-            self.executor.process(part)
-        return sizes
-
-
 @pytest.mark.parametrize("window_fn", [None, Sessions(10)], ids=["global", "sessions"])
 @pytest.mark.parametrize("expansion", [1, 10, 1000, 5000])
-def test_what_is_held_is_bounded_whatever_a_flat_map_makes(
-    expansion: int, window_fn: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All elements are processed, and counted."""
-    monkeypatch.setattr(shuffle_blocks, "BUFFERED_ENTRIES", 10_000)
-    run = Run(expansion, window_fn)
-    n = 100_000 // expansion
-    assert n == sum(run.process(Bundle(list(range(n)))))
-    assert 15_000 >= run.most
-    assert n * expansion == run.writer.entries()
+def test_a_table_is_bounded_whatever_a_flat_map_outputs(expansion: int, window_fn: Any) -> None:
+    """All elements are processed."""
+    p = beam.Pipeline()
+    pcoll = p | beam.Create([0]) | beam.FlatMap(lambda i: [(i * 100_000 + j, 1) for j in range(expansion)])
+    if window_fn is not None:
+        pcoll = pcoll | beam.WindowInto(window_fn)
+    pcoll | beam.CombinePerKey(sum)
+    (stage,) = (s for s in fuse(p.graph(), before_shuffle).steps if isinstance(s, Stage))
+    assert stage.fold is not None
+    writer = ShuffleWriter(Fold(stage.fold), lambda group, block: None, 128, 2 << 20)
+    executor = StageExecutor(stage, lambda tag, bundle: None, None, writer.cells, writer.fold)
+    n, done, most = 100_000 // expansion, 0, 0.0
+    for part in writer.portions(Bundle(list(range(n)))):
+        done += len(part)
+        executor.process(part)
+        most = max(most, writer._memory())
+    assert n == done
+    assert 3 << 20 > most
 
 
-def test_a_stage_that_makes_little_soon_gets_whole_bundles() -> None:
-    """The overhead is a few small portions, once."""
-    run = Run(1, None)
-    assert [1, 4, 16, 64, 256, 659] == run.process(Bundle(list(range(1000))))
-    assert [1000] == run.process(Bundle(list(range(1000, 2000))))
+def test_a_key_that_has_no_encoding_is_refused_when_columns_are_sent() -> None:
+    """The error names the grouping."""
+    transform = grouping_of("Group" >> beam.GroupByKey())
+    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    fold_into(transform, writer, [Bundle([((1, object()), 1)])])
+    with pytest.raises(InvalidKeyError, match="^Group: "):
+        writer.flush()
 
 
-def test_a_bundle_keeps_its_columns_in_its_portions() -> None:
-    """Timestamps and windows go with their values."""
-    portions = Portions(ShuffleWriter(Fold(grouping_of(beam.GroupByKey())), lambda group, block: None))
-    parts = list(portions(Bundle(["a", "b", "c"], [1, 2, 3])))
-    assert [(["a"], [1]), (["b", "c"], [2, 3])] == [(part.values, part.timestamps) for part in parts]
+def test_columns_that_would_be_too_large_are_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut between windows, and between elements."""
+    monkeypatch.setattr(element_columns, "BLOCK_BYTES", 2000)
+    transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
+    blocks: list[bytes] = []
+    writer = ColumnWriter(Fold(transform), lambda group, block: blocks.append(block))
+    rows = [("a", str(i) * 10, i % 40) for i in range(1000)]
+    fold_into(transform, writer, [bundle_of(rows, FixedWindows(10))])
+    writer.flush()
+    assert 2000 >= max(map(len, blocks))
+    operator = WindowOperator(Fold(transform))
+    assert 1000 == sum(receive_columns(operator, block) for block in blocks)
+    assert [250] * 4 == [len(values) for _, values, *_ in results(operator)]
+
+
+def test_integers_that_are_multiples_of_the_key_groups_are_distributed() -> None:
+    """Integers hash to themselves."""
+    transform = grouping_of(beam.GroupByKey())
+    groups: set[int] = set()
+    writer = ColumnWriter(Fold(transform), lambda group, block: groups.add(group), 128, forked=True)
+    fold_into(transform, writer, [Bundle([(128 * i, 1) for i in range(1000)])])
+    writer.flush()
+    assert 127 == len(groups)

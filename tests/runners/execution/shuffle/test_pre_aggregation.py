@@ -58,7 +58,7 @@ def grouping_of(windowing: beam.WindowInto, combine: Any) -> Any:
     """The step of a combining grouping."""
     p = beam.Pipeline()
     _ = p | beam.Create([("a", 1)]) | windowing | beam.CombinePerKey(combine)
-    return fuse(p.graph(), lambda grouping: False).steps[-1]
+    return fuse(p.graph(), lambda *_: False).steps[-1]
 
 
 def sent(before: PreAggregation, bundle: Bundle) -> list[Bundle]:
@@ -95,7 +95,7 @@ def test_what_may_be_taken_back_isnt_folded() -> None:
     sums = p | beam.Create([("a", 1)]) | early | beam.CombinePerKey(sum)
     _ = sums | "again" >> beam.CombinePerKey(max)
     _ = p | "more" >> beam.Create([("a", 1)]) | beam.GroupByKey()
-    first, second, plain = (step for step in fuse(p.graph(), lambda grouping: False).steps if hasattr(step, "fused"))
+    first, second, plain = (step for step in fuse(p.graph(), lambda *_: False).steps if hasattr(step, "fused"))
     found = [PreAggregation.of(step) is not None for step in (first, second, plain)]
     assert [True, False, False] == found
 

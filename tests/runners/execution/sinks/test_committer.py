@@ -65,7 +65,7 @@ def plan_with(*sinks: RecordingSink) -> Plan:
     for i, _ in enumerate(sinks):
         _ = numbers | f"{i}" >> beam.Map(lambda n: n)
     graph = pipeline.graph()
-    return fuse(with_sinks(graph, dict(zip(sinks_of(graph), sinks, strict=True))), lambda _: False)
+    return fuse(with_sinks(graph, dict(zip(sinks_of(graph), sinks, strict=True))), lambda *_: False)
 
 
 def test_transactions_are_committed_in_the_order_in_which_they_began() -> None:

@@ -49,7 +49,7 @@ def graph_of(build: Callable[[Any], Any]) -> ExecutionGraph:
     """The pipeline that a function builds, as one task."""
     pipeline = beam.Pipeline()
     build(pipeline)
-    return whole(fuse(pipeline.graph(), lambda _: False))
+    return whole(fuse(pipeline.graph(), lambda *_: False))
 
 
 def execution_of(graph: ExecutionGraph) -> TaskExecution:

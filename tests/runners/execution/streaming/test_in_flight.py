@@ -32,7 +32,7 @@ def sums(parallelism: int) -> ExecutionGraph:
     """A graph with one shuffle."""
     p = beam.Pipeline()
     _ = p | beam.Create([("a", 1)]) | "Sum" >> beam.CombinePerKey(sum)
-    return cut(fuse(p.graph(), lambda grouping: False), parallelism)
+    return cut(fuse(p.graph(), lambda *_: False), parallelism)
 
 
 def shuffle(graph: ExecutionGraph) -> Edge:

@@ -44,7 +44,7 @@ class Task:
         pairs = p | TestStream().add_elements([("a", 1)]) | beam.WindowInto(beam.window.FixedWindows(10))
         pairs | beam.CombinePerKey(sum) | beam.io.Write(Recording())
         pairs | "remember" >> beam.ParDo(Remember()) | "write" >> beam.io.Write(Recording())
-        graph = cut(fuse(p.graph(), lambda grouping: False), 1, by_level=True)
+        graph = cut(fuse(p.graph(), lambda *_: False), 1, by_level=True)
         self.task = graph.tasks[1]
         self.execution = TaskExecution(graph.plan, self.task, Clock(0), MetricsContainer(), Counts(), "transaction")
         self.spiller = Spiller(self.execution, LIMIT)

@@ -20,7 +20,7 @@ def graph_of(build: Callable[[beam.Pipeline], Any], parallelism: int = 3) -> Exe
     """Return the execution graph of a pipeline."""
     p = beam.Pipeline()
     build(p)
-    return cut(fuse(p.graph(), lambda grouping: False), parallelism)
+    return cut(fuse(p.graph(), lambda *_: False), parallelism)
 
 
 def region(graph: ExecutionGraph, *failed: tuple[int, int]) -> dict[int, list[int]]:

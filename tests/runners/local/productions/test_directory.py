@@ -79,7 +79,7 @@ def test_a_task_is_as_strong_as_its_strongest_step() -> None:
         first_step = pairs if first is None else pairs.with_delivery(first)
         second_step = sums if second is None else sums.with_delivery(second)
         _ = p | beam.Create([1, 2]) | "Pairs" >> first_step | "Sums" >> second_step
-        return weak_tasks(cut(fuse(p.graph(), lambda grouping: False), 2), default)
+        return weak_tasks(cut(fuse(p.graph(), lambda *_: False), 2), default)
 
     assert frozenset() == weak(None, None, "strong")
     assert {0, 1} == weak(None, None, "weak")

@@ -38,7 +38,7 @@ def plan_with(sink: CollectingSink) -> Plan:
     p = beam.Pipeline()
     _ = p | beam.Create([1])
     graph = p.graph()
-    return fuse(with_sinks(graph, dict.fromkeys(sinks_of(graph), sink)), lambda grouping: False)
+    return fuse(with_sinks(graph, dict.fromkeys(sinks_of(graph), sink)), lambda *_: False)
 
 
 class Owner:

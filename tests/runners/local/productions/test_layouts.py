@@ -169,7 +169,7 @@ def test_a_bounded_pipeline_resumes_with_another_parallelism_and_publishes_every
             | beam.GroupByKey()
             | beam.io.WriteToText(str(out))
         )
-        plan = fuse(p.graph(), lambda _: False)
+        plan = fuse(p.graph(), lambda *_: False)
         world = SimulatedWorld(9, Faults())
         made = ProductionJob(
             whole(plan) if parallelism == 1 else cut(plan, parallelism),

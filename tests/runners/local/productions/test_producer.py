@@ -50,7 +50,7 @@ class World:
         """A slot with this subtask, started anew; what is on the wires is lost."""
         p = beam.Pipeline()
         _ = p | beam.Create([("a", 1), ("b", 2)]) | "Sum" >> beam.CombinePerKey(sum) | "Out" >> beam.Map(str)
-        graph = cut(fuse(p.graph(), lambda grouping: False), 1)
+        graph = cut(fuse(p.graph(), lambda *_: False), 1)
         self.wires = {}
         self.owners += 1
         start = ProductionStart(

@@ -34,7 +34,7 @@ def job_of(directory: pathlib.Path, fn: Sum, workers: Workers, parallelism: int)
     numbers = [[beam.window.TimestampedValue(n, i) for i, n in enumerate(own)] for own in numbers_of()]
     add_branch(p, directory, ScriptedSource(numbers), fn)
     return ProductionJob(
-        cut(fuse(committing_often(p.graph()), lambda _: False), parallelism),
+        cut(fuse(committing_often(p.graph()), lambda *_: False), parallelism),
         workers,
         JobSettings(restarts=RestartStrategy(8, first_delay=0.01)),
         Productions(LocalDisk(), str(directory / "kept")),

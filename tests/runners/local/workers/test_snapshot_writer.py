@@ -101,7 +101,7 @@ def slot_of(store: SnapshotStore, reports: list[Any], values: list[Any]) -> Slot
     pairs = pipeline | beam.Create(values)
     _ = pairs | "Sum" >> beam.CombinePerKey(sum)
     _ = pairs | "Count" >> beam.ParDo(Count())
-    plan = fuse(pipeline.graph(), lambda _: False)
+    plan = fuse(pipeline.graph(), lambda *_: False)
     slot = Slot(whole(plan), [ONLY], Start(store, None, "t-1", "t"), Channel, reports.append, lambda: 0)
     slot.write_in_background()
     slot.start()

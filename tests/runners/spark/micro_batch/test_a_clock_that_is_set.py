@@ -86,7 +86,7 @@ def run(machine: Machine, sink: Recording, set_at: dict[int, int], stop_at: int 
     clock = ProcessingTime(lambda: machine.wall, lambda: machine.steady)
     settings = QuerySettings(interval=SECOND // 2, reached=reached)
     store = SnapshotStore(machine.disk, "checkpoints")
-    graph = cut(fuse(p.graph(), lambda grouping: False), 2, by_level=True)
+    graph = cut(fuse(p.graph(), lambda *_: False), 2, by_level=True)
     session: Any = None
     query = MicroBatchQuery(graph, session, store, clock, settings, machine.sleep)
     with patch.object(

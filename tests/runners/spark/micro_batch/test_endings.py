@@ -181,7 +181,7 @@ def test_a_batch_begins_an_interval_after_the_one_before(spark: Any, tmp_path: P
 
     graph = p.graph()
     store = SnapshotStore(disk_of(str(tmp_path)), str(tmp_path))
-    execution_graph = cut(fuse(graph, lambda grouping: False), 2, by_level=True)
+    execution_graph = cut(fuse(graph, lambda *_: False), 2, by_level=True)
     query = MicroBatchQuery(
         execution_graph, spark, store, clock, QuerySettings(interval=1_000_000, reached=reached), clock.sleep
     )

@@ -27,7 +27,7 @@ def sent(pairs: list[tuple[str, int]], times: int = 1, **windowing: Any) -> list
         | beam.WindowInto(beam.window.GlobalWindows(), **windowing)
         | "sum" >> beam.CombinePerKey(sum)
     )
-    first, _ = cut(fuse(p.graph(), lambda grouping: False), 2, by_level=True).tasks
+    first, _ = cut(fuse(p.graph(), lambda *_: False), 2, by_level=True).tasks
     (edge,) = first.outputs
     assert edge.kind is EdgeKind.SHUFFLE
     writer = MessageWriter(SubtaskId(0, 0), first.outputs, 2, {edge.id: "sum"})

@@ -43,7 +43,7 @@ def recovery(store: SnapshotStore, label: str = "Table", allow_dropped_state: bo
     """Return the recovery of a pipeline whose sink has this label."""
     p = beam.Pipeline("spark-microbatch")
     p | "Numbers" >> beam.Create([1]) | label >> beam.io.Write(Recording())
-    plan = fuse(p.graph(), lambda grouping: False)
+    plan = fuse(p.graph(), lambda *_: False)
     session: Any = None
     streams = StreamSettings(session, store.directory, store.disk, 0, False, lambda: False)
     return Recovery(store, plan, DriverSources(plan, 1, Admission(), streams), allow_dropped_state)

@@ -116,7 +116,7 @@ def test_an_empty_bounded_source_does_not_delay_a_stream(tmp_path: Path) -> None
     p | beam.io.ReadContinuouslyFromText(str(tmp_path / "*.log"), poll_interval=1)
     nothing: Any = None
     streams = StreamSettings(nothing, str(tmp_path), nothing, 0, True, lambda: False)
-    sources = DriverSources(fuse(p.graph(), lambda grouping: False), 1, Admission(), streams)
+    sources = DriverSources(fuse(p.graph(), lambda *_: False), 1, Admission(), streams)
 
     readings: list[Any] = sources.plan_input(0).splits
     assert ["ReadContinuouslyFromText"] == [reading.label.partition("/")[0] for reading in readings]
