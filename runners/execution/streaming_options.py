@@ -1,4 +1,4 @@
-"""Checks of streaming options, for all runners.
+"""Checks of streaming options, for all runners, and the parallelism of a run.
 
 >>> check_streaming_flags(PipelineOptions(["--checkpoint_interval=0"]))
 Traceback (most recent call last):
@@ -9,14 +9,17 @@ penstock.sdk.errors.OptionsError: option --checkpoint_interval: expected more th
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ...sdk.errors import OptionsError
 from ...sdk.options import PipelineOptions, StreamingOptions
 
 # By flag, the least value of whole numbers.
-_COUNTS = {"parallelism": 1, "workers": 1, "checkpoint_retention": 1, "max_restarts": 0, "metrics_port": 0}
+_COUNTS = {"parallelism": 0, "workers": 1, "checkpoint_retention": 1, "max_restarts": 0, "metrics_port": 0}
 _DURATIONS = ("checkpoint_interval", "checkpoint_timeout", "worker_timeout")
 _PAUSES = ("checkpoint_min_pause", "restart_delay")
 _LAST_PORT = 65535
@@ -50,6 +53,28 @@ def check_streaming_flags(options: PipelineOptions) -> None:
     # An empty path would be `/`, for example from an unset shell variable.
     if directory is not None and not str(directory).rstrip("/"):
         _refuse("checkpoint_dir", "expected a directory of its own, or a URL", directory)
+
+
+def parallelism_of(streaming: StreamingOptions) -> int:
+    """Return the parallelism of a run: that of the flag, or the number of available cores for `--parallelism=0`."""
+    return int(streaming.parallelism) or available_cores()
+
+
+# The processor time that a control group gets in a period, and the period, in microseconds; or "max".
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def available_cores(quota: Path = _QUOTA) -> int:
+    """Return the number of cores that this process may use, by its affinity and the quota of its control group.
+
+    Args:
+      quota: the file of the quota.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        time, period = map(int, quota.read_text().split())
+        cores = min(cores, max(1, math.ceil(time / period)))
+    return cores
 
 
 def refuse_memory(directory: Any, who: str) -> None:

@@ -26,7 +26,7 @@ from ..execution.clock import ProcessingTime, steady_time
 from ..execution.plan.execution_graph import cut, whole
 from ..execution.plan.fusion import fuse
 from ..execution.sinks.committer import committing_often, with_dead_letters
-from ..execution.streaming_options import check_streaming_flags, refuse_memory
+from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_memory
 from .job.checkpoint_coordinator import CheckpointSettings
 from .job.context import JobSettings
 from .job.control_requests import Answer, RequestInbox
@@ -57,7 +57,7 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
     """Return the job that the options describe.  Raises `OptionsError` for options that contradict each other."""
     check_streaming_flags(options)
     streaming = options.view_as(StreamingOptions)
-    parallelism = streaming.parallelism
+    parallelism = parallelism_of(streaming)
     pause = streaming.checkpoint_min_pause
     if streaming.checkpoint_mode == "unaligned" and (loops := graph.loops()):
         raise OptionsError(
@@ -114,7 +114,10 @@ def job_of(graph: Graph, options: PipelineOptions) -> Job:
 def _check_regions(graph: Graph, streaming: StreamingOptions) -> None:
     """Raise `OptionsError` if only the whole graph could restart."""
     reasons = [
-        (streaming.parallelism < 2, f"--parallelism={streaming.parallelism} there is only one subtask of each task"),
+        (
+            parallelism_of(streaming) < 2,
+            f"--parallelism={streaming.parallelism} there is only one subtask of each task",
+        ),
         (
             streaming.delivery != "barriers",
             f"--delivery={streaming.delivery} a failed worker is replaced, and no other subtask restarts",

@@ -28,6 +28,7 @@ from ..execution.error_transport import local
 from ..execution.plan.fusion import Plan, Source
 from ..execution.plan.segments import cut
 from ..execution.sinks.committer import sinks_of
+from ..execution.streaming_options import parallelism_of
 from ..execution.stuck_calls import CallWatch
 from .batch_workers import BatchWorkers, Begin, Partition, Report, TaskFailed, Wanted
 from .in_process import committed_at_end, splits_of
@@ -65,7 +66,8 @@ def settings_of(streaming: StreamingOptions) -> ParallelSettings:
     """Return the settings of the flags."""
     workers = slots_of(streaming)
     start = start_of(workers, streaming)
-    return ParallelSettings(streaming.parallelism, workers, start, streaming.worker_timeout, streaming.max_restarts)
+    parallelism = parallelism_of(streaming)
+    return ParallelSettings(parallelism, workers, start, streaming.worker_timeout, streaming.max_restarts)
 
 
 class ParallelRun:
@@ -92,12 +94,12 @@ class ParallelRun:
         self._deaths: dict[int, int] = {}
 
     def refresh(self) -> str:
-        """Update `counts`; return nothing else to display."""
+        """Update `counts`; return the number of workers."""
         counts = Counts()
         for known in (self._completed, *list(self._in_progress.values())):
             counts.add(known)
         self.counts.steps = counts.steps
-        return ""
+        return f"{self._settings.workers} workers"
 
     def run(self) -> None:
         """Run to the end; on failure nothing that was written is left."""

@@ -14,7 +14,7 @@ from ..execution.gc_tuning import rarely_collected
 from ..execution.plan.fusion import before_shuffle, fuse
 from ..execution.progress import progress_of
 from ..execution.sinks.committer import with_dead_letters
-from ..execution.streaming_options import check_streaming_flags, refuse_unheeded
+from ..execution.streaming_options import check_streaming_flags, parallelism_of, refuse_unheeded
 from ..execution.stuck_calls import CallWatch
 from .in_process import in_process, is_batch
 
@@ -33,7 +33,7 @@ class LocalStreamingRunner(Runner):
             return self._stream(graph, options)
         container = MetricsContainer()
         streaming = options.view_as(StreamingOptions)
-        if streaming.parallelism > 1 and streaming.workers != 1:
+        if parallelism_of(streaming) > 1 and streaming.workers != 1:
             return self._run_parallel(graph, options)
         with rarely_collected(), CallWatch(streaming.worker_timeout):
             run = in_process(with_dead_letters(graph, options), container)
@@ -88,7 +88,7 @@ def is_streamed(graph: Graph, options: PipelineOptions) -> bool:
     streaming = options.view_as(StreamingOptions)
     return bool(
         graph.unbounded_reads()
-        or (streaming.parallelism > 1 and not is_batch(graph))
+        or (parallelism_of(streaming) > 1 and not is_batch(graph))
         or streaming.checkpoint_dir is not None
         or streaming.delivery != "barriers"
         or streaming.recovery != "graph"

@@ -106,7 +106,8 @@ class StreamingOptions(PipelineOptions):
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
         add = parser.add_argument
-        add("--parallelism", type=int, default=1, help="The number of subtasks of each task; 1 runs in this process.")
+        help = "The number of subtasks of each task; 1 runs in this process, 0 uses all cores."
+        add("--parallelism", type=int, default=1, help=help)
         add("--workers", type=int, help="The number of worker processes. Default: one for each subtask.")
         add("--metrics_port", type=int, help="Serve metrics to Prometheus at this port; 0 for a free port.")
         add("--metrics_host", default="127.0.0.1", help="The address to serve metrics at.")

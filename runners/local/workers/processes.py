@@ -16,6 +16,7 @@ from ....sdk.options import StreamingOptions
 from ....sdk.redaction import logger_of
 from ...execution.error_transport import RemoteError, remote
 from ...execution.gc_tuning import look_rarely_for_garbage
+from ...execution.streaming_options import parallelism_of
 from ...execution.stuck_calls import Returned, Stuck
 from ...execution.user_errors import as_exception
 from .heartbeats import SILENCE, Heartbeats, end_with_parent
@@ -237,7 +238,7 @@ def run_worker(loop: Callable[[], None], report: Callable[[RemoteError], None]) 
 
 def slots_of(streaming: StreamingOptions) -> int:
     """Return how many processes the flags ask for, of which each has work."""
-    parallelism, workers = streaming.parallelism, streaming.workers
+    parallelism, workers = parallelism_of(streaming), streaming.workers
     slots = min(workers or parallelism, parallelism)
     if workers is not None and workers > slots:
         _logger.warning("--workers=%d: only %d of them would have work, with --parallelism=%d", workers, slots, slots)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 from typing import Any
 
 import pytest
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
+from penstock.runners.execution.streaming_options import available_cores, parallelism_of
 from penstock.sdk.errors import OptionsError
+from penstock.sdk.options import StreamingOptions
 
 WRONG = {
-    "--parallelism=0": "--parallelism: expected at least 1, got 0",
+    "--parallelism=-1": "--parallelism: expected at least 0, got -1",
     "--workers=-1": "--workers: expected at least 1, got -1",
     "--checkpoint_retention=0": "--checkpoint_retention: expected at least 1, got 0",
     "--max_restarts=-1": "--max_restarts: expected at least 0, got -1",
@@ -67,3 +71,22 @@ def test_checkpoints_in_memory_are_refused_where_others_write_them() -> None:
     )
     with beam.Pipeline(options=PipelineOptions([*flags, "--workers=1"])) as pipeline:
         _ = pipeline | beam.Create([1])
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("max 100000", 3), ("150000 100000", 2), ("50000 100000", 1), ("900000 100000", 3), ("odd", 3), (None, 3)],
+)
+def test_a_parallelism_of_0_is_the_number_of_available_cores(
+    quota: str | None, cores: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the affinity of the process and the quota of its control group, rounded up."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2, 5}, raising=False)
+    if quota is not None:
+        (tmp_path / "cpu.max").write_text(quota + "\n")
+    assert cores == available_cores(tmp_path / "cpu.max")
+    options = PipelineOptions([]).view_as(StreamingOptions)
+    options.parallelism = 0
+    assert available_cores() == parallelism_of(options)
+    options.parallelism = 7
+    assert 7 == parallelism_of(options)
