@@ -10,6 +10,7 @@ import pytest
 from checks import check
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from side_by_side import SideBySide, Variant
 
 import penstock as beam
 from penstock.testing import TestPipeline
@@ -181,19 +182,40 @@ def test_groupings_of_groupings(values: Any, names: Any, windowing: Any) -> None
         twice(p, values, names, windowing)
 
 
+def one_of_each(data: Any, pipeline: Callable[[], Any]) -> None:
+    """A pipeline of each shape."""
+    values, names, windowing = data.draw(events), data.draw(steps), data.draw(window_fns)
+    with pipeline() as p:
+        combined(p, values, names, windowing, data.draw(st.sampled_from(sorted(COMBINERS))))
+    with pipeline() as p:
+        in_sessions(p, values, names, data.draw(st.integers(1, 30)))
+    with pipeline() as p:
+        joined(p, values, data.draw(events), names)
+    with pipeline() as p:
+        twice(p, values, names, windowing)
+
+
+@pytest.mark.parametrize("partitions", [2, 4])
+@settings(max_examples=30)
+@given(data=st.data())
+def test_the_same_in_several_partitions(partitions: int, data: Any) -> None:
+    """The tasks run in this process, one after the other."""
+    one_of_each(data, lambda: TestPipeline(runner=SideBySide(Variant(partitions))))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@settings(max_examples=4)
+@given(data=st.data())
+def test_the_same_in_several_workers(workers: int, data: Any) -> None:
+    """A few of each."""
+    one_of_each(data, lambda: TestPipeline(runner=SideBySide(Variant(workers, workers))))
+
+
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_same_on_spark(data: Any, spark_pipeline: Callable[[], Any]) -> None:
     """A few of each."""
-    values, names, windowing = data.draw(events), data.draw(steps), data.draw(window_fns)
-    with spark_pipeline() as p:
-        combined(p, values, names, windowing, data.draw(st.sampled_from(sorted(COMBINERS))))
-    with spark_pipeline() as p:
-        in_sessions(p, values, names, data.draw(st.integers(1, 30)))
-    with spark_pipeline() as p:
-        joined(p, values, data.draw(events), names)
-    with spark_pipeline() as p:
-        twice(p, values, names, windowing)
+    one_of_each(data, spark_pipeline)
 
 
 @pytest.fixture

@@ -131,3 +131,16 @@ def test_one_worker_is_the_process_that_starts_the_run(tmp_path: pathlib.Path) -
     _ = generators | beam.Map(lambda pair: str(os.getpid())) | beam.io.WriteToText(tmp_path / "out")
     p.run()
     assert [str(os.getpid())] == lines(tmp_path)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_equal_keys_of_several_workers_are_one_group(start: str, tmp_path: pathlib.Path) -> None:
+    """Whether `hash` is the same in all of them or not, and whatever type of several equal keys comes."""
+    keys: list[Any] = [None, "a", 1, ("b", None), b"c", 2.5, frozenset(["d", "e"])]
+    p = beam.Pipeline(options=PipelineOptions([], parallelism=3, worker_start=start))
+    pairs = [((1, 1.0, True)[i % 3] if i % 7 == 2 else keys[i % 7], i) for i in range(2100)]
+    groups = p | beam.Create(pairs) | beam.GroupByKey()
+    sizes = groups | beam.MapTuple(lambda key, values: f"{len(values)} {sum(values)}")
+    _ = sizes | beam.io.WriteToText(tmp_path / "out")
+    p.run()
+    assert sorted(f"300 {sum(range(k, 2100, 7))}" for k in range(7)) == lines(tmp_path)
