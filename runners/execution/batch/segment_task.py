@@ -160,7 +160,7 @@ class SegmentTask:
                 if sends_elements(fold):
                     self._writers[label] = ColumnWriter(fold, to_grouping, groups, memory_bytes, forked)
                 else:
-                    self._writers[label] = ShuffleWriter(fold, to_grouping, groups, memory_bytes)
+                    self._writers[label] = ShuffleWriter(fold, to_grouping, groups, memory_bytes, forked)
             else:
                 self._element_writers[label] = ElementWriter(label, to_grouping, groups, memory_bytes)
 

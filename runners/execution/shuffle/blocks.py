@@ -14,7 +14,7 @@ Three kinds of grouping fill the columns differently:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import accumulate, chain, groupby, repeat
 from sys import getsizeof
 from typing import Any, Protocol
@@ -162,18 +162,36 @@ def _distinct(windows: list[Any]) -> tuple[list[Any], list[int]] | None:
     return list(found.values()), list(map(places.__getitem__, ids))
 
 
+def prime_up_to(groups: int) -> int:
+    """Return the largest prime number up to `groups`: integers hash to themselves, and may be multiples of any other.
+
+    >>> prime_up_to(128)
+    127
+    """
+    return next(n for n in range(groups, 1, -1) if all(n % i for i in range(2, int(n**0.5) + 1)))
+
+
 class ShuffleWriter:
     """The writer of a shuffle: folds into a table, and sends its cells as blocks by key group when it is full.
 
     Args:
       groups: the number of key groups.
       memory_bytes: the approximate memory of the table.
+      forked: True if all writers of the shuffle run in processes that were forked from the same one.
 
     Attributes:
       fold, cells: the cells that stages fold into.
     """
 
-    def __init__(self, fold: Fold, send: Send, groups: int = KEY_GROUPS, memory_bytes: int = TABLE_BYTES) -> None:
+    def __init__(
+        self,
+        fold: Fold,
+        send: Send,
+        groups: int = KEY_GROUPS,
+        memory_bytes: int = TABLE_BYTES,
+        forked: bool = False,
+    ) -> None:
+        self._hashed = prime_up_to(groups) if forked else None
         self.fold = fold
         self._operator = WindowOperator(fold)
         self.cells = self._operator.cells
@@ -218,6 +236,12 @@ class ShuffleWriter:
                 for block in encode_rows(rows, plain):
                     self._send(group, block)
 
+    def _groups_of(self, keys: Collection[Any]) -> list[int]:
+        if self._hashed is None:
+            return key_groups(list(keys), self._groups)
+        number = self._hashed
+        return [hash(key) % number for key in keys]
+
     @property
     def _by_element(self) -> bool:
         window_fn = self.fold.windowing.window_fn
@@ -231,7 +255,7 @@ class ShuffleWriter:
         add_stamp = [rows.stamps.append for rows in by_group]
         counted = [0] * len(by_group)
         for cells in self.cells.take():
-            groups = key_groups(list(cells.accumulators), self._groups)
+            groups = self._groups_of(cells.accumulators)
             accumulators = self.fold.compacted(cells.accumulators.values())
             for group, key, accumulator in zip(groups, cells.accumulators, accumulators, strict=True):
                 add_key[group](key)
@@ -247,7 +271,7 @@ class ShuffleWriter:
 
     def _distribute_merged(self, by_group: list[Rows]) -> None:
         fold = self.fold
-        groups = key_groups(list(self.cells.pending), self._groups)
+        groups = self._groups_of(self.cells.pending)
         for group, (key, merged) in zip(groups, self._operator.take_merged(), strict=True):
             rows = by_group[group]
             rows.keys.extend(repeat(key, len(merged)))
@@ -258,7 +282,7 @@ class ShuffleWriter:
 
     def _distribute_elements(self, by_group: list[Rows]) -> None:
         pending, self.cells.pending = self.cells.pending, {}
-        for group, (key, entries) in zip(key_groups(list(pending), self._groups), pending.items(), strict=True):
+        for group, (key, entries) in zip(self._groups_of(pending), pending.items(), strict=True):
             rows = by_group[group]
             rows.keys.extend(repeat(key, len(entries)))
             for window, _, micros, value in entries:

@@ -28,7 +28,7 @@ from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import Cells, WindowOperator
 from ..windows.combining import Fold
-from .blocks import BLOCK_BYTES, TABLE_BYTES, Send
+from .blocks import BLOCK_BYTES, TABLE_BYTES, Send, prime_up_to
 
 # The elements that are sent together, at least, and for each pair of a window and a key group.
 TOGETHER = 1 << 16
@@ -108,15 +108,6 @@ class _ColumnCells(Cells):
         return self.of(window)
 
 
-def _prime(groups: int) -> int:
-    """Return the largest prime number up to `groups`: integers hash to themselves, and may be multiples of any other.
-
-    >>> _prime(128)
-    127
-    """
-    return next(n for n in range(groups, 1, -1) if all(n % i for i in range(2, int(n**0.5) + 1)))
-
-
 class ColumnWriter:
     """The writer of the shuffle of a plain grouping.
 
@@ -137,7 +128,9 @@ class ColumnWriter:
         memory_bytes: int = TABLE_BYTES,
         forked: bool = False,
     ) -> None:
-        fold.operation = attrs.evolve(fold.operation, scatter=f"hash(k) % {_prime(groups)}" if forked else "known[k]")
+        fold.operation = attrs.evolve(
+            fold.operation, scatter=f"hash(k) % {prime_up_to(groups)}" if forked else "known[k]"
+        )
         fold.names = {"known": _KnownGroups(groups)}
         self.fold = fold
         self.cells = _ColumnCells(_Appends)

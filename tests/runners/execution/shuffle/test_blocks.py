@@ -136,7 +136,7 @@ def test_a_shuffle_changes_nothing(
         if sends_elements(whole.fold):
             writer = ColumnWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
         else:
-            writer = ShuffleWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit)
+            writer = ShuffleWriter(Fold(transform), lambda group, block: sent[group].append(block), 128, limit, forked)
         fold_into(transform, writer, [bundle_of(rows, window_fn) for rows in part])
         writer.flush()
     operator = WindowOperator(Fold(transform))
