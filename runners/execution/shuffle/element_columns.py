@@ -34,6 +34,9 @@ from .blocks import BLOCK_BYTES, TABLE_BYTES, Send, prime_up_to
 TOGETHER = 1 << 16
 _EACH = 256
 
+# The elements of a block whose size is estimated before they are encoded.
+_MANY = 4096
+
 # The windows whose empty columns are used again, and the keys whose key groups, or checks, are kept.
 _WINDOWS_KEPT = 4
 _KEYS_KEPT = 100_000
@@ -195,16 +198,19 @@ def _encoded(parts: list[_Columns], check: Callable[[_Columns], None]) -> Iterat
     """
     counts = [len(part.keys) for part in parts]
     columns = [(part.keys, part.values, part.stamps) for part in parts]
-    keys, values, stamps = columns[0] if len(parts) == 1 else map(_joined, zip(*columns, strict=True))
-    encoded = encode_column(keys)
-    if not (is_exact(encoded) and type(keys[0]) in _ATOMS):
-        for part in parts:
-            check(part)
-    windows = _encoded_window(parts[0].window) if len(parts) == 1 else encode_column([part.window for part in parts])
-    block = _encode((windows, counts, encoded, encode_column(values), encode_column(stamps) if stamps else b""))
-    if len(block) <= BLOCK_BYTES or (len(parts) == 1 and len(parts[0].keys) == 1):
-        yield block
-        return
+    keys, values, stamps = columns[0] if len(parts) == 1 else tuple(map(_joined, zip(*columns, strict=True)))
+    # Many values of a hot key aren't encoded in vain.
+    if len(keys) < _MANY or memory_of_all(values) <= 2 * BLOCK_BYTES:
+        encoded = encode_column(keys)
+        if not (is_exact(encoded) and type(keys[0]) in _ATOMS):
+            for part in parts:
+                check(part)
+        one = len(parts) == 1
+        windows = _encoded_window(parts[0].window) if one else encode_column([part.window for part in parts])
+        block = _encode((windows, counts, encoded, encode_column(values), encode_column(stamps) if stamps else b""))
+        if len(block) <= BLOCK_BYTES or (one and len(keys) == 1):
+            yield block
+            return
     if len(parts) > 1:
         half = len(parts) // 2
         smaller = (parts[:half], parts[half:])
