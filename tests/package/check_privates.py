@@ -14,7 +14,7 @@ from unpack_wheel import ROOT, listed_packages
 
 # Documented names of named tuples and of the standard library; and names of PySpark, which has no public ones for them.
 ALLOWED = {
-    *("_asdict", "_fields", "_make", "_replace"),
+    *("_asdict", "_field_defaults", "_fields", "_make", "_replace"),
     *("_current_frames", "_exit", "_getframe", "_group_actions"),
     *("_active_spark_context", "_jdf", "_jrdd", "_jsc", "_jvm"),
 }
