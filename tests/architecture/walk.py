@@ -105,7 +105,8 @@ class Walk:
         if code.co_flags & _CO_OPTIMIZED and code.co_filename.startswith(PACKAGE) and self.is_inside():
             self._codes.add(code)
             module = code.co_filename.removeprefix(PACKAGE)
-            if module not in self._seen and not module.startswith("tests"):
+            # In a checkout, the packages of others are below it.
+            if module not in self._seen and not module.startswith(("tests", ".venv")):
                 self._seen[module] = code.co_qualname
                 # At once: a worker may be killed before it can say anything.
                 (self._directory / str(os.getpid())).write_text(json.dumps(self._seen))

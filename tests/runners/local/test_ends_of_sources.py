@@ -95,9 +95,8 @@ def test_what_time_makes_due_is_done_while_others_are_busy() -> None:
     def channel(id: ChannelId) -> Channel:
         return channels.setdefault(id, Channel(id))
 
-    slot = Start(None, None, "", "attempt").slot(
-        graph, ids_of(graph), channel, lambda report: None, lambda: next(times)
-    )
+    start = Start(None, None, "", "attempt")
+    slot = start.slot_type(graph, ids_of(graph), start, channel, lambda report: None, lambda: next(times))
     slot.start()
     for _ in range(100):
         # It is never idle.

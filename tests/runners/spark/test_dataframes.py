@@ -138,7 +138,7 @@ def test_spark_shows_stages_by_the_labels_of_transforms(spark: Any) -> None:
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(id) for id in tracker.getJobIdsForGroup(f"penstock-{execution.transaction}")]
 
-    assert [["numbers/Values → pair → sum", "sum → show"]] == [
+    assert [["numbers/Values → pair + sum", "sum → show"]] == [
         [tracker.getStageInfo(stage).name for stage in sorted(job.stageIds)] for job in jobs
     ]
 
