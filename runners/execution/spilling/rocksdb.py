@@ -23,16 +23,18 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-import subprocess
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, islice, takewhile
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....sdk.errors import UntrustedSnapshotError, missing_extra
 from ..serialization.trust import why_untrusted
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 T = TypeVar("T")
 
@@ -89,6 +91,9 @@ class SpillDatabase:
                 f"State larger than memory can't be spilled to {path}, from where it is unpickled: {reason}. "
                 "Expected a directory for temporary files (TMPDIR) in which other users can't replace it: chmod it (+t)"
             )
+        # Imported here, because most runs don't spill, and it takes milliseconds.
+        import subprocess
+
         watch = 'read -r _; rm -rf -- "$0"'
         quiet = subprocess.DEVNULL
         watcher = subprocess.Popen(
@@ -131,7 +136,7 @@ def _opened(path: str) -> Any:
     return database
 
 
-def _remove(database: Any, path: str, watcher: subprocess.Popen[bytes]) -> None:
+def _remove(database: Any, path: str, watcher: Popen[bytes]) -> None:
     database.close()
     shutil.rmtree(path, ignore_errors=True)
     assert watcher.stdin is not None
