@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import attrs
+import msgspec
 
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import SinkError
-from ..sdk.row import Row
+from ..sdk.row import Row, fields_of
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """Return the fields of a dict, a Row, a named tuple, an attrs class or a dataclass.
+    """Return the fields of a dict, a Row, a named tuple, an attrs class, a dataclass or a `msgspec.Struct`.
 
     Raises `SinkError` for anything else.
 
     >>> as_dict(Row(name="Ada", age=36))
     {'name': 'Ada', 'age': 36}
     """
-    if isinstance(value, dict):
-        return value
-    if hasattr(value, "_asdict"):
-        return dict(value._asdict())
-    if attrs.has(type(value)):
-        return attrs.asdict(value, recurse=False)
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    raise SinkError(f"expected a record (a dict, a Row, a named tuple or a dataclass), got {shortened(value)}")
+    fields = fields_of(value)
+    if fields is None:
+        raise SinkError(f"expected a record (a dict, a Row, a named tuple or a dataclass), got {shortened(value)}")
+    return fields
 
 
 def is_record(value: Any) -> bool:
     """Return whether `as_dict` accepts the value."""
     return (
-        isinstance(value, dict)
+        isinstance(value, (dict, msgspec.Struct))
         or hasattr(value, "_asdict")
         or hasattr(value, "__dataclass_fields__")
         or attrs.has(type(value))

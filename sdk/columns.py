@@ -7,12 +7,10 @@ it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import attrs
-import msgspec
 
 from ..windowing.microseconds import MICROS_PER_SECOND
 from ..windowing.timestamp import Timestamp, in_range, micros_of
@@ -20,6 +18,7 @@ from ..windowing.timestamped_value import TimestampedValue
 from .column_bundle import ColumnBundle, Elements, as_rows
 from .dofn import DoFn, label_of
 from .errors import ColumnError, missing_extra
+from .row import fields_of
 
 
 class Column:
@@ -260,7 +259,7 @@ def _numbers(values: Any) -> Any:
     return (values.fill_null(1) if values.null_count else values).to_numpy(zero_copy_only=False)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Projection:
     """Operation on columns: each element becomes another, of computed columns.
 
@@ -283,7 +282,7 @@ class Projection:
         return bundle.with_batch(batch, self.elements)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Selection:
     """Operation on columns: the elements for which a computed column is true."""
 
@@ -300,7 +299,7 @@ class Selection:
         return bundle.where(mask)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Stamps:
     """Operation on columns: event times, in seconds or as Arrow timestamps, from a column."""
 
@@ -371,28 +370,19 @@ def bundle_of_records(values: list[Any]) -> ColumnBundle:
     import pyarrow
 
     try:
-        batch = pyarrow.RecordBatch.from_pylist([fields_of(value) for value in values])
+        batch = pyarrow.RecordBatch.from_pylist([_fields(value) for value in values])
     except pyarrow.ArrowException as error:
         raise ColumnError(f"the elements can't be converted to columns: {error}") from error
     return ColumnBundle(batch, as_rows).with_values(values)
 
 
-def fields_of(value: Any) -> dict[str, Any]:
-    """Return the fields of a dict, a Row, a named tuple, a dataclass, an attrs class or a `msgspec.Struct`.
-
-    Raises `ColumnError` for anything else.
-    """
-    if isinstance(value, dict):
-        return value
-    if hasattr(value, "_asdict"):
-        return dict(value._asdict())
-    if attrs.has(type(value)):
-        return attrs.asdict(value, recurse=False)
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, msgspec.Struct):
-        return msgspec.structs.asdict(value)
-    raise ColumnError(f"expected an element with named fields (a Row, a named tuple, a dataclass), got {value!r:.60}")
+def _fields(value: Any) -> dict[str, Any]:
+    fields = fields_of(value)
+    if fields is None:
+        raise ColumnError(
+            f"expected an element with named fields (a Row, a named tuple, a dataclass), got {value!r:.60}"
+        )
+    return fields
 
 
 class ColumnDoFn(DoFn):

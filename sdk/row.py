@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
+
+import attrs
+import msgspec
 
 from ..stored import restores
 
@@ -65,3 +69,26 @@ class Row:
 @restores("row", 1, Row)
 def _row(fields: dict[str, Any], cls: type[Row] = Row) -> Row:
     return cls(**fields)
+
+
+def fields_of(value: Any) -> dict[str, Any] | None:
+    """Return the fields of a value with named fields, by name; None for any other value.
+
+    Such values are dicts, Rows, named tuples, dataclasses, and instances of attrs classes and of `msgspec.Struct`s.
+
+    >>> fields_of(Row(name="Ada", age=36)), fields_of(3)
+    ({'name': 'Ada', 'age': 36}, None)
+    """
+    if isinstance(value, dict):
+        return value
+    if hasattr(value, "_asdict"):
+        return dict(value._asdict())
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    if isinstance(value, type):
+        return None
+    if attrs.has(type(value)):
+        return attrs.asdict(value, recurse=False)
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return None

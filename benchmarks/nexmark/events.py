@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Person(NamedTuple):
-    """A person who has registered."""
+    """The registration of a person."""
 
     id: int
     name: str
