@@ -9,7 +9,7 @@ import msgspec
 
 from ..sdk.coders.coder import shortened
 from ..sdk.errors import SinkError
-from ..sdk.row import Row, fields_of
+from ..sdk.row import fields_of
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -17,6 +17,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
     Raises `SinkError` for anything else.
 
+    >>> from penstock.sdk.row import Row
     >>> as_dict(Row(name="Ada", age=36))
     {'name': 'Ada', 'age': 36}
     """
@@ -41,12 +42,3 @@ def as_dicts(values: list[Any]) -> list[dict[str, Any]]:
     if set(map(type, values)) == {dict}:
         return values
     return [as_dict(value) for value in values]
-
-
-def rows(records: list[dict[str, Any]]) -> list[Row]:
-    """Return dicts as Rows.
-
-    >>> rows([{"a": 1}])
-    [Row(a=1)]
-    """
-    return [Row(**record) for record in records]

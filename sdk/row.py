@@ -71,6 +71,22 @@ def _row(fields: dict[str, Any], cls: type[Row] = Row) -> Row:
     return cls(**fields)
 
 
+def rows_of_dicts(dicts: list[dict[str, Any]]) -> list[Row]:
+    """Return dictionaries as Rows, which keep them as their fields.
+
+    >>> rows_of_dicts([{"a": 1}])
+    [Row(a=1)]
+    """
+    rows = []
+    new = object.__new__
+    for fields in dicts:
+        # Without __init__, which takes two thirds of the time to copy the fields into another dictionary.
+        row = new(Row)
+        row.__dict__ = fields
+        rows.append(row)
+    return rows
+
+
 def fields_of(value: Any) -> dict[str, Any] | None:
     """Return the fields of a value with named fields, by name; None for any other value.
 

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError, SourceError
+from ...sdk.row import rows_of_dicts
 from ..optional_package import optional_package
-from ..records import as_dicts, rows
+from ..records import as_dicts
 from .compression import CompressionTypes, naming_the_file
 from .filesystem import AnyPath, filesystem_for
 from .format import FileFormat, RecordWriter
@@ -100,7 +101,7 @@ class AvroSource(FileSource[Any]):
             try:
                 for block in fastavro.block_reader(_blocks_of(file, file_range)):
                     records = list(block)
-                    yield rows(records) if self.as_rows else records, block.size
+                    yield rows_of_dicts(records) if self.as_rows else records, block.size
             except (ValueError, KeyError, TypeError, IndexError, EOFError) as error:
                 raise SourceError(f"{self.transform}: {path!r} can't be read as Avro: {error}") from error
 

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 
 from ...sdk.coders.coder import shortened
 from ...sdk.errors import SinkError, SourceError
-from ..records import as_dicts, rows
+from ...sdk.row import rows_of_dicts
+from ..records import as_dicts
 from .compression import CompressionTypes
 from .filesystem import AnyPath
 from .format import FileFormat, RecordWriter
@@ -193,7 +194,7 @@ class CsvSource(FileSource[Any]):
         if self.filename_column is not None:
             for record in records:
                 record[self.filename_column] = path
-        return rows(records) if self.as_rows else records
+        return rows_of_dicts(records) if self.as_rows else records
 
     def _check_columns(self, path: str, columns: list[str]) -> None:
         doubled = sorted({name for name in columns if columns.count(name) > 1})
