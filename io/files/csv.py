@@ -1,6 +1,7 @@
 """CSV files: `ReadFromCsv` and `WriteToCsv`, with the source and the format behind them.
 
-A quoted value may contain a newline, so a CSV file is read as one split.
+A quoted value may contain a newline, so a CSV file is read as one split.  It is read as columns where pyarrow gives the
+same values as the csv module (`csv_columns`).
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
 
+from ...sdk.bundle import Bundle
 from ...sdk.coders.coder import shortened
+from ...sdk.column_bundle import ColumnBundle, as_dicts, as_rows
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.row import rows_of_dicts
-from ..records import as_dicts
-from .compression import CompressionTypes
+from ..records import as_dicts as dicts_of
+from .compression import CompressionTypes, naming_the_file, open_for_reading
+from .csv_columns import CsvColumns, DifferentlyParsedError, can_be_columns
 from .filesystem import AnyPath
 from .format import FileFormat, RecordWriter
 from .sink import FileSink
-from .source import FileRange, FileSource, ReadFiles
+from .source import FileRange, FileSource, FileSplit, ReadFiles, bundles_of
 from .text import TextSource
 from .write import WriteFiles
 
@@ -28,6 +32,9 @@ from .write import WriteFiles
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
 _ROWS_AT_ONCE = 256
+
+# The size of a file below which importing pyarrow takes longer than reading it.
+_SMALL = 1 << 20
 
 
 class CsvFormat(FileFormat):
@@ -68,7 +75,7 @@ class _CsvWriter(RecordWriter):
             self._begin(form.columns)
 
     def write(self, values: list[Any]) -> None:
-        records = as_dicts(values)
+        records = dicts_of(values)
         if records and not self._columns:
             self._begin(list(records[0]))
         columns, fields = self._columns, set(self._columns)
@@ -141,6 +148,11 @@ class CsvSource(FileSource[Any]):
         self._lines = TextSource(
             pattern, strip_trailing_newlines=False, compression_type=compression_type, transform=transform
         )
+        self._columns = (
+            CsvColumns(self.names, self.usecols, self.converters, filename_column, **dialect)
+            if can_be_columns(self.names, self.usecols, self.converters, dialect)
+            else None
+        )
 
     def can_be_cut(self, path: str) -> bool:
         return False
@@ -148,6 +160,32 @@ class CsvSource(FileSource[Any]):
     def format_identity(self) -> Mapping[str, Any]:
         dialect = ", ".join(f"{name}={value!r}" for name, value in sorted(self.dialect.items()))
         return {"header": "in names" if self.names is not None else "in the first record", "dialect": dialect}
+
+    def read_bundles(self, split: FileSplit) -> Iterator[Bundle]:
+        rows: list[FileRange] = []
+        for file_range in split:
+            # Importing pyarrow takes as long as reading a small file.
+            if self._columns is None or (file_range.size < _SMALL and "pyarrow" not in sys.modules):
+                rows.append(file_range)
+                continue
+            yield from super().read_bundles(tuple(rows))
+            rows = []
+            yield from self._column_bundles(self._columns, file_range)
+        yield from super().read_bundles(tuple(rows))
+
+    def _column_bundles(self, columns: CsvColumns, file_range: FileRange) -> Iterator[Bundle]:
+        path, kind = file_range.path, self.compression_type
+        n = 0
+        try:
+            with naming_the_file(path, kind), open_for_reading(path, kind) as file:
+                for batch in columns.batches(path, file, self._check_columns):
+                    yield ColumnBundle(batch, as_rows if self.as_rows else as_dicts)
+                    n += batch.num_rows
+        except DifferentlyParsedError:
+            for bundle in bundles_of(self.read_range(file_range)):
+                if n < len(bundle):
+                    yield bundle.part(n, len(bundle))
+                n = max(n - len(bundle), 0)
 
     def read_range(self, file_range: FileRange) -> Iterator[tuple[list[Any], int]]:
         path = file_range.path

@@ -18,11 +18,16 @@ from penstock.windowing import CalendarDays, FixedWindows, GlobalWindows, Slidin
 RECORDS = [{"user": f"u{i % 5}", "at": (i * 37) % 400, "value": i - 50} for i in range(100)]
 
 
-@pytest.fixture(params=["parquet", "rows"])
+@pytest.fixture(params=["parquet", "csv", "rows"])
 def events(request: pytest.FixtureRequest, tmp_path: Path) -> beam.PTransform:
     """A source of Rows, as columns and one by one."""
     if request.param == "rows":
         return beam.Create([beam.Row(**record) for record in RECORDS])
+    if request.param == "csv":
+        path = tmp_path / "events.csv"
+        lines = [f"{one['user']},{one['at']},{one['value']}\n" for one in RECORDS]
+        path.write_text("user,at,value\n" + "".join(lines))
+        return beam.io.ReadFromCsv(path, converters={"at": int, "value": int}, as_rows=True)
     path = tmp_path / "events.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(RECORDS), path, row_group_size=30)
     return beam.io.ReadFromParquet(path, as_rows=True)
