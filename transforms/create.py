@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..sdk import typehints
 from ..sdk.element_wrappers import unwrapped
 from ..sdk.ptransform import PTransform
 from ..sdk.pvalue import PBegin, PCollection
+from ..sdk.row import Row
 from ..sdk.sources.bounded import ValuesSource
+from ..sdk.sources.table_values import TableValues
 from .read import Read
 
 
@@ -18,10 +20,18 @@ class Create(PTransform):
 
     `reshuffle` is Beam's and accepted; runners always distribute the values.
 
+    The rows of a `pyarrow.Table`, a `pyarrow.RecordBatch` or a `pandas.DataFrame` are `Row`s, with Python's values and
+    without the DataFrame's index.  Raises `ColumnError` for a column of another type.
+
     >>> import penstock as beam
     >>> with beam.Pipeline() as p:
     ...     _ = p | beam.Create({"a": 1}) | beam.Map(print)
     ('a', 1)
+
+    >>> import pyarrow
+    >>> with beam.Pipeline() as p:
+    ...     _ = p | beam.Create(pyarrow.table({"name": ["Ada"], "age": [36]})) | beam.Map(print)
+    Row(name='Ada', age=36)
     """
 
     def __init__(self, values: Iterable[Any], reshuffle: bool = True) -> None:
@@ -32,10 +42,13 @@ class Create(PTransform):
             )
         if isinstance(values, dict):
             values = values.items()
-        self.values = list(values)
+        table = TableValues.of(values, "Create")
+        self.values: Sequence[Any] = list(values) if table is None else table
 
     def infer_output_type(self) -> Any:
         """Return the common type of the first hundred values, with those in `TimestampedValue`s unwrapped."""
+        if isinstance(self.values, TableValues):
+            return Row
         return typehints.infer_type([unwrapped(value)[0] for value in self.values[:100]])
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:

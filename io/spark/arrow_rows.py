@@ -128,16 +128,18 @@ def _converted(convert: Callable[[Any], Any] | None, value: Any) -> Any:
     return value if convert is None or value is None else convert(value)
 
 
-def timestamps_of(batch: Any, column: str, label: str) -> list[int]:
-    """Return a column's values as event times, in microseconds.
+def timestamps_of(batch: Any, column: str, label: str) -> Any:
+    """Return a column's values as event times, in a NumPy array of microseconds.
 
     Timestamps and dates without a time zone are in UTC; a number is seconds since 1970.  Raises `SourceError` for other
     types, and for a row without a value.
 
     >>> import pyarrow as pa
-    >>> timestamps_of(pa.record_batch({"t": [1, 2]}), "t", "Read")
+    >>> timestamps_of(pa.record_batch({"t": [1, 2]}), "t", "Read").tolist()
     [1000000, 2000000]
     """
+    import numpy
+
     pa = pyarrow()
     array = batch.column(column)
     if array.null_count:
@@ -146,12 +148,12 @@ def timestamps_of(batch: Any, column: str, label: str) -> list[int]:
             "filter them out of the DataFrame, or fill them in"
         )
     if pa.types.is_timestamp(array.type):
-        micros: list[int] = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64()).to_pylist()
-        return micros
+        return array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64()).to_numpy(zero_copy_only=False)
     if pa.types.is_date(array.type):
-        return [days * 86_400_000_000 for days in array.cast(pa.int32()).to_pylist()]
+        return array.cast(pa.int32()).cast(pa.int64()).to_numpy(zero_copy_only=False) * 86_400_000_000
     if pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_decimal(array.type):
-        return [Timestamp.of(float(v) if isinstance(v, float) else int(v)).micros for v in array.to_pylist()]
+        seconds = [float(value) if isinstance(value, float) else int(value) for value in array.to_pylist()]
+        return numpy.array([Timestamp.of(value).micros for value in seconds], numpy.int64)
     raise SourceError(
         f"{label}: column {column!r} has the type {array.type}; an event time is a timestamp, a date, or a number "
         "of seconds since 1970"

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...sdk import graph
 from ...sdk.bundle import Bundle
+from ...sdk.column_bundle import ColumnBundle, as_rows
 from ...sdk.errors import PipelineError, SourceError, UnsupportedError
 from ...sdk.ptransform import PTransform
 from ...sdk.pvalue import PBegin, PCollection, PDone
@@ -189,10 +190,14 @@ class _WithFrame:
         pa = pyarrow()
         schema = pa.ipc.read_schema(pa.py_buffer(split.schema))
         batch = pa.ipc.read_record_batch(pa.py_buffer(split.rows), schema)
-        if self._timestamp is None:
-            yield Bundle(rows_of(batch), MIN_MICROS)
-        elif batch.num_rows:
-            yield Bundle(rows_of(batch), timestamps_of(batch, self._timestamp, self._label))
+        if not batch.num_rows:
+            return
+        micros = MIN_MICROS if self._timestamp is None else timestamps_of(batch, self._timestamp, self._label)
+        if any(map(pa.types.is_nested, schema.types)):
+            # Fields of a struct are Rows within the elements, but not within the elements of other columns.
+            yield Bundle(rows_of(batch), micros if isinstance(micros, int) else micros.tolist())
+        else:
+            yield ColumnBundle(batch, as_rows, micros)
 
     def labelled(self, label: str) -> Any:
         """Return a copy for a transform with this full label."""

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from ..bundle import BUNDLE_SIZE, Bundle
 from ..digest import digest_of
+from .table_values import TableValues
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class ValuesSource(BoundedSource[T]):
 
     def identity(self) -> Mapping[str, Any]:
         if self._digest is None:
-            self._digest = digest_of(self.values)
+            self._digest = self.values.digest() if isinstance(self.values, TableValues) else digest_of(self.values)
         return {"values": self._digest}
 
     def split(self, desired_splits: int) -> Sequence[Any]:
@@ -86,6 +87,9 @@ class ValuesSource(BoundedSource[T]):
         return [self.values[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
 
     def read_bundles(self, split: Any) -> Iterator[Bundle]:
+        if isinstance(split, TableValues):
+            yield from split.bundles()
+            return
         for start in range(0, len(split), BUNDLE_SIZE):
             part = split[start : start + BUNDLE_SIZE]
             yield bundle_of(part if type(part) is list else list(part))

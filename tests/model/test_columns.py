@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -18,11 +19,15 @@ from penstock.windowing import CalendarDays, FixedWindows, GlobalWindows, Slidin
 RECORDS = [{"user": f"u{i % 5}", "at": (i * 37) % 400, "value": i - 50} for i in range(100)]
 
 
-@pytest.fixture(params=["parquet", "csv", "rows"])
+@pytest.fixture(params=["parquet", "csv", "table", "frame", "rows"])
 def events(request: pytest.FixtureRequest, tmp_path: Path) -> beam.PTransform:
     """A source of Rows, as columns and one by one."""
     if request.param == "rows":
         return beam.Create([beam.Row(**record) for record in RECORDS])
+    if request.param == "table":
+        return beam.Create(pyarrow.Table.from_pylist(RECORDS))
+    if request.param == "frame":
+        return beam.Create(pandas.DataFrame(RECORDS))
     if request.param == "csv":
         path = tmp_path / "events.csv"
         lines = [f"{one['user']},{one['at']},{one['value']}\n" for one in RECORDS]

@@ -59,9 +59,9 @@ def checked_bundle(bundle: Any, label: str) -> Bundle | None:
             "Bundle(values, timestamps)"
         )
     times = bundle.timestamps
-    if isinstance(times, list) and len(times) != len(bundle.values):
+    if isinstance(times, list) and len(times) != len(bundle):
         raise SourceError(
-            f"{label}: expected as many timestamps as values from poll(), got {len(times)} for {len(bundle.values)}"
+            f"{label}: expected as many timestamps as values from poll(), got {len(times)} for {len(bundle)}"
         )
     return bundle
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tables import COLUMNS, Table, same, tables
 
 import penstock as beam
+from penstock.io.spark.dataframes import DataFrameSource
 from penstock.io.spark.schema import schema_of
+from penstock.sdk.column_bundle import ColumnBundle
 from penstock.sdk.errors import PipelineError, UnsupportedError
+from penstock.sdk.spark_interfaces import Block
 from penstock.triggers import AccumulationMode
 from penstock.windowing import FixedWindows
 
@@ -96,3 +104,42 @@ HINTS = [
 def test_a_type_hint_says_the_columns(hint: Any, schema: str | None) -> None:
     """As DDL; None where it doesn't."""
     assert schema == schema_of(hint)
+
+
+@given(
+    table=tables([kind for kind in COLUMNS if not kind.startswith("uint")], max_rows=5),
+    timestamp=st.sampled_from([None, "int64", "time", "instant", "date"]),
+)
+def test_blocks_are_columns_unless_they_are_nested(table: Table, timestamp: str | None) -> None:
+    """The rows are the same; those of nested columns have Rows within them."""
+    name = next((name for name in table.arrow.column_names if timestamp and name.startswith(f"{timestamp} ")), None)
+    if name is not None:
+        assume(not table.arrow[name].null_count)
+    if timestamp == "int64" and name is not None:
+        assume(all(abs(row[name]) < 10**9 for row in table.rows))
+    source = DataFrameSource(nothing, name).labelled("Read")
+    schema = table.arrow.schema
+    bundles = [
+        bundle
+        for batch in table.arrow.to_batches()
+        for bundle in source.read_bundles(Block(schema.serialize().to_pybytes(), batch.serialize().to_pybytes()))
+    ]
+    has_nested = any(map(pa.types.is_nested, schema.types))
+    assert all(isinstance(bundle, ColumnBundle) != has_nested for bundle in bundles)
+    rows = [row for bundle in bundles for row in bundle.rows()]
+    assert same(table.rows, [{n: plain(v) for n, v in value.as_dict().items()} for value, *_ in rows])
+    if name is not None:
+        assert [micros(row[name]) for row in table.rows] == [stamp for _, stamp, *_ in rows]
+
+
+def plain(value: Any) -> Any:
+    return value.as_dict() if isinstance(value, beam.Row) else value
+
+
+def micros(value: Any) -> int:
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    if isinstance(value, datetime.datetime):
+        value = value.replace(tzinfo=datetime.UTC)
+        return (value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
+    return int(value * 1_000_000)

@@ -82,6 +82,23 @@ def test_a_column_is_the_event_time(spark: Any) -> None:
     assert [(0, 2, 0), (0, 4, 30), (1, 1, 0), (1, 8, 30)] == sorted(map(tuple, frame.collect()))
 
 
+def test_expressions_compute_columns_of_a_dataframe(spark: Any) -> None:
+    """With nulls, event times and windows."""
+    frame = spark.range(20).selectExpr("id", "id * 10 as at", "if(id % 3 = 0, null, concat('u', id % 2)) as user")
+    with beam.Pipeline(SparkBatchRunner(spark)) as p:
+        rows = (
+            p
+            | beam.io.FromSpark(frame, timestamp="at")
+            | beam.Filter(beam.col("user").is_null() | (beam.col("id") > 10))
+            | beam.WindowInto(FixedWindows(50))
+            | beam.Select("user", twice=beam.col("id") * 2)
+            | beam.Map(lambda row, window=beam.DoFn.WindowParam: (row.user, row.twice, window.start.micros))
+        )
+        kept = [id for id in range(20) if id % 3 == 0 or id > 10]
+        expected = [(None if id % 3 == 0 else f"u{id % 2}", 2 * id, id // 5 * 50_000_000) for id in kept]
+        assert_that(rows, equal_to(expected))
+
+
 def test_rows_dictionaries_and_tuples_become_a_dataframe(spark: Any) -> None:
     """Nested fields keep their places, and the DataFrame can be read many times."""
     values = [
