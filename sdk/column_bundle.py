@@ -104,6 +104,12 @@ class ColumnBundle(Bundle):
         varies = not isinstance(self.micros, int) or self.has_several_windows or "values" in self._rows
         return varies or type(self.panes) is list or type(self.signs) is list
 
+    @property
+    def records(self) -> Any:
+        """The batch if the elements are Rows or dictionaries that are yet to be made of all of it; otherwise None."""
+        is_of_records = self.elements in (as_rows, as_dicts) and "values" not in self._rows
+        return self.batch if is_of_records else None
+
     def part(self, start: int, stop: int) -> ColumnBundle:
         stop = min(stop, len(self))
         return self._picked(self.batch.slice(start, stop - start), lambda column: column[start:stop])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -87,6 +87,15 @@ class _CsvWriter(RecordWriter):
                 )
         self._write_rows([[record[name] for name in columns] for record in records])
 
+    def write_columns(self, bundle: ColumnBundle) -> None:
+        batch = bundle.records
+        if batch is not None and batch.num_rows and batch.num_columns and not self._columns:
+            self._begin(batch.schema.names)
+        if batch is None or sorted(batch.schema.names) != sorted(self._columns) or not self._columns:
+            self.write(bundle.values)
+        else:
+            self._write_rows(zip(*(batch.column(name).to_pylist() for name in self._columns), strict=True))
+
     def close(self) -> None:
         pass
 
@@ -95,7 +104,7 @@ class _CsvWriter(RecordWriter):
         if self._form.header:
             self._write_rows([columns])
 
-    def _write_rows(self, rows: list[list[Any]]) -> None:
+    def _write_rows(self, rows: Iterable[Sequence[Any]]) -> None:
         text = io.StringIO()
         csv.writer(text, **self._form.dialect).writerows(rows)
         self._file.write(text.getvalue().encode())

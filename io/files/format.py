@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
+from ...sdk.column_bundle import ColumnBundle
+
 
 class RecordWriter(ABC):
     """Writer of values into an open file, which its owner closes."""
@@ -12,6 +14,10 @@ class RecordWriter(ABC):
     @abstractmethod
     def write(self, values: list[Any]) -> None:
         """Write some values."""
+
+    def write_columns(self, bundle: ColumnBundle) -> None:
+        """Write elements that are columns."""
+        self.write(bundle.values)
 
     @abstractmethod
     def close(self) -> None:

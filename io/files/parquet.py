@@ -95,9 +95,16 @@ class _ParquetWriter(RecordWriter):
             self._add(self._table(self._records[:size]))
             del self._records[:size]
 
+    def write_columns(self, bundle: ColumnBundle) -> None:
+        table = None if bundle.records is None or self._form.batched else self._converted(bundle.records)
+        if table is None:
+            self.write(bundle.values)
+        else:
+            self._add_records()
+            self._add(table)
+
     def close(self) -> None:
-        if self._records:
-            self._add(self._table(self._records))
+        self._add_records()
         self._flush()
         self._writer.close()
 
@@ -107,6 +114,11 @@ class _ParquetWriter(RecordWriter):
             self._writer.close()
         except (OSError, ValueError):
             pass
+
+    def _add_records(self) -> None:
+        if self._records:
+            self._add(self._table(self._records))
+        self._records = []
 
     def _add(self, table: Any) -> None:
         self._tables.append(table)
@@ -129,6 +141,25 @@ class _ParquetWriter(RecordWriter):
             return self._arrow.Table.from_pylist(records, schema=schema)
         except (self._arrow.ArrowException, OverflowError) as error:
             raise SinkError(f"a record doesn't fit the Parquet schema: {error}") from error
+
+    def _converted(self, batch: Any) -> Any:
+        """Return a batch as a table of the file's schema; None if a column must be converted value by value."""
+        columns, names = [], batch.schema.names
+        for field in self._form.schema:
+            if names.count(field.name) != 1:
+                return None
+            column = batch.column(field.name)
+            if column.type != field.type:
+                if not (self._arrow.types.is_integer(column.type) and self._arrow.types.is_integer(field.type)):
+                    return None
+                try:
+                    column = column.cast(field.type)
+                except self._arrow.ArrowInvalid:
+                    return None
+            columns.append(column)
+        if len(columns) != len(names):
+            return None
+        return self._arrow.Table.from_arrays(columns, schema=self._form.schema)
 
     def _checked(self, table: Any) -> Any:
         if not isinstance(table, self._arrow.Table):

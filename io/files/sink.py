@@ -28,6 +28,7 @@ import attrs
 
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.coders.coder import shortened
+from ...sdk.column_bundle import ColumnBundle
 from ...sdk.errors import RejectedRecordError, SinkError
 from ...sdk.redaction import redacted, redacted_cause
 from ...sdk.sink import Sink, SinkWriter
@@ -145,13 +146,11 @@ class FileSink(Sink[Any]):
         name = shard_name(self.shard_name_template, shard, shards)
         return f"{self.file_path_prefix}{epoch}{name}{self.file_name_suffix}"
 
-    def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Iterable[Any]]]:
-        """Yield the values of a bundle by shard and group.  Each of these has its own file."""
-        return (
-            ((shard, None, values) for shard, values in bundle.values)
-            if self.sharded
-            else [(None, None, bundle.values)]
-        )
+    def parts_of(self, bundle: Bundle) -> Iterable[tuple[int | None, Any, Any]]:
+        """Yield the values of a bundle, or columns, by shard and group.  Each of these has its own file."""
+        if self.sharded:
+            return ((shard, None, values) for shard, values in bundle.values)
+        return [(None, None, bundle if isinstance(bundle, ColumnBundle) else bundle.values)]
 
     def check_group(self, transaction: str, group: Any) -> None:
         """Raise `SinkError`, before files are staged, if the files of a group can't be published."""
@@ -459,17 +458,17 @@ class FileSinkWriter(SinkWriter[Any]):
             for name in self._names:
                 self._sink.file_system.delete(join_path(self._directory, name))
 
-    def _write(self, shard: int | None, group: Any, values: list[Any]) -> None:
+    def _write(self, shard: int | None, group: Any, values: list[Any] | ColumnBundle) -> None:
         most = self._sink.max_records_per_shard
         part = (shard, group)
-        while values:
+        while len(values):
             file = self._open.pop(part, None) or self._begun(group)
             # The least recently written file comes first; it is closed when too many files are open.
             self._open[part] = file
-            now = values if most is None else values[: most - file.records]
+            now = values if most is None else _part(values, 0, most - file.records)
             with self._naming_the_sink():
                 file.write(now)
-            values = values[len(now) :]
+            values = _part(values, len(now), len(values))
             if file.records == most:
                 self._finish(part)
 
@@ -508,8 +507,11 @@ class _OpenFile:
         self._context = context
         self._writer = context.__enter__()
 
-    def write(self, values: list[Any]) -> None:
-        self._writer.write(values)
+    def write(self, values: list[Any] | ColumnBundle) -> None:
+        if isinstance(values, ColumnBundle):
+            self._writer.write_columns(values)
+        else:
+            self._writer.write(values)
         self.records += len(values)
 
     def close(self) -> None:
@@ -527,8 +529,12 @@ class _AbandonedError(Exception):
     """Thrown into an open file that is going to be removed."""
 
 
-def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    if isinstance(values, list) and len(values) <= BUNDLE_SIZE:
+def _part(values: list[Any] | ColumnBundle, start: int, stop: int) -> list[Any] | ColumnBundle:
+    return values.part(start, stop) if isinstance(values, ColumnBundle) else values[start:stop]
+
+
+def _chunks(values: Any) -> Iterator[list[Any] | ColumnBundle]:
+    if isinstance(values, ColumnBundle) or (isinstance(values, list) and len(values) <= BUNDLE_SIZE):
         yield values
         return
     iterator = iter(values)

@@ -146,3 +146,18 @@ def test_dead_letters_of_expressions(pipeline: Any, events: beam.PTransform) -> 
         good, bad = p | events | ratio
         check([100 // one["value"] for one in RECORDS if one["value"]], good)
         check([0], bad | beam.Map(lambda letter: letter[0].value))
+
+
+def test_columns_are_written_as_their_elements(pipeline: Any, events: beam.PTransform, tmp_path: Path) -> None:
+    """To Parquet and to CSV files, behind columnar operations."""
+    schema = pyarrow.schema([("value", pyarrow.int32()), ("user", pyarrow.string())])
+    with pipeline as p:
+        kept = p | events | beam.Filter(beam.col("value") % 2 == 0) | beam.Select("user", value=beam.col("value") * 2)
+        _ = kept | beam.io.WriteToParquet(tmp_path / "out" / "parquet", schema)
+        _ = kept | beam.io.WriteToCsv(tmp_path / "out" / "csv", columns=["value", "user"])
+    expected = sorted((2 * one["value"], one["user"]) for one in RECORDS if one["value"] % 2 == 0)
+    table = pyarrow.concat_tables(map(pyarrow.parquet.read_table, (tmp_path / "out").glob("parquet-*")))
+    assert schema == table.schema
+    assert expected == sorted((row["value"], row["user"]) for row in table.to_pylist())
+    lines = [line for path in (tmp_path / "out").glob("csv-*") for line in path.read_text().split()]
+    assert sorted(f"{value},{user}" for value, user in expected) == sorted(set(lines) - {"value,user"})
