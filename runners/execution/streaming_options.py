@@ -22,7 +22,8 @@ from ...sdk.options import PipelineOptions, StreamingOptions
 _COUNTS = {"parallelism": 0, "workers": 1, "checkpoint_retention": 1, "max_restarts": 0, "metrics_port": 0}
 _DURATIONS = ("checkpoint_interval", "checkpoint_timeout", "worker_timeout")
 _PAUSES = ("checkpoint_min_pause", "restart_delay")
-_LAST_PORT = 65535
+# By flag, the greatest value.
+_MOST = {"parallelism": 1 << 15, "metrics_port": 65535}
 
 # Flags whose value the runner may choose.
 _OPEN = ("workers", "metrics_port", "checkpoint_min_pause")
@@ -39,8 +40,8 @@ def check_streaming_flags(options: PipelineOptions) -> None:
             _refuse(name, "expected a whole number", value)
         if value < least:
             _refuse(name, f"expected at least {least}", value)
-    if (streaming.metrics_port or 0) > _LAST_PORT:
-        _refuse("metrics_port", f"expected at most {_LAST_PORT}", streaming.metrics_port)
+        if value > _MOST.get(name, value):
+            _refuse(name, f"expected at most {_MOST[name]}", value)
     for name in (*_DURATIONS, *_PAUSES):
         value = getattr(streaming, name)
         if value is None and name in _OPEN:

@@ -44,7 +44,9 @@ class WorkersInProcesses(WorkerProcesses, Workers):
         self._graph = execution_graph
         self._counted, self._stopped, self._death = {}, set(), None
         self._endpoints = [FencedEndpoint(start.attempt) for _ in range(self.slots)]
-        pipes = {id: socket.socketpair() for id in _between(execution_graph, start, self.slots)}
+        between = _between(execution_graph, start, self.slots)
+        with self._limits(2 * (len(between) + self.slots)):
+            pipes = {id: socket.socketpair() for id in between}
         self._start_all([self._work(number, start, pipes) for number in range(self.slots)], _ends(pipes))
         _close(pipes)
 

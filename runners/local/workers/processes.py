@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ from .heartbeats import SILENCE, Heartbeats, end_with_parent
 from .spawned import spawned
 
 _logger = logger_of(__name__)
+
+# The files that a program may have open besides those of its workers.
+_OTHER_FILES = 1024
 
 
 class WorkerDied(Exception):
@@ -80,17 +84,40 @@ class WorkerProcesses:
         Args:
           inherited: open files of this process that a worker closes unless they are in its work.
 
-        Raises `OptionsError` if a process is to be spawned and its work can't be pickled.
+        Raises `OptionsError` if a process is to be spawned and its work can't be pickled, and for more processes than
+        the system starts.
         """
         self._beats = Heartbeats(self.slots)
         self._silent, self._stuck = set(), {}
-        pipes = [Pipe() for _ in works]
-        self._controls = [ours for ours, _ in pipes]
-        inherited = [*(end for pair in pipes for end in pair), *inherited]
-        for number, (work, (_, theirs)) in enumerate(zip(works, pipes, strict=True)):
-            self._processes.append(self._start(number, work, theirs, inherited))
+        with self._limits(2 * self.slots):
+            pipes = [Pipe() for _ in works]
+            self._controls = [ours for ours, _ in pipes]
+            inherited = [*(end for pair in pipes for end in pair), *inherited]
+            for number, (work, (_, theirs)) in enumerate(zip(works, pipes, strict=True)):
+                self._processes.append(self._start(number, work, theirs, inherited))
         for _, theirs in pipes:
             theirs.close()
+
+    @contextmanager
+    def _limits(self, files: int) -> Iterator[None]:
+        """Let this process open so many files more, if the system permits it, while it starts workers.
+
+        Raises `OptionsError` for files or processes beyond the system's limits.
+        """
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = files + _OTHER_FILES
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            with suppress(OSError, ValueError):
+                resource.setrlimit(
+                    resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+                )
+        try:
+            yield
+        except OSError as error:
+            raise OptionsError(
+                f"options --parallelism, --workers: the system refuses files or processes of {self.slots} workers "
+                f"({error}); ask for fewer, or raise its limits (ulimit -n, which is {soft}, needs {wanted}; ulimit -u)"
+            ) from error
 
     def _replace(self, number: int, work: Work, inherited: Iterable[Any] = ()) -> None:
         """Start a process in the place of one that was buried; the arguments are those of `_start_all`."""

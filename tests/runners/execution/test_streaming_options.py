@@ -16,6 +16,7 @@ from penstock.sdk.options import StreamingOptions
 
 WRONG = {
     "--parallelism=-1": "--parallelism: expected at least 0, got -1",
+    "--parallelism=100000": "--parallelism: expected at most 32768, got 100000",
     "--workers=-1": "--workers: expected at least 1, got -1",
     "--checkpoint_retention=0": "--checkpoint_retention: expected at least 1, got 0",
     "--max_restarts=-1": "--max_restarts: expected at least 0, got -1",
