@@ -179,8 +179,9 @@ class ParquetSource(FileSource[Any]):
       as_rows: give Rows instead of dicts.
       batched: give one table for each row group.
 
-    A row group belongs to the split that it starts in.  Raises `MissingExtraError`
-    without pyarrow.
+    A row group belongs to the split that it starts in.  Rows have the fields of the first file: those of another file
+    are in the same order, and a field that is missing, new or of another type raises `SourceError`.  Raises
+    `MissingExtraError` without pyarrow.
     """
 
     def __init__(
@@ -202,6 +203,8 @@ class ParquetSource(FileSource[Any]):
         self.columns = list(columns) if columns is not None else None
         self.as_rows = as_rows
         self.batched = batched
+        # The path and the schema of the first file.
+        self._first: tuple[str, Any] | None = None
         _pyarrow(transform, "pyarrow.parquet")
 
     def format_identity(self) -> Mapping[str, Any]:
@@ -217,7 +220,7 @@ class ParquetSource(FileSource[Any]):
                     # Each table is a bundle.
                     yield [table], max(table.nbytes, 1 << 20)
                 else:
-                    for batch in file.iter_batches(BUNDLE_SIZE, row_groups=[group], columns=self.columns):
+                    for batch in self._batches(path, file, [group]):
                         yield self._elements(batch), batch.nbytes
 
     def read_bundles(self, split: FileSplit) -> Iterator[Bundle]:
@@ -229,8 +232,33 @@ class ParquetSource(FileSource[Any]):
             with naming_the_file(path, self.compression_type), filesystem_for(path).open(path) as opened:
                 file = self._opened(path, opened)
                 groups = _row_groups(file.metadata, file_range)
-                for batch in file.iter_batches(BUNDLE_SIZE, row_groups=groups, columns=self.columns, use_threads=False):
+                for batch in self._batches(path, file, groups):
                     yield ColumnBundle(batch, self._elements)
+
+    def _batches(self, path: str, file: Any, groups: list[int]) -> Iterator[Any]:
+        fields = self._checked_fields(path, file.schema_arrow) if self.as_rows else None
+        for batch in file.iter_batches(BUNDLE_SIZE, row_groups=groups, columns=self.columns, use_threads=False):
+            yield batch if fields is None or batch.schema.names == fields else batch.select(fields)
+
+    def _checked_fields(self, path: str, schema: Any) -> list[str]:
+        """Return the columns to read of a file, in the order of the first one.  Raises `SourceError`."""
+        if self._first is None:
+            first = self.files()[0].path if self.pattern else path
+            with naming_the_file(first, self.compression_type), filesystem_for(first).open(first) as opened:
+                self._first = first, self._opened(first, opened).schema_arrow
+        first, expected = self._first
+        wanted = None if self.columns is None else {column.partition(".")[0] for column in self.columns}
+        fields = [name for name in expected.names if wanted is None or name in wanted]
+        for name in [*fields, *(schema.names if wanted is None else ())]:
+            kinds = [str(each.field(name).type) if name in each.names else None for each in (expected, schema)]
+            if kinds[0] != kinds[1] and (None in kinds or not _are_alike(expected.field(name), schema.field(name))):
+                of_first, own = (f"of the type {kind}" if kind else "missing" for kind in kinds)
+                raise SourceError(
+                    f"{self.transform}: {path!r} has another schema than {first!r}: the field {name!r} is {own}, "
+                    f"expected it to be {of_first}. Read them apart, choose others by columns=, or give dicts by "
+                    "as_rows=False"
+                )
+        return fields
 
     @property
     def _elements(self) -> Elements:
@@ -242,10 +270,33 @@ class ParquetSource(FileSource[Any]):
         except _pyarrow(self.transform).ArrowInvalid as error:
             raise SourceError(f"{self.transform}: {path!r} is not a Parquet file: {error}") from error
         names = file.schema_arrow.names
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled and not self.batched:
+            raise SourceError(f"{self.transform}: {path!r} has more than one column named {doubled[0]!r}")
         for column in self.columns or ():
             if column.partition(".")[0] not in names:
                 raise SourceError(f"{self.transform}: {path!r} has no column {column!r}; it has {', '.join(names)}")
         return file
+
+
+# Arrow types whose values are of one type in Python, by the names of pyarrow's predicates.
+_ALIKE = ("integer", "floating", "decimal", "struct", "map", "time", "duration")
+_ALIKE_IN_SIZES = ("string", "binary", "list")
+
+
+def _are_alike(left: Any, right: Any) -> bool:
+    """Return True if the values of two fields are of one type in Python, or one has nulls only."""
+    from pyarrow import types
+
+    def name(kind: Any) -> str:
+        if types.is_timestamp(kind):
+            return f"timestamp {kind.tz is None}"
+        sizes = ((f"{prefix}{name}", name) for name in _ALIKE_IN_SIZES for prefix in ("", "large_", "fixed_size_"))
+        known = [(name, name) for name in _ALIKE] + [pair for pair in sizes if hasattr(types, f"is_{pair[0]}")]
+        return next((name for test, name in known if getattr(types, f"is_{test}")(kind)), str(kind))
+
+    kinds = [field.type.value_type if types.is_dictionary(field.type) else field.type for field in (left, right)]
+    return any(map(types.is_null, kinds)) or name(kinds[0]) == name(kinds[1])
 
 
 def _row_groups(metadata: Any, file_range: FileRange) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 from checks import check
 
 import penstock as beam
-from penstock.sdk.errors import ColumnError, PipelineError
+from penstock.sdk.errors import ColumnError, PipelineError, SourceError
 from penstock.testing import TestWindowedValue
 from penstock.windowing import CalendarDays, FixedWindows, GlobalWindows, SlidingWindows, WindowFn
 
@@ -161,3 +161,29 @@ def test_columns_are_written_as_their_elements(pipeline: Any, events: beam.PTran
     assert expected == sorted((row["value"], row["user"]) for row in table.to_pylist())
     lines = [line for path in (tmp_path / "out").glob("csv-*") for line in path.read_text().split()]
     assert sorted(f"{value},{user}" for value, user in expected) == sorted(set(lines) - {"value,user"})
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_a_missing_field_of_files_is_named(pipeline: Any, tmp_path: Path, files: int) -> None:
+    """By the transform, with the fields that there are, in whatever file."""
+    for i in range(files):
+        names = ["user", "price"] if i < files - 1 else ["user", "cost"]
+        pyarrow.parquet.write_table(pyarrow.table([["a"], [1]], names=names), tmp_path / f"{i}.parquet")
+    _ = pipeline | beam.io.ReadFromParquet(tmp_path / "*") | "dear" >> beam.Filter(beam.col("price") > 0)
+    with pytest.raises(ColumnError) as raised:
+        pipeline.run().wait_until_finish()
+    text = "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+    assert "there is no field 'price'; the elements have user, cost" in text
+    assert "dear" in text
+
+
+def test_files_with_other_fields_than_the_first_are_named(pipeline: Any, tmp_path: Path) -> None:
+    """Rows have the schema of the first file."""
+    pyarrow.parquet.write_table(pyarrow.table({"user": ["a"], "price": [1]}), tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"user": ["a"], "price": ["1"]}), tmp_path / "b.parquet")
+    read = beam.io.ReadFromParquet(tmp_path / "*.parquet", as_rows=True)
+    _ = pipeline | "Sales" >> read | beam.Filter(beam.col("price") > 0)
+    with pytest.raises(SourceError) as raised:
+        pipeline.run().wait_until_finish()
+    assert "the field 'price' is of the type string, expected it to be of the type int64" in str(raised.value)
+    assert "Sales" in "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])

@@ -1,0 +1,127 @@
+"""Columns of Parquet files have the values of the rows that the files were written from, wherever reading begins."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tables import Table, same, tables
+
+from penstock.io.files.parquet import ParquetFormat, ParquetSource
+from penstock.runners.execution.streaming.sources import BoundedPartitions
+from penstock.sdk.column_bundle import ColumnBundle
+from penstock.sdk.errors import SourceError
+from penstock.windowing import Timestamp
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("parquet") / "a.parquet"
+
+
+@given(table=tables(max_rows=9), group=st.integers(1, 9), as_rows=st.booleans(), data=st.data())
+def test_any_table_is_read_and_written_as_its_rows(
+    path: Path, table: Table, group: int, as_rows: bool, data: st.DataObject
+) -> None:
+    """Also with text as a dictionary, in any number of splits, and from any offset of a split."""
+    arrow = table.arrow
+    for i, field in enumerate(arrow.schema):
+        if pa.types.is_string(field.type) and data.draw(st.booleans()):
+            arrow = arrow.set_column(i, field.name, arrow.column(i).dictionary_encode())
+    pyarrow.parquet.write_table(arrow, path, row_group_size=group)
+    source = ParquetSource(path, as_rows=as_rows, min_bundle_size=1)
+
+    def records(bundles: Any) -> list[dict[str, Any]]:
+        values = [value for bundle in bundles for value in bundle.values]
+        return [value.as_dict() for value in values] if as_rows else values
+
+    splits = source.split(data.draw(st.integers(1, 5)))
+    whole = [list(source.read_bundles(split)) for split in splits]
+    assert {ColumnBundle} >= {type(bundle) for bundles in whole for bundle in bundles}
+    assert same(table.rows, [record for bundles in whole for record in records(bundles)])
+
+    partitions = BoundedPartitions(source, 3)
+    found = []
+    for partition in partitions.partitions():
+        reader, offset = partitions.open(partition, None), None
+        while (bundle := reader.poll(data.draw(st.integers(1, 4)), Timestamp(0))) is not None:
+            found += records([bundle])
+            if data.draw(st.booleans()):
+                offset = reader.offset()
+                reader = partitions.open(partition, offset)
+    assert same(table.rows, found)
+
+    file = io.BytesIO()
+    writer = ParquetFormat(table.arrow.schema).open(file)
+    for bundles in whole:
+        for bundle in bundles:
+            write = data.draw(st.sampled_from([writer.write_columns, lambda bundle: writer.write(bundle.values)]))
+            write(bundle)
+    writer.close()
+    assert same(table.rows, pyarrow.parquet.read_table(pa.py_buffer(file.getvalue())).to_pylist())
+
+
+ALIKE = [
+    (pa.array([1], "int8"), pa.array([2], "int64")),
+    (pa.array([1.0], "float"), pa.array([2.0])),
+    (pa.array(["a"]), pa.array(["b"], "large_string")),
+    (pa.array(["a"]), pa.array(["b"]).dictionary_encode()),
+    (pa.nulls(1), pa.array([[1]])),
+    (pa.array([1], pa.timestamp("us")), pa.array([1], pa.timestamp("ms"))),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), ALIKE, ids=lambda column: str(column.type))
+def test_rows_of_files_have_the_fields_of_the_first_in_its_order(tmp_path: Path, first: Any, second: Any) -> None:
+    """Of Arrow types with the same type in Python."""
+    pyarrow.parquet.write_table(pa.table({"n": [1], "v": first}), tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(pa.table({"v": second, "n": [2]}), tmp_path / "b.parquet")
+    source = ParquetSource(tmp_path / "*.parquet", as_rows=True, min_bundle_size=1)
+    rows = [row for split in source.split(2) for bundle in source.read_bundles(split) for row in bundle.values]
+    assert [list(row.as_dict().items()) for row in rows] == [
+        [("n", i), ("v", column.to_pylist()[0])] for i, column in ((1, first), (2, second))
+    ]
+
+
+OTHERS = {
+    "text": ({"n": ["x"], "v": [1.5]}, "the field 'n' is of the type string, expected it to be of the type int64"),
+    "missing": ({"v": [1.5]}, "the field 'n' is missing, expected it to be of the type int64"),
+    "more": ({"n": [1], "v": [1.5], "w": [2]}, "the field 'w' is of the type int64, expected it to be missing"),
+    "zone": (
+        {"n": [1], "v": pa.array([1], pa.timestamp("us"))},
+        "the field 'v' is of the type timestamp\\[us\\], expected it to be of the type double",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_another_schema_in_a_later_file_is_named(tmp_path: Path, kind: str) -> None:
+    """Wherever reading begins; dicts have the fields of their file."""
+    other, expected = OTHERS[kind]
+    pyarrow.parquet.write_table(pa.table({"n": [1], "v": [0.5]}), tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(pa.table(other), tmp_path / "b.parquet")
+    source = ParquetSource(tmp_path / "*.parquet", as_rows=True, min_bundle_size=1)
+    split = source.split(2)[-1]
+    with pytest.raises(SourceError, match=rf"ReadFromParquet: '.*b\.parquet' .* than '.*a\.parquet': {expected}"):
+        list(source.read_bundles(split))
+    dicts = ParquetSource(tmp_path / "*.parquet")
+    values = [value for split in dicts.split(1) for bundle in dicts.read_bundles(split) for value in bundle.values]
+    assert [{"n": 1, "v": 0.5}, *pa.table(other).to_pylist()] == values
+    chosen = ParquetSource(tmp_path / "*.parquet", as_rows=True, columns=["v"])
+    if kind != "zone":
+        assert 2 == sum(len(bundle) for split in chosen.split(1) for bundle in chosen.read_bundles(split))
+
+
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, as_rows: bool) -> None:
+    """A dictionary would have the last of them."""
+    pyarrow.parquet.write_table(pa.table([[1], [2]], names=["c", "c"]), tmp_path / "a.parquet")
+    source = ParquetSource(tmp_path / "a.parquet", as_rows=as_rows)
+    with pytest.raises(SourceError, match=r"ReadFromParquet: '.*a\.parquet' has more than one column named 'c'"):
+        list(source.read_bundles(source.split(1)[0]))
