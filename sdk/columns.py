@@ -15,7 +15,7 @@ import attrs
 from ..windowing.microseconds import MICROS_PER_SECOND
 from ..windowing.timestamp import Timestamp, in_range, micros_of
 from ..windowing.timestamped_value import TimestampedValue
-from .column_bundle import ColumnBundle, Elements, as_rows
+from .column_bundle import ColumnBundle, Elements, Pairs, as_dicts, as_rows, has_fields
 from .dofn import DoFn, label_of
 from .errors import ColumnError, missing_extra
 from .row import fields_of
@@ -259,8 +259,24 @@ def _numbers(values: Any) -> Any:
     return (values.fill_null(1) if values.null_count else values).to_numpy(zero_copy_only=False)
 
 
+class OfFields:
+    """Base class of operations on columns that look at the fields of elements.
+
+    Attributes:
+      takes_records: True if an operation may be applied to all elements with named fields.
+    """
+
+    takes_records = True
+    is_needed: bool = True
+
+    def takes(self, bundle: ColumnBundle) -> bool:
+        """Return True if it can be applied to the columns of a bundle."""
+        # Dictionaries have no attributes.
+        return has_fields(bundle.elements) and (self.is_needed or bundle.elements is not as_dicts)
+
+
 @attrs.frozen(eq=False)
-class Projection:
+class Projection(OfFields):
     """Operation on columns: each element becomes another, of computed columns.
 
     Attributes:
@@ -283,7 +299,7 @@ class Projection:
 
 
 @attrs.frozen(eq=False)
-class Selection:
+class Selection(OfFields):
     """Operation on columns: the elements for which a computed column is true."""
 
     mask: Column
@@ -300,7 +316,7 @@ class Selection:
 
 
 @attrs.frozen(eq=False)
-class Stamps:
+class Stamps(OfFields):
     """Operation on columns: event times, in seconds or as Arrow timestamps, from a column."""
 
     column: Column
@@ -312,7 +328,30 @@ class Stamps:
         return bundle.with_times(micros_of_column(column), bundle.assigned)
 
 
-ColumnOperation: TypeAlias = Projection | Selection | Stamps
+@attrs.frozen(eq=False)
+class Rearrangement:
+    """Operation on columns: other elements of the same columns, or of fewer.
+
+    Attributes:
+      change: returns the record batch and what makes the elements, of those before.
+      of_pairs: True if it takes pairs only.
+    """
+
+    change: Callable[[Any, Any], tuple[Any, Elements]]
+    of_pairs: bool = True
+    takes_records = False
+    is_needed = False
+
+    def takes(self, bundle: ColumnBundle) -> bool:
+        """Return True if it can be applied to the columns of a bundle."""
+        return not bundle.has_elements and (not self.of_pairs or isinstance(bundle.elements, Pairs))
+
+    def apply(self, bundle: ColumnBundle) -> ColumnBundle:
+        """Return the bundle after this operation."""
+        return bundle.with_batch(*self.change(bundle.batch, bundle.elements))
+
+
+ColumnOperation: TypeAlias = OfFields | Rearrangement
 
 
 def _computed(column: Column, bundle: ColumnBundle) -> Any:

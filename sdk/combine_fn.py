@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import attrs
 
 from ..stored import restores
+from .arrow_fold import ALL, ANY, COUNT, MAX, MIN, SUM, ArrowFolds
 from .errors import PenstockError
 
 InT = TypeVar("InT")
@@ -45,6 +46,10 @@ class InlineFold:
     merge: str | None = None
 
 
+# A subclass with a method of its own among these has another fold.
+_FOLDING = ("create_accumulator", "add_input", "add_inputs", "merge_accumulators", "extract_output")
+
+
 class CombineFn(Generic[InT, AccT, OutT]):
     """An associative, commutative aggregation.
 
@@ -66,6 +71,8 @@ class CombineFn(Generic[InT, AccT, OutT]):
 
     # An expression form of the fold, for combiners that have one.
     inline_fold: ClassVar[InlineFold | None] = None
+    # The fold of columns, for combiners that have one.
+    arrow_fold: ClassVar[ArrowFolds | None] = None
     # Whether `extract_output(accumulator)` is the accumulator itself.
     output_is_accumulator: ClassVar[bool] = False
 
@@ -73,6 +80,8 @@ class CombineFn(Generic[InT, AccT, OutT]):
         # A subclass that overrides the fold doesn't inherit its expressions.
         super().__init_subclass__(**kwargs)
         own = vars(cls)
+        if "arrow_fold" not in own and not own.keys().isdisjoint(_FOLDING):
+            cls.arrow_fold = None
         if "add_input" in own:
             if "inline_fold" not in own:
                 cls.inline_fold = None
@@ -226,6 +235,7 @@ class SumCombineFn(CombineFn[Any, Any, Any]):
     """
 
     inline_fold = InlineFold(first="0 + x", step="acc + x", merge="acc + x")
+    arrow_fold = SUM
     output_is_accumulator = True
 
     def create_accumulator(self) -> Any:
@@ -267,6 +277,7 @@ class CountCombineFn(CombineFn[Any, int, int]):
     """
 
     inline_fold = InlineFold(first="0 + 1", step="acc + 1", merge="acc + x")
+    arrow_fold = COUNT
     output_is_accumulator = True
 
     def create_accumulator(self) -> int:
@@ -353,6 +364,7 @@ class MinCombineFn(_ExtremeCombineFn):
     """
 
     inline_fold = InlineFold(first="x", step="x if x < acc else acc", merge="x if x < acc else acc")
+    arrow_fold = MIN
     _extreme = staticmethod(min)
 
     def add_input(self, accumulator: Any, element: Any) -> Any:
@@ -369,6 +381,7 @@ class MaxCombineFn(_ExtremeCombineFn):
     """
 
     inline_fold = InlineFold(first="x", step="x if x > acc else acc", merge="x if x > acc else acc")
+    arrow_fold = MAX
     _extreme = staticmethod(max)
 
     def add_input(self, accumulator: Any, element: Any) -> Any:
@@ -383,6 +396,7 @@ class AnyCombineFn(CombineFn[Any, bool, bool]):
     """
 
     inline_fold = InlineFold(first="not not x", step="acc or not not x", merge="acc or x")
+    arrow_fold = ANY
     output_is_accumulator = True
 
     def create_accumulator(self) -> bool:
@@ -409,6 +423,7 @@ class AllCombineFn(CombineFn[Any, bool, bool]):
     """
 
     inline_fold = InlineFold(first="not not x", step="acc and not not x", merge="acc and x")
+    arrow_fold = ALL
     output_is_accumulator = True
 
     def create_accumulator(self) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Tuple  # noqa: UP035
 
+from ..sdk.column_bundle import Pairs, as_nones
+from ..sdk.columns import Rearrangement
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn import DoFn, ExpressionDoFn, label_of
 from ..sdk.ptransform import PTransform
@@ -145,10 +147,7 @@ class CombineGlobally(PTransform):
         if self.fanout is not None:
             combine = CombinePerKey(self.combine_fn, *self.args, **self.kwargs).with_hot_key_fanout(self.fanout)
         combined = (
-            pcoll
-            | "KeyWithVoid" >> ParDo(ExpressionDoFn("(None, v)", "KeyWithVoid", plain=True))
-            | "CombinePerKey" >> combine
-            | "UnKey" >> ParDo(ExpressionDoFn("v[1]", "UnKey"))
+            pcoll | "KeyWithVoid" >> ParDo(_key_with_void()) | "CombinePerKey" >> combine | "UnKey" >> ParDo(_un_key())
         )
         if self.as_view:
             if not self.has_defaults:
@@ -166,6 +165,18 @@ class CombineGlobally(PTransform):
         default = FlatMap(_default_of_nothing, AsList(combined), self.combine_fn, *self.args, **self.kwargs)
         defaults = once | "InjectDefault" >> default | "AsWindowed" >> WindowInto(combined.windowing.window_fn)
         return (combined, defaults) | Flatten()
+
+
+def _key_with_void() -> DoFn:
+    dofn = ExpressionDoFn("(None, v)", "KeyWithVoid", plain=True)
+    dofn.column_operation = Rearrangement(lambda batch, of: (batch, Pairs(0, as_nones, of)), of_pairs=False)
+    return dofn
+
+
+def _un_key() -> DoFn:
+    dofn = ExpressionDoFn("v[1]", "UnKey")
+    dofn.column_operation = Rearrangement(lambda batch, of: (of.values_of(batch), of.values))
+    return dofn
 
 
 def _result_or_default(_: None, results: list[Any], fn: CombineFn[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+import attrs
+
 from ..sdk import typehints
-from ..sdk.column_bundle import as_rows
-from ..sdk.columns import Column, ColumnDoFn, Projection, field_of
+from ..sdk.column_bundle import ColumnBundle, Elements, Pairs, as_rows, as_values, of_columns
+from ..sdk.columns import Column, ColumnDoFn, OfFields, Projection, Rearrangement, field_of
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn import DoFn, ExpressionDoFn, MapDoFn
 from ..sdk.errors import PipelineError
@@ -21,18 +23,19 @@ from ..stored import restores
 from .combine import CombinePerKey
 from .combiners.tuple_combine import TupleCombineFn
 from .group_by_key import GroupByKey
-from .pardo import Map, ParDo
+from .pardo import ParDo
 
-# A field's name, or a function of the element.
-Field: TypeAlias = str | Callable[[Any], Any]
+# A field's name, an expression of `col`, or a function of the element.
+Field: TypeAlias = str | Column | Callable[[Any], Any]
 
 
 class GroupBy(PTransform):
     """Elements to (key, iterable of elements), by one or more of their fields.
 
-    A field is the name of an attribute, or a function of the element.  With a single positional field the key is that
-    field's value; with several, or with a keyword, it is a named tuple `Key` of them.  Positional functions are named
-    "key0", "key1" and so on; keywords name their fields.
+    A field is the name of an attribute, an expression of `col`, or a function of the element.  With a single positional
+    field the key is that field's value; with several, or with a keyword, it is a named tuple `Key` of them.  Positional
+    functions and expressions are named "key0", "key1" and so on; keywords name their fields.  Expressions can't stand
+    beside functions.
 
     >>> import penstock as beam
     >>> sales = [beam.Row(item="tea", cups=2), beam.Row(item="tea", cups=1), beam.Row(item="milk", cups=1)]
@@ -73,14 +76,19 @@ class GroupBy(PTransform):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         exprs = [expr for _, expr in self.fields]
+        names = tuple(name for name, _ in self.fields)
         hint = typehints.KV[Any, pcoll.element_type]
-        if self.tuple_keys:
-            key_of = _named(exprs, tuple(name for name, _ in self.fields))
-            dofn: DoFn = MapDoFn(lambda v: (key_of(v), v))
+        keys = _columns(exprs)
+        if keys is not None and any(isinstance(expr, Column) for expr in exprs):
+            of_keys = NamedTuples("Key", names) if self.tuple_keys else as_values
+            dofn: DoFn = ColumnDoFn(_Keyed(keys, of_keys), "Key")
+        elif self.tuple_keys:
+            key_of = _named(exprs, names)
+            dofn = MapDoFn(lambda v: (key_of(v), v))
         elif isinstance(exprs[0], str):
             dofn = ExpressionDoFn(f"(v.{exprs[0]}, v)", "Key", plain=True)
         else:
-            single = exprs[0]
+            single = _getter(exprs[0])
             dofn = MapDoFn(lambda v: (single(v), v))
         return pcoll | "Key" >> ParDo(dofn).with_output_types(hint) | "Group" >> GroupByKey()  # type: ignore[no-any-return]
 
@@ -110,7 +118,7 @@ class GroupAndAggregate(PTransform):
             pcoll
             | "Key" >> ParDo(_keys_and_values(keys, values)).with_output_types(tuple[Any, Any])
             | "Combine" >> CombinePerKey(combine_fn)
-            | "Result" >> Map(lambda pair: named_tuple("Result", names)(*pair[0], *pair[1])).with_output_types(Any)
+            | "Result" >> ParDo(_results(names)).with_output_types(Any)
         )
 
 
@@ -130,7 +138,7 @@ class Select(ParDo):
     def __init__(self, *args: Field | Column, **kwargs: Field | Column) -> None:
         self.fields = [(f if isinstance(f, str) else f"arg{i:02}", f) for i, f in enumerate(args)]
         self.fields.extend(kwargs.items())
-        _check("Select", [(name, name if isinstance(field, Column) else field) for name, field in self.fields])
+        _check("Select", self.fields)
         super().__init__(self._dofn())
 
     def _dofn(self) -> DoFn:
@@ -161,12 +169,77 @@ class Select(ParDo):
 
 def _keys_and_values(keys: list[Field], values: list[Field]) -> DoFn:
     """Return the DoFn from an element to its key and the inputs of the aggregates, both as tuples."""
-    names = [f"v.{expr}, " for expr in keys if isinstance(expr, str)]
-    inputs = [f"v.{expr}, " for expr in values if isinstance(expr, str)]
-    if len(names) == len(keys) and len(inputs) == len(values):
-        return ExpressionDoFn(f"(({''.join(names)}), ({''.join(inputs)}))", "Key", plain=True)
+    columns = _columns([*keys, *values])
+    if columns is not None:
+        is_needed = any(isinstance(field, Column) for field in (*keys, *values))
+        fields = tuple((f"field{i}", column) for i, column in enumerate(columns))
+        operation = Projection(fields, Pairs(len(keys), of_columns, of_columns), is_needed)
+        if is_needed:
+            return ColumnDoFn(operation, "Key")
+        names = [f"v.{expr}, " for expr in keys]
+        inputs = [f"v.{expr}, " for expr in values]
+        dofn: DoFn = ExpressionDoFn(f"(({''.join(names)}), ({''.join(inputs)}))", "Key", plain=True)
+        dofn.column_operation = operation
+        return dofn
     key_of, value_of = _together(keys), _together(values)
     return MapDoFn(lambda v: (key_of(v), value_of(v)))
+
+
+def _columns(fields: Sequence[Field]) -> list[Column] | None:
+    """Return names and expressions as expressions; None if there is a function.
+
+    Raises `PipelineError` if there are both expressions and functions.
+    """
+    columns = [field if isinstance(field, Column) else field_of(field) for field in fields if not callable(field)]
+    if len(columns) == len(fields):
+        return columns
+    for field in fields:
+        if isinstance(field, Column):
+            raise PipelineError(f"GroupBy: the expression {field.text} can't stand beside functions")
+    return None
+
+
+@attrs.frozen(eq=False)
+class _Keyed(OfFields):
+    """Operation on columns: pairs of a key, of computed columns, and the element."""
+
+    keys: list[Column]
+    elements: Elements
+    is_needed: bool = True
+
+    def apply(self, bundle: ColumnBundle) -> ColumnBundle:
+        """Return the bundle after this operation.  Raises `ColumnError`."""
+        fields = tuple((f"key{i}", column) for i, column in enumerate(self.keys))
+        keys = Projection(fields, self.elements).apply(bundle)
+        names = [*keys.batch.schema.names, *bundle.batch.schema.names]
+        batch = type(bundle.batch).from_arrays([*keys.batch.columns, *bundle.batch.columns], names)
+        pairs = bundle.with_batch(batch, Pairs(len(fields), self.elements, bundle.elements))
+        if not bundle.has_elements:
+            return pairs
+        return pairs.with_values(list(zip(keys.values, bundle.values, strict=True)))
+
+
+@attrs.frozen
+class NamedTuples:
+    """Makes named tuples of a record batch."""
+
+    name: str
+    fields: tuple[str, ...]
+
+    def __call__(self, batch: Any) -> list[Any]:
+        return list(map(named_tuple(self.name, self.fields)._make, of_columns(batch)))
+
+
+def _results(names: tuple[str, ...]) -> DoFn:
+    """Return the DoFn from a key and its aggregates, both as tuples, to the named tuple of both."""
+    elements = NamedTuples("Result", names)
+
+    def change(batch: Any, _: Elements) -> tuple[Any, Elements]:
+        return batch.rename_columns(list(names)), elements
+
+    dofn = MapDoFn(lambda pair: named_tuple("Result", names)(*pair[0], *pair[1]))
+    dofn.column_operation = Rearrangement(change)
+    return dofn
 
 
 def _named(exprs: list[Field], names: tuple[str, ...]) -> Callable[[Any], Any]:
@@ -180,6 +253,7 @@ def _together(exprs: list[Field]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _getter(field: Field) -> Callable[[Any], Any]:
+    assert not isinstance(field, Column)
     return (lambda v: getattr(v, field)) if isinstance(field, str) else field
 
 
@@ -203,7 +277,7 @@ def _unpickled(name: str, fields: tuple[str, ...], values: Iterable[Any]) -> Any
 
 def _check(transform: str, fields: list[tuple[str, Any]]) -> None:
     for name, expr in fields:
-        if not isinstance(expr, str) and not callable(expr):
+        if not isinstance(expr, (str, Column)) and not callable(expr):
             raise TypeError(f"{transform}: expected a field's name or a function for {name!r}, got {expr!r}")
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             raise PipelineError(f"{transform}: {name!r} can't be the name of a field")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..sdk import graph, typehints
-from ..sdk.column_bundle import as_values
+from ..sdk.column_bundle import Elements, Pairs, as_values, of_columns
 from ..sdk.columns import Column, ColumnDoFn, ColumnOperation, Projection, Selection
 from ..sdk.combine_fn import CombineFn, CountCombineFn
 from ..sdk.dofn import (
@@ -359,6 +359,9 @@ class _CallableParDo(ParDo):
 class Map(_CallableParDo):
     """One output for each element: the function's result, or the value of an expression of `col`.
 
+    A tuple of expressions gives tuples: `Map((col("user"), col("value")))` pairs of a key and a value, and
+    `Map((col("user"), (col("price"), col("quantity"))))` pairs whose values are tuples.
+
     >>> import penstock as beam
     >>> [1, 2] | beam.Map(lambda x, y: x * y, 10)
     [10, 20]
@@ -368,6 +371,33 @@ class Map(_CallableParDo):
 
     dofn = MapDoFn
     operation = staticmethod(lambda column: Projection((("value", column),), as_values))
+
+    def __init__(self, fn: Callable[..., Any] | Column | tuple[Any, ...], *args: Any, **kwargs: Any) -> None:
+        if not isinstance(fn, tuple):
+            super().__init__(fn, *args, **kwargs)
+            return
+        if args or kwargs:
+            raise TypeError(f"Map: expected a function before further arguments, got {fn!r}")
+        fields: list[tuple[str, Column]] = []
+        makers = [_tuples(item, fields) for item in fn]
+        elements: Elements = of_columns
+        if len(makers) == 2:
+            first = fn[0]
+            elements = Pairs(len(first) if isinstance(first, tuple) else 1, *makers)
+        elif of_columns in makers:
+            raise TypeError(f"Map: only pairs may have tuples of expressions as their items, got {fn!r}")
+        label = ", ".join(column.text for _, column in fields)
+        ParDo.__init__(self, ColumnDoFn(Projection(tuple(fields), elements), label))
+
+
+def _tuples(item: Any, fields: list[tuple[str, Column]]) -> Elements:
+    """Add the expressions of a pair's item to the fields; return what makes the item of its columns."""
+    columns = item if isinstance(item, tuple) else (item,)
+    for column in columns:
+        if not isinstance(column, Column):
+            raise TypeError(f"Map: expected an expression of col, got {column!r}")
+        fields.append((f"field{len(fields)}", column))
+    return of_columns if isinstance(item, tuple) else as_values
 
 
 class FlatMap(_CallableParDo):

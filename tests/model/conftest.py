@@ -15,6 +15,7 @@ TRIED_IN_PROCESSES = {
     "test_figure_10_sums_each_two_minutes_in_one_pane",
     "test_plain_functions_and_combiners_report_as_well",
     "test_combiners_of_each_keys_values",
+    "test_combiners_of_columns",
     "test_elements_of_a_key_come_in_the_order_of_their_times_or_of_their_coming",
     "test_event_time_timers_fire_when_the_input_is_over",
     "test_a_stateful_pardo_may_follow_another_and_a_grouping",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from checks import check
 import penstock as beam
 from penstock.sdk.errors import ColumnError, PipelineError, SourceError
 from penstock.testing import TestWindowedValue
-from penstock.windowing import CalendarDays, FixedWindows, GlobalWindows, SlidingWindows, WindowFn
+from penstock.transforms.combiners.mean import MeanCombineFn
+from penstock.windowing import CalendarDays, FixedWindows, GlobalWindows, Sessions, SlidingWindows, WindowFn
 
 RECORDS = [{"user": f"u{i % 5}", "at": (i * 37) % 400, "value": i - 50} for i in range(100)]
 
@@ -97,6 +99,115 @@ def test_windows_are_assigned_again_in_each_window(pipeline: Any, events: beam.P
             [(user, total) for (user, _), total in expected.items()],
             sums | beam.Map(lambda row: (row.user, row.total)),
         )
+
+
+@pytest.mark.parametrize(
+    "window_fn",
+    [FixedWindows(60), SlidingWindows(60, 20), SlidingWindows(20, 30), Sessions(20), CalendarDays()],
+    ids=repr,
+)
+def test_aggregates_of_columns_are_those_of_rows(pipeline: Any, events: beam.PTransform, window_fn: WindowFn) -> None:
+    """In windows of all kinds; by names, expressions and functions; and an expression sees the results."""
+    value = beam.col("value")
+    with pipeline as p:
+        windowed = p | events | beam.WithTimestamps("at") | beam.WindowInto(window_fn)
+        names = beam.GroupBy("user").aggregate_field("value", sum, "total").aggregate_field("at", max, "last")
+        columns = beam.GroupBy(beam.col("user"), odd=value % 2).aggregate_field(value * 2, MeanCombineFn(), "mean")
+        rows = beam.GroupBy(key0=lambda row: row.user, odd=lambda row: row.value % 2)
+        rows = rows.aggregate_field(lambda row: row.value * 2, MeanCombineFn(), "mean")
+        check_both(windowed | "names" >> names, windowed | "functions" >> by_functions())
+        check_both(windowed | "columns" >> columns, windowed | "rows" >> rows)
+        kept = windowed | "again" >> names | beam.Filter(beam.col("total") > 0)
+        above = windowed | "by functions" >> by_functions() | "above" >> beam.Filter(lambda row: row.total > 0)
+        check_both(kept | beam.Select("user", "total"), above | "select" >> beam.Select("user", "total"))
+
+
+def by_functions() -> Any:
+    found = beam.GroupBy(user=lambda row: row.user).aggregate_field(lambda row: row.value, sum, "total")
+    return found.aggregate_field(lambda row: row.at, max, "last")
+
+
+def check_both(actual: beam.PCollection[Any], expected: beam.PCollection[Any]) -> None:
+    """Fail the run unless two PCollections have the same elements, timestamps and windows."""
+    label = f"check {actual.producer}"
+    both = {}
+    for kind, pcoll in (("actual", actual), ("expected", expected)):
+        whole = pcoll | f"{label}, {kind}" >> beam.ParDo(WithEverything())
+        both[kind] = whole | f"{label}, {kind} in one window" >> beam.WindowInto(GlobalWindows())
+    grouped = both | f"{label}, both" >> beam.CoGroupByKey()
+    check([], grouped | f"{label}, where they differ" >> beam.Filter(differs))
+
+
+def differs(pair: Any) -> bool:
+    _, found = pair
+    return len(found["actual"]) != len(found["expected"])
+
+
+class WithEverything(beam.DoFn):
+    """Pairs with all that is known of an element as their key."""
+
+    def process(
+        self, element: Any, at: Any = beam.DoFn.TimestampParam, window: Any = beam.DoFn.WindowParam
+    ) -> Iterator[Any]:
+        yield (tuple(element), at, window), None
+
+
+def test_combiners_of_columns(pipeline: Any, events: beam.PTransform) -> None:
+    """Of pairs of columns, of one column, and of whole elements."""
+    user, value, at = beam.col("user"), beam.col("value"), beam.col("at")
+    users = sorted({one["user"] for one in RECORDS})
+
+    def of_user(name: str, field: str) -> list[int]:
+        return [one[field] for one in RECORDS if one["user"] == name]
+
+    with pipeline as p:
+        read = p | events
+        pairs = read | beam.Map((user, value))
+        check([(name, sum(of_user(name, "value"))) for name in users], pairs | beam.CombinePerKey(sum))
+        check([(name, 20) for name in users], pairs | beam.combiners.Count.PerKey())
+        means = [(name, sum(of_user(name, "value")) / 20) for name in users]
+        check(means, pairs | beam.combiners.Mean.PerKey())
+        tuples = read | "tuples" >> beam.Map((user, (value, at)))
+        extremes = tuples | "extremes" >> beam.CombinePerKey(beam.combiners.TupleCombineFn(min, max))
+        check([(name, (min(of_user(name, "value")), max(of_user(name, "at")))) for name in users], extremes)
+        check([-50], read | beam.Map(value) | beam.CombineGlobally(sum))
+        check([100], read | beam.combiners.Count.Globally())
+        counts = read | "users" >> beam.Map(user) | beam.combiners.Count.PerElement()
+        check([(name, 20) for name in users], counts)
+        selected = read | beam.Select("user") | "rows" >> beam.combiners.Count.PerElement()
+        check([(beam.Row(user=name), 20) for name in users], selected)
+
+
+def test_elements_are_grouped_by_expressions(pipeline: Any, events: beam.PTransform) -> None:
+    with pipeline as p:
+        groups = p | events | beam.Filter(beam.col("value") >= 46) | beam.GroupBy(beam.col("value") % 2)
+        values = groups | beam.MapTuple(lambda key, rows: (key, sorted(row.value for row in rows)))
+        check([(0, [46, 48]), (1, [47, 49])], values)
+
+
+def test_nulls_are_values_and_keys_as_they_are_of_rows(make_pipeline: Any, tmp_path: Path) -> None:
+    """A null key is None.  A null is counted; and for a sum it is the error of None, which names the transform."""
+    path = tmp_path / "nulls.parquet"
+    table = pyarrow.table({"user": [None, "a", None], "value": [1, None, 2]})
+    pyarrow.parquet.write_table(table, path)
+    with make_pipeline() as p:
+        read = p | beam.io.ReadFromParquet(path, as_rows=True)
+        number = beam.GroupBy("user").aggregate_field("value", beam.combiners.CountCombineFn(), "number")
+        check([(None, 2), ("a", 1)], read | number | beam.Map(tuple))
+        known = read | beam.Filter(beam.col("user").is_null())
+        total = known | "total" >> beam.GroupBy("user").aggregate_field("value", sum, "total")
+        check([(None, 3)], total | "tuple" >> beam.Map(tuple))
+    failing = make_pipeline()
+    _ = (
+        failing
+        | beam.io.ReadFromParquet(path, as_rows=True)
+        | "sum" >> beam.GroupBy("user").aggregate_field("value", sum, "total")
+    )
+    with pytest.raises(TypeError) as raised:
+        failing.run().wait_until_finish()
+    text = "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+    assert "unsupported operand" in text
+    assert "sum/Combine" in text
 
 
 def test_side_inputs_tags_and_state_see_rows(pipeline: Any, events: beam.PTransform) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...sdk.column_bundle import Pairs, as_nones
+from ...sdk.columns import Rearrangement
 from ...sdk.combine_fn import CountCombineFn
 from ...sdk.dofn import ExpressionDoFn
 from ...sdk.ptransform import PTransform
@@ -50,5 +52,9 @@ class Count:
             return type(self).__qualname__
 
         def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-            pairs = pcoll | "PairWithVoid" >> ParDo(ExpressionDoFn("(v, None)", "PairWithVoid", plain=True))
+            dofn = ExpressionDoFn("(v, None)", "PairWithVoid", plain=True)
+            dofn.column_operation = Rearrangement(
+                lambda batch, of: (batch, Pairs(batch.num_columns, of, as_nones)), of_pairs=False
+            )
+            pairs = pcoll | "PairWithVoid" >> ParDo(dofn)
             return pairs | "Count" >> CombinePerKey(CountCombineFn())  # type: ignore[no-any-return]

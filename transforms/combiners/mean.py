@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ...sdk.arrow_fold import MEAN
 from ...sdk.combine_fn import CombineFn, InlineFold, inexact_retraction, retracts_exactly
 from .globally_and_per_key import GlobalCombiner, KeyedCombiner
 
@@ -21,6 +22,7 @@ class MeanCombineFn(CombineFn[Any, tuple[Any, int], Any]):
     inline_fold = InlineFold(
         first="(0 + x, 1)", step="(acc[0] + x, acc[1] + 1)", merge="(acc[0] + x[0], acc[1] + x[1])"
     )
+    arrow_fold = MEAN
 
     def create_accumulator(self) -> tuple[Any, int]:
         return 0, 0

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+import attrs
+
+from ...sdk.arrow_fold import ArrowFold, ArrowFolds
 from ...sdk.combine_fn import CombineFn, InlineFold
 
 
@@ -33,14 +36,28 @@ class _SideBySide(CombineFn[Any, tuple[Any, ...], tuple[Any, ...]]):
         parts = [fold for fold in folds if fold is not None]
         if len(parts) < len(folds):
             return None
+        merges = [fold.merge for fold in parts if fold.merge is not None]
         return InlineFold(
             first=_tuple_display(self._part(fold.first, k) for k, fold in enumerate(parts)),
             step=_tuple_display(self._part(fold.step, k) for k, fold in enumerate(parts)),
+            merge=_tuple_display(_item(merge, k, f"x[{k}]") for k, merge in enumerate(merges))
+            if len(merges) == len(parts)
+            else None,
         )
 
     def _part(self, expression: str, k: int) -> str:
-        replaced = re.sub(r"\bacc\b", f"acc[{k}]", expression)
-        return re.sub(r"\bx\b", self._input_expression.format(k=k), replaced)
+        return _item(expression, k, self._input_expression.format(k=k))
+
+    @property
+    def arrow_fold(self) -> ArrowFolds | None:  # type: ignore[override]
+        """The folds of all combiners, if each has one."""
+        folds = [self._taking(combiner.arrow_fold, k) for k, combiner in enumerate(self._combiners)]
+        found = [fold for fold in folds if fold is not None]
+        return tuple(found) if found and len(found) == len(folds) else None
+
+    def _taking(self, fold: ArrowFolds | None, k: int) -> ArrowFold | None:
+        """Return the fold of the k-th combiner, which takes its input; None if it has none, or is a tuple itself."""
+        return fold if isinstance(fold, ArrowFold) else None
 
     def setup(self, *args: Any, **kwargs: Any) -> None:
         for combiner in self._combiners:
@@ -120,6 +137,10 @@ class TupleCombineFn(_SideBySide):
 
     _input_expression = "x[{k}]"
 
+    def _taking(self, fold: ArrowFolds | None, k: int) -> ArrowFold | None:
+        own = super()._taking(fold, k)
+        return None if own is None else attrs.evolve(own, item=k)
+
     def _inputs(self, element: Any) -> Iterable[Any]:
         return tuple(element)
 
@@ -143,6 +164,11 @@ class SingleInputTupleCombineFn(_SideBySide):
 
     def _inputs(self, element: Any) -> Iterable[Any]:
         return (element for _ in self._combiners)
+
+
+def _item(expression: str, k: int, value: str) -> str:
+    """Return an expression over `acc` and `x` for the k-th item of an accumulator and another value."""
+    return re.sub(r"\bx\b", value, re.sub(r"\bacc\b", f"acc[{k}]", expression))
 
 
 def _tuple_display(expressions: Iterable[str]) -> str:

@@ -288,10 +288,12 @@ def _begins(transform: graph.Transform, chain: Sequence[graph.Transform]) -> boo
 
 
 def _understands_columns(transform: graph.Transform) -> bool:
+    """Return True if a transform can be applied to columns whatever elements they were made of."""
     primitive = transform.primitive
     if isinstance(primitive, graph.AssignWindows):
         return primitive.windowing.window_fn.bucket_expression("t") is not None
-    return _column_operation(transform) is not None
+    operation = _column_operation(transform)
+    return operation is not None and operation.takes_records
 
 
 def _column_operation(transform: graph.Transform) -> ColumnOperation | None:

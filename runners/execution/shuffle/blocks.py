@@ -29,6 +29,7 @@ from ..spilling.memory import MemoryBound, memory_of_all
 from ..user_errors import Attribution, attributed, reraise
 from ..windows.bounded_operator import WindowOperator
 from ..windows.combining import Fold, FoldedBundle
+from ..windows.folded_columns import COLUMNS
 
 # The size beyond which a block is cut in two, unless it is a single value.
 BLOCK_BYTES = 4 << 20
@@ -209,11 +210,14 @@ class ShuffleWriter:
 
     def _memory(self) -> float:
         cells = self.cells
+        if cells.columns:
+            cells.columns.compact()
+        in_columns = 0 if cells.columns is None else cells.columns.nbytes
         tables: list[dict[Any, Any]] = [cells.pending]
         tables += (table for own in cells.by_window.values() for table in (own.accumulators, own.stamps))
         values = [value for table in tables for value in table.values()]
         keys = list(chain.from_iterable(tables))
-        return sum(map(getsizeof, tables)) + memory_of_all(keys) + memory_of_all(values)
+        return in_columns + sum(map(getsizeof, tables)) + memory_of_all(keys) + memory_of_all(values)
 
     def flush(self) -> None:
         """Send everything that is buffered."""
@@ -223,6 +227,9 @@ class ShuffleWriter:
             reraise(attributed(error, Attribution(self.fold.label, None)))
 
     def _send_rows(self) -> None:
+        if self.cells.columns:
+            for group, block in self.cells.columns.blocks(self._groups_of):
+                self._send(group, block)
         by_group = [Rows() for _ in range(self._groups)]
         if self._by_element:
             self._distribute_elements(by_group)
@@ -294,8 +301,10 @@ class ShuffleWriter:
 
 def receive_block(operator: WindowOperator, data: bytes | memoryview) -> int:
     """Merge a block into an operator's windows; return the number of its values or accumulators."""
-    rows = decode_rows(data)
     fold = operator.fold
+    if data[:1] == COLUMNS:
+        return operator.cells.in_columns(fold).receive(data)
+    rows = decode_rows(data)
     if not fold.operation.merging:
         start = 0
         for window, count in zip(rows.windows, rows.counts, strict=True):

@@ -58,6 +58,7 @@ from ..stages.executor import StageExecutor
 from ..user_errors import guarded
 from ..windows.bounded_operator import Cells, WindowCells
 from ..windows.combining import Fold, FoldedBundle
+from ..windows.folded_columns import FoldedColumns
 
 # Smaller bundles begin no table.
 SMALLEST = 64
@@ -82,6 +83,8 @@ def is_exact(transform: graph.Transform) -> bool:
 
 class _CountingFold(Fold):
     """A grouping's fold, of pairs of an accumulator and the number of its elements."""
+
+    counts = True
 
     def __init__(self, transform: graph.Transform) -> None:
         super().__init__(transform)
@@ -118,17 +121,19 @@ class _Table:
     """The cells of one origin.
 
     Attributes:
-      by_window: the cells.
+      by_window, columns: the cells.
       elements: the number of elements that were folded into them.
     """
 
     by_window: dict[BoundedWindow, WindowCells] = attrs.field(factory=dict)
+    columns: FoldedColumns | None = None
     elements: int = 0
     _seen: int = 0
     _end: int = MAX_MICROS
 
     def __len__(self) -> int:
-        return sum(len(cells.accumulators) for cells in self.by_window.values())
+        in_columns = 0 if self.columns is None else len(self.columns)
+        return in_columns + sum(len(cells.accumulators) for cells in self.by_window.values())
 
     def accumulators(self) -> Iterator[Any]:
         """Yield the accumulators."""
@@ -141,7 +146,7 @@ class _Table:
         if new:
             self._end = min(self._end, *map(end_of_window, islice(reversed(self.by_window), new)))
             self._seen = len(self.by_window)
-        return self._end
+        return self._end if self.columns is None else min(self._end, self.columns.earliest_end())
 
 
 class PreAggregation:
@@ -219,11 +224,12 @@ class PreAggregation:
             self._is_set_up = True
             self._fold.setup()
         table = self._tables.setdefault(origin, _Table())
-        self._cells.by_window = table.by_window
+        self._cells.by_window, self._cells.columns = table.by_window, table.columns
         left = self._left_of(bundle)
         if left is not None and len(left) <= n // 2:
             # The slice ends by the wall clock, and another process may have had the core.
             left = self._left_of(left)
+        table.columns = self._cells.columns
         done = n - len(left or ())
         table.elements += done
         if done < n // 2:
@@ -253,10 +259,14 @@ class PreAggregation:
     def is_full(self) -> bool:
         """True if the tables have reached their bound."""
         elements = sum(table.elements for table in self._tables.values())
+        in_columns = [table.columns for table in self._tables.values() if table.columns is not None]
+        if sum(map(len, self._tables.values())) >= MOST_ENTRIES:
+            for columns in in_columns:
+                columns.compact()
         if elements >= self._measured_at:
             self._measured_at = 2 * elements
             every = [each for table in self._tables.values() for each in table.accumulators()]
-            self._is_large = len(every) * average(every, memory_of) > MOST_BYTES
+            self._is_large = len(every) * average(every, memory_of) + sum(c.nbytes for c in in_columns) > MOST_BYTES
         return self._is_large or sum(map(len, self._tables.values())) >= MOST_ENTRIES
 
     def matters(self, watermark: int) -> bool:
@@ -276,7 +286,7 @@ class PreAggregation:
         tables = self._tables
         self.clear()
         with self._slice() if self._compacts else nullcontext():
-            taken = [(origin, self._folded(table.by_window.values())) for origin, table in tables.items()]
+            taken = [(origin, self._folded(table)) for origin, table in tables.items()]
         elements = sum(table.elements for table in tables.values())
         # A barrier or a watermark may come early once, so earlier tables count too.
         self._elements = self._elements / 2 + elements
@@ -292,7 +302,7 @@ class PreAggregation:
     def clear(self) -> None:
         """Empty the tables."""
         self._tables = {}
-        self._cells.by_window = {}
+        self._cells.by_window, self._cells.columns = {}, None
         self.waits_since = None
         self._measured_at = 0
         self._is_large = False
@@ -300,11 +310,14 @@ class PreAggregation:
     def _slice(self) -> AbstractContextManager[None]:
         return nullcontext() if self._time_slice is None else self._time_slice.renewed()
 
-    def _folded(self, by_window: Iterable[WindowCells]) -> FoldedBundle:
+    def _folded(self, table: _Table) -> FoldedBundle:
+        self._cells.by_window, self._cells.columns = table.by_window, table.columns
+        self._cells.settle()
+        self._cells.by_window, self._cells.columns = {}, None
         values: list[Any] = []
         timestamps: Any = []
         windows: Any = []
-        for cells in by_window:
+        for cells in table.by_window.values():
             own: Windows = (cells.window,)
             count = len(cells.accumulators)
             values += zip(cells.accumulators, self._compacted(cells.accumulators.values()), strict=True)

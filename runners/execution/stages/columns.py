@@ -13,8 +13,8 @@ from itertools import takewhile
 from typing import Any
 
 from ....sdk.bundle import Bundle
-from ....sdk.column_bundle import ColumnBundle, as_dicts
-from ....sdk.columns import ColumnOperation, Projection, bundle_of_records
+from ....sdk.column_bundle import ColumnBundle
+from ....sdk.columns import ColumnOperation, bundle_of_records
 from ....windowing import WindowFn
 from ..user_errors import guarded
 from .operations import Operation, ParDoOperation
@@ -47,9 +47,11 @@ class ColumnOperations:
             return 0, bundle
         columns = guarded(self._forms[0][0], partial(as_columns, bundle))
         for place, (label, form) in enumerate(self._forms[:length]):
-            if columns.elements is as_dicts and isinstance(form, Projection) and not form.is_needed:
-                # Dictionaries have no attributes.
-                return place, columns
+            if not isinstance(form, WindowFn) and not form.takes(columns):
+                if not form.is_needed:
+                    return place, columns
+                # Raises the error of elements without fields.
+                guarded(label, partial(bundle_of_records, columns.values))
             apply = partial(assigned, window_fn=form) if isinstance(form, WindowFn) else form.apply
             columns = guarded(label, partial(apply, columns))
         return length, columns
@@ -95,12 +97,30 @@ def assigned(bundle: ColumnBundle, window_fn: WindowFn) -> ColumnBundle:
         windows = tuple(window_fn.assign_micros(micros))
         return bundle.with_times(micros, windows) if windows else bundle.part(0, 0)
     buckets = eval(window_fn.bucket_expression("t") or "", {"t": micros})
-    buckets = numpy.broadcast_to(buckets, micros.shape)
-    _, firsts, indices = numpy.unique(buckets, return_index=True, return_inverse=True)
+    firsts, indices = _distinct(numpy.broadcast_to(buckets, micros.shape))
     known = [tuple(window_fn.assign_micros(int(micros[first]))) for first in firsts]
     bundle = bundle.with_times(micros, (indices, known))
     is_in_any = numpy.array([bool(own) for own in known])
     return bundle if is_in_any.all() else bundle.where(pyarrow.array(is_in_any[indices]))
+
+
+def _distinct(buckets: Any) -> tuple[Any, Any]:
+    """Return the place of an element of each distinct bucket, and the place of each element's bucket among them."""
+    import numpy
+
+    n = len(buckets)
+    least, most = buckets.min(), buckets.max()
+    if not numpy.issubdtype(buckets.dtype, numpy.integer) or int(most) - int(least) > 4 * n:
+        _, firsts, indices = numpy.unique(buckets, return_index=True, return_inverse=True)
+        return firsts, indices
+    # Without sorting.
+    offsets = buckets - least
+    places = numpy.full(int(most) - int(least) + 1, -1)
+    places[offsets] = numpy.arange(n)
+    there = numpy.flatnonzero(places >= 0)
+    firsts = places[there]
+    places[there] = numpy.arange(len(there))
+    return firsts, places[offsets]
 
 
 def _exploded(bundle: ColumnBundle) -> ColumnBundle:

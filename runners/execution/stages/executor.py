@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache, partial
 from types import CodeType
 from typing import Any
@@ -122,15 +123,14 @@ class StageExecutor:
         ):
             place, processed = self._column_operations.apply(bundle)
         chain = self.chain(place) if place else self._chain
-        if not len(processed):
+        if not len(processed) or (place == len(self._operations) and self._took_columns(processed)):
             pass
-        elif place and place == len(self._operations) and self.fold is None:
-            self.emit(None, processed)
-        elif 0 < gc.get_threshold()[0] < NEW_OBJECTS:
-            with rarely_collected():
-                chain.run(processed)
         else:
-            chain.run(processed)
+            if self.fold is not None and self.cells is not None:
+                # So that elements are folded in their order.
+                guarded(self.fold.label, self.cells.settle)
+            with rarely_collected() if 0 < gc.get_threshold()[0] < NEW_OBJECTS else nullcontext():
+                chain.run(processed)
         for index, operation in self._finishes:
             self._finish(index, operation)
         self._leave("bundle")
@@ -139,6 +139,15 @@ class StageExecutor:
             guarded(self.fold.label, self.cells.finish_bundle)
         if self._finalizer.callbacks:
             self._finalizer.finalize()
+
+    def _took_columns(self, bundle: Bundle) -> bool:
+        """Send elements that are still columns behind all operations, or fold them; return False if they are others."""
+        if self.fold is None:
+            self.emit(None, bundle)
+            return True
+        assert self.cells is not None
+        add = partial(self.cells.add_columns, bundle, self.fold)
+        return guarded(self.fold.label, add)
 
     def _finish(self, index: int, operation: ParDoOperation) -> None:
         outputs = guarded(operation.label, lambda: list(operation.fn.finish_bundle() or ()))

@@ -19,14 +19,16 @@ from typing import Any
 
 from ....sdk.bundle import BUNDLE_SIZE, Bundle, Windows
 from ....sdk.coders.coded_key import check_keys
+from ....sdk.column_bundle import ColumnBundle
 from ....triggers import ONLY_PANE
 from ....windowing import BoundedWindow
 from ....windowing.timestamp import MAX_MICROS, MIN_MICROS
-from ....windowing.timestamp_combiner import TimestampCombiner, combined
+from ....windowing.timestamp_combiner import TimestampCombiner
 from ....windowing.windows import end_of_window
 from ..gc_tuning import rarely_collected
 from ..user_errors import Attribution, attributed, reraise
 from .combining import Fold, merging_into
+from .folded_columns import FoldedColumns, merge_stamps
 from .merging import BulkMerge, MergedWindow
 
 
@@ -60,16 +62,35 @@ class Cells:
         a flat list with start, size and value of each element, and its timestamp if the timestamp combiner looks at it
         (`FoldOperation.pending_width`): a tuple for each would take twice the memory.  For other windows
         (window, window, timestamp, value) of each.
+      columns: cells that elements in columns were folded into; None if there were no such elements.
     """
 
-    __slots__ = ("_make", "_sizes", "by_window", "pending")
+    __slots__ = ("_make", "_sizes", "by_window", "columns", "pending")
 
     def __init__(self, make: Callable[[BoundedWindow], Any] = WindowCells) -> None:
         self._make = make
         self.by_window: dict[BoundedWindow, Any] = {}
         self.pending: dict[Any, list[Any]] = {}
+        self.columns: FoldedColumns | None = None
         # The dictionaries that a bundle has folded into, and their numbers of keys before.
         self._sizes: list[tuple[dict[Any, Any], int]] = []
+
+    def in_columns(self, fold: Fold) -> FoldedColumns:
+        """Return the cells that elements in columns are folded into."""
+        if self.columns is None:
+            self.columns = FoldedColumns(fold, self.of)
+        return self.columns
+
+    def add_columns(self, bundle: Bundle, fold: Fold) -> bool:
+        """Fold a bundle of columns as a whole; return False if its elements have to be folded one by one."""
+        if not isinstance(bundle, ColumnBundle) or not FoldedColumns.takes(fold):
+            return False
+        return self.in_columns(fold).add(bundle)
+
+    def settle(self) -> None:
+        """Make cells in columns cells like all others."""
+        if self.columns:
+            self.columns.settle()
 
     def start_bundle(self) -> None:
         """Prepare for folding a bundle."""
@@ -101,7 +122,8 @@ class Cells:
                 check_keys(islice(reversed(keys), new))
 
     def __len__(self) -> int:
-        return len(self.pending) + sum(len(cells.accumulators) for cells in self.by_window.values())
+        in_columns = 0 if self.columns is None else len(self.columns)
+        return in_columns + len(self.pending) + sum(len(cells.accumulators) for cells in self.by_window.values())
 
     def take(self) -> Iterator[WindowCells]:
         """Remove and yield the cells of each window."""
@@ -168,7 +190,7 @@ class WindowOperator:
         """
         cells = self.cells.of(window)
         self._merge_into(cells.accumulators, keys, accumulators)
-        self._merge_stamps(cells.stamps, keys, stamps)
+        merge_stamps(self._combiner, cells.stamps, keys, stamps)
 
     def add(self, window: BoundedWindow, keys: list[Any], values: list[Any], stamps: list[Any]) -> None:
         """Add elements of a window to their groups, in a plain grouping.
@@ -187,12 +209,7 @@ class WindowOperator:
                 groups[key] = [value]
             else:
                 group.append(value)
-        self._merge_stamps(cells.stamps, keys, stamps)
-
-    def _merge_stamps(self, held: dict[Any, int], keys: list[Any], stamps: list[Any]) -> None:
-        for key, micros in zip(keys, stamps, strict=False):
-            other = held.get(key)
-            held[key] = micros if other is None else combined(self._combiner, other, micros)
+        merge_stamps(self._combiner, cells.stamps, keys, stamps)
 
     def take_merged(self) -> Iterator[tuple[Any, list[MergedWindow]]]:
         """Merge the pending windows, and remove and yield them key by key."""
@@ -223,6 +240,9 @@ class WindowOperator:
 
     def _fire(self) -> Iterator[Bundle]:
         by_window = self.cells.by_window
+        if self.cells.columns and not by_window and self.watermark >= MAX_MICROS:
+            yield from self.cells.columns.results()
+        self.cells.settle()
         due = [w for w in by_window if end_of_window(w) <= self.watermark]
         due.sort(key=_end)
         for window in due:

@@ -9,6 +9,7 @@ travel in a `FoldedBundle`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import CodeType
@@ -73,7 +74,10 @@ class Fold:
       combine_fn: its combiner; None for a plain grouping.
       operation: the description of the fold for generated code.
       names: the functions that generated code calls, by name.
+      counts: True if accumulators are pairs of the combiner's accumulator and the number of its elements.
     """
+
+    counts = False
 
     def __init__(self, transform: graph.Transform) -> None:
         primitive = transform.primitive
@@ -161,6 +165,9 @@ def _merge_of(fold: Fold) -> tuple[str, dict[str, Any]]:
         expression = _APPENDED
     elif fold.combine_fn.inline_fold is not None and fold.combine_fn.inline_fold.merge is not None:
         expression = fold.combine_fn.inline_fold.merge
+    if fold.counts:
+        expression = re.sub(r"\bx\b", "x[0]", re.sub(r"\bacc\b", "acc[0]", expression))
+        expression = f"({expression}, acc[1] + x[1])"
     return expression, {"MISSING": MISSING, "merged": fold.merged}
 
 

@@ -14,10 +14,11 @@ import pickle
 import tempfile
 from collections import deque
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, groupby
 from typing import IO, Any
 
 from ....sdk.bundle import Bundle, expanded
+from ....sdk.column_bundle import ColumnBundle
 from ....windowing.timestamp import MAX_MICROS
 from ...execution.clock import TimeSlice
 from ...execution.plan.execution_graph import Edge, EdgeKind
@@ -104,8 +105,10 @@ class Exchange:
     def flush(self) -> None:
         """Send what is in the buffer, or fold it into the table."""
         buffer, self._buffer, self._count = self._buffer, [], 0
-        if buffer:
-            self._add(buffer, None)
+        for are_columns, bundles in groupby(buffer, lambda bundle: self.folds and isinstance(bundle, ColumnBundle)):
+            # Columns are folded bundle by bundle.
+            for together in ([bundle] for bundle in bundles) if are_columns else (list(bundles),):
+                self._add(together, None)
 
     def _add(self, bundles: Sequence[Bundle], origin: Origin | None) -> None:
         """Send some bundles of a shuffle, or fold them into the table."""

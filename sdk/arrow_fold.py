@@ -1,0 +1,168 @@
+"""ArrowFold: the fold of a combiner by aggregate functions of Arrow, for values that are columns.
+
+A part of an accumulator is what one function makes of the values of a cell.  Sums, counts and extremes have one part, a
+mean has two.  A combiner without such a fold adds the elements one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import attrs
+
+from .column_bundle import Elements, Pairs, as_values, of_columns, values_of
+
+# The function that counts rows, nulls included.  It has no column.
+COUNT_ALL = "count_all"
+
+# Integers below it are floats, too.
+_FLOATS = 1 << 53
+
+
+@attrs.frozen
+class ArrowFold:
+    """The fold of a combiner by functions of Arrow.
+
+    The results must be those of `add_input`, for columns without nulls and without NaN.
+
+    Attributes:
+      functions: for each part of an accumulator, the names of a function of values, and of a function of such parts.
+        Names are those of `pyarrow.TableGroupBy.aggregate`.
+      is_mean: True if the result is the quotient of two parts; otherwise it is the only part.
+      item: the place of the values in elements that are tuples; None if the values are the elements.
+
+    >>> ArrowFold((("sum", "sum"),)).column_of(as_values, 1), ArrowFold(((COUNT_ALL, "sum"),)).column_of(of_columns, 2)
+    (0, 0)
+    """
+
+    functions: tuple[tuple[str, str], ...]
+    is_mean: bool = False
+    item: int | None = None
+
+    def column_of(self, elements: Elements, width: int) -> int | None:
+        """Return the place of its values in the columns of elements; None if no column has them."""
+        if self.item is not None:
+            return self.item if elements is of_columns and self.item < width else None
+        is_count = all(function == COUNT_ALL for function, _ in self.functions)
+        return 0 if is_count or (elements is as_values and width == 1) else None
+
+
+# A fold for each item of an accumulator that is a tuple, or one fold.
+ArrowFolds: TypeAlias = ArrowFold | tuple[ArrowFold, ...]
+
+SUM = ArrowFold((("sum", "sum"),))
+COUNT = ArrowFold(((COUNT_ALL, "sum"),))
+MEAN = ArrowFold((("sum", "sum"), (COUNT_ALL, "sum")), is_mean=True)
+MIN = ArrowFold((("min", "min"),))
+MAX = ArrowFold((("max", "max"),))
+ANY = ArrowFold((("any", "any"),))
+ALL = ArrowFold((("all", "all"),))
+
+
+def columns_of(folds: Sequence[ArrowFold], pairs: Pairs, width: int) -> list[int] | None:
+    """Return the place of the values of each fold in the columns of pairs' values; None if one of them isn't there."""
+    places = [fold.column_of(pairs.values, width) for fold in folds]
+    found = [place for place in places if place is not None]
+    return found if len(found) == len(folds) else None
+
+
+def plain_column(column: Any) -> Any:
+    """Return a column with one type for each Python type of its values, where there are several."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_dictionary(kind):
+        return plain_column(column.dictionary_decode())
+    if types.is_integer(kind) and kind.bit_width < 64:
+        return column.cast("int64")
+    if types.is_floating(kind):
+        return column.cast("float64")
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return column.cast("string")
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return column.cast("binary")
+    if types.is_timestamp(kind) and kind.unit in ("s", "ms"):
+        return column.cast("timestamp[us]" if kind.tz is None else f"timestamp[us, tz={kind.tz}]")
+    return column
+
+
+def _is_ordinary(kind: Any) -> bool:
+    """Return True for the types whose values Arrow and Python compare alike."""
+    from pyarrow import types
+
+    return bool(
+        types.is_integer(kind)
+        or types.is_boolean(kind)
+        or types.is_string(kind)
+        or types.is_binary(kind)
+        or types.is_date32(kind)
+        or types.is_decimal128(kind)
+        or (types.is_timestamp(kind) and kind.unit == "us")
+    )
+
+
+def key_column(column: Any) -> Any:
+    """Return a column of keys that Arrow groups as Python does; None if it can't."""
+    from pyarrow import compute, types
+
+    column = plain_column(column)
+    if types.is_float64(column.type):
+        # -0.0 equals 0.0, and NaN can't be a key.
+        return None if compute.any(compute.is_nan(column)).as_py() else compute.add(column, 0.0)
+    return column if _is_ordinary(column.type) or types.is_null(column.type) else None
+
+
+def folds_like_python(function: str, column: Any) -> bool:
+    """Return True if Arrow folds a column with the results of Python."""
+    from pyarrow import compute, types
+
+    kind = column.type
+    if column.null_count or not _is_known(function, kind):
+        return False
+    if function == "sum":
+        return bool(types.is_integer(kind) or types.is_float64(kind) or types.is_boolean(kind))
+    if function in ("any", "all"):
+        return bool(types.is_boolean(kind))
+    if types.is_float64(kind):
+        return not compute.any(compute.is_nan(column)).as_py()
+    return _is_ordinary(kind)
+
+
+@lru_cache(maxsize=256)
+def _is_known(function: str, kind: Any) -> bool:
+    """Return True if this version of pyarrow has a function for values of a type."""
+    import pyarrow
+
+    table = pyarrow.table({"k": [1], "x": pyarrow.nulls(1, kind)})
+    try:
+        table.group_by("k", use_threads=False).aggregate([("x", function)])
+    except pyarrow.ArrowNotImplementedError:
+        return False
+    return True
+
+
+def most_of(functions: list[str], columns: list[Any], n: int) -> dict[int, int]:
+    """Return the most that the sum of each column of integers may be, of those that are to be added."""
+    from pyarrow import compute, types
+
+    most: dict[int, int] = {}
+    for place, (function, column) in enumerate(zip(functions, columns, strict=False)):
+        if function == "sum" and n and types.is_integer(column.type):
+            extremes = compute.min_max(column).as_py()
+            most[place] = max(-extremes["min"], extremes["max"]) * n
+    return most
+
+
+def quotient(total: Any, count: Any) -> Any:
+    """Return a mean as Python computes it: with one rounding."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    if types.is_integer(total.type):
+        extremes = compute.min_max(total).as_py()
+        if max(-extremes["min"], extremes["max"]) >= _FLOATS:
+            pairs = zip(values_of(total), values_of(count), strict=True)
+            return pyarrow.array([own / number for own, number in pairs], "float64")
+    return compute.divide(total.cast("float64"), count.cast("float64"))
