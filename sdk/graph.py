@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -27,6 +27,9 @@ from .sources.bounded import BoundedSource
 from .sources.scripted_source import Script
 from .sources.unbounded import UnboundedSource
 from .windowing_strategy import WindowingStrategy
+
+if TYPE_CHECKING:
+    from .columns import ColumnOperation
 
 # A main output's tag is None.
 Tag: TypeAlias = str | None
@@ -181,6 +184,22 @@ class Transform:
     def side_inputs(self) -> tuple[SideInput, ...]:
         """Its side inputs."""
         return self.primitive.side_inputs if isinstance(self.primitive, ParDo) else ()
+
+    @property
+    def column_operation(self) -> ColumnOperation | None:
+        """What its DoFn does with columns; None if it understands elements only."""
+        if not isinstance(self.primitive, ParDo) or self.primitive.fn is None:
+            return None
+        operation: ColumnOperation | None = self.primitive.fn.object[0].column_operation
+        return operation
+
+    @property
+    def understands_columns(self) -> bool:
+        """Whether it can be applied to columns whatever elements they were made of."""
+        if isinstance(self.primitive, AssignWindows):
+            return self.primitive.windowing.window_fn.bucket_expression("t") is not None
+        operation = self.column_operation
+        return operation is not None and operation.takes_records
 
 
 @attrs.frozen(slots=False)

@@ -47,6 +47,8 @@ class Sink(ABC, Generic[T]):
 
     # Whether it accepts retractions, which have sign -1.
     accepts_retractions: ClassVar[bool] = False
+    # Whether its writers write columns without making elements of them.
+    takes_columns: bool = False
 
     @abstractmethod
     def prepare(self, transaction: str) -> None:

@@ -55,6 +55,8 @@ class CsvFormat(FileFormat):
     b'name,age\nAda,36\n'
     """
 
+    writes_columns = True
+
     def __init__(self, columns: Sequence[str] | None = None, header: bool = True, **dialect: Any) -> None:
         self.columns = list(columns) if columns is not None else None
         self.header = header
@@ -162,6 +164,7 @@ class CsvSource(FileSource[Any]):
             if can_be_columns(self.names, self.usecols, self.converters, dialect)
             else None
         )
+        self.gives_columns = self._columns is not None
 
     def can_be_cut(self, path: str) -> bool:
         return False

@@ -28,7 +28,13 @@ class RecordWriter(ABC):
 
 
 class FileFormat(ABC):
-    """A format that `FileSink` can write.  Picklable."""
+    """A format that `FileSink` can write.  Picklable.
+
+    Attributes:
+      writes_columns: whether its writer writes columns without making elements of them.
+    """
+
+    writes_columns = False
 
     @abstractmethod
     def open(self, file: BinaryIO) -> RecordWriter:

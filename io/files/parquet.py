@@ -62,6 +62,7 @@ class ParquetFormat(FileFormat):
         self.row_group_buffer_size = row_group_buffer_size
         self.record_batch_size = record_batch_size
         self.batched = batched
+        self.writes_columns = not batched
         self.options = {
             "compression": codec,
             "use_deprecated_int96_timestamps": use_deprecated_int96_timestamps,
@@ -203,6 +204,7 @@ class ParquetSource(FileSource[Any]):
         self.columns = list(columns) if columns is not None else None
         self.as_rows = as_rows
         self.batched = batched
+        self.gives_columns = not batched
         # The path and the schema of the first file.
         self._first: tuple[str, Any] | None = None
         _pyarrow(transform, "pyarrow.parquet")

@@ -97,6 +97,7 @@ class FileSink(Sink[Any]):
         self.name_by_transaction = name_by_transaction
         self.skip_if_empty = skip_if_empty
         self.file_format = file_format
+        self.takes_columns = not sharded and file_format is not None and file_format.writes_columns
         self._check()
 
     def _check(self) -> None:

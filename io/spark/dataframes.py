@@ -199,6 +199,13 @@ class _WithFrame:
         else:
             yield ColumnBundle(batch, as_rows, micros)
 
+    @property
+    def gives_columns(self) -> bool:
+        """Whether the columns of the DataFrame are known, and none is nested."""
+        if self._frame is None or isinstance(self._frame, _Made):
+            return False
+        return not any(field.dataType.typeName() in ("array", "map", "struct") for field in self._frame.schema.fields)
+
     def labelled(self, label: str) -> Any:
         """Return a copy for a transform with this full label."""
         labelled = copy.copy(self)
@@ -222,7 +229,7 @@ class _Made:
         self.make = make
 
 
-class DataFrameSource(_WithFrame, BoundedFrame):
+class DataFrameSource(_WithFrame, BoundedFrame):  # type: ignore[override]
     """A DataFrame as a source."""
 
     def __init__(self, frame: Any, timestamp: str | None) -> None:
@@ -230,7 +237,7 @@ class DataFrameSource(_WithFrame, BoundedFrame):
         self._timestamp = timestamp
 
 
-class DataFrameStream(_WithFrame, UnboundedFrame):
+class DataFrameStream(_WithFrame, UnboundedFrame):  # type: ignore[override]
     """A streaming DataFrame as a source."""
 
     def __init__(self, frame: Any, timestamp: str, watermark: Any) -> None:

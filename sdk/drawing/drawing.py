@@ -1,7 +1,8 @@
 """Drawings of a pipeline: Mermaid, Graphviz, and HTML for notebooks.
 
 Transforms are boxes within the composites of their labels.  PCollections are arrows between them, with the tag unless
-it is the main output.  Side inputs are dashed.
+it is the main output.  Side inputs are dashed.  Arrows of columns are thick; a text on them tells where elements are
+made of columns, or columns of elements (docs/columns.md).
 
 >>> import penstock as beam
 >>> p = beam.Pipeline()
@@ -25,6 +26,7 @@ from typing import TypeAlias
 import attrs
 
 from .. import graph
+from .columns import Columns, conversion
 from .layout import HEADER, PADDING, Box, Group, Layout, Leaf, layout
 
 # Forms of a drawing, of which a notebook chooses one.
@@ -41,6 +43,14 @@ class _Edge:
     target: int
     text: str
     is_side_input: bool
+    is_columnar: bool = False
+    # How the target converts the elements, if it does.
+    conversion: str = ""
+
+    @property
+    def caption(self) -> str:
+        """The text beside the arrow."""
+        return ", ".join(filter(None, (self.text, self.conversion)))
 
 
 def mime_bundle(pipeline: graph.Graph) -> MimeBundle:
@@ -65,7 +75,9 @@ def to_text(pipeline: graph.Graph) -> str:
     """
     inputs: list[list[str]] = [[] for _ in pipeline.transforms]
     for edge in _edges(pipeline):
-        inputs[edge.target].append(pipeline.transforms[edge.source].label + (f"[{edge.text}]" if edge.text else ""))
+        name = pipeline.transforms[edge.source].label + (f"[{edge.text}]" if edge.text else "")
+        notes = ", ".join(filter(None, ("columns" if edge.is_columnar else "", edge.conversion)))
+        inputs[edge.target].append(f"{name} ({notes})" if notes else name)
     lines = []
     for transform, names in zip(pipeline.transforms, inputs, strict=True):
         line = f"{transform.label}: {_kind(transform)}"
@@ -100,8 +112,8 @@ def to_mermaid(pipeline: graph.Graph) -> str:
 
     write(_tree(pipeline), "    ")
     for edge in _edges(pipeline):
-        arrow = "-.->" if edge.is_side_input else "-->"
-        text = f"|{_mermaid_text(edge.text)}|" if edge.text else ""
+        arrow = "-.->" if edge.is_side_input else "==>" if edge.is_columnar else "-->"
+        text = f"|{_mermaid_text(edge.caption)}|" if edge.caption else ""
         lines.append(f"    t{edge.source} {arrow}{text} t{edge.target}")
     return "\n".join(lines)
 
@@ -149,8 +161,8 @@ def to_dot(pipeline: graph.Graph) -> str:
 
     write(_tree(pipeline), "    ")
     for edge in _edges(pipeline):
-        attributes = [f"label={_dot_text(edge.text)}"] if edge.text else []
-        attributes += ["style=dashed"] if edge.is_side_input else []
+        attributes = [f"label={_dot_text(edge.caption)}"] if edge.caption else []
+        attributes += ["style=dashed"] if edge.is_side_input else ["style=bold"] if edge.is_columnar else []
         suffix = f" [{', '.join(attributes)}]" if attributes else ""
         lines.append(f"    t{edge.source} -> t{edge.target}{suffix};")
     return "\n".join([*lines, "}"])
@@ -218,15 +230,15 @@ def _svg_edge(edge: _Edge, placed: Layout) -> str:
     x1, y1 = source.x + source.width / 2, source.y + source.height
     x2, y2 = target.x + target.width / 2, target.y
     bend = max(24.0, abs(y2 - y1) / 2)
-    dashes = ' stroke-dasharray="5 4"' if edge.is_side_input else ""
+    dashes = ' stroke-dasharray="5 4"' if edge.is_side_input else ' stroke-width="3"' if edge.is_columnar else ""
     line = f"M{x1:.0f},{y1:.0f} C{x1:.0f},{y1 + bend:.0f} {x2:.0f},{y2 - bend:.0f} {x2:.0f},{y2 - 6:.0f}"
     head = f"M{x2 - 4:.0f},{y2 - 7:.0f} L{x2:.0f},{y2:.0f} L{x2 + 4:.0f},{y2 - 7:.0f} Z"
     text = ""
-    if edge.text:
+    if edge.caption:
         x, y = (x1 + x2) / 2 + 6, (y1 + y2) / 2
-        text = f'<text x="{x:.0f}" y="{y:.0f}" fill="#57606a" font-size="11">{escape(edge.text)}</text>'
+        text = f'<text x="{x:.0f}" y="{y:.0f}" fill="#57606a" font-size="11">{escape(edge.caption)}</text>'
     return (
-        f'<g class="{"side-input" if edge.is_side_input else "pcollection"}">'
+        f'<g class="{"side-input" if edge.is_side_input else "columns" if edge.is_columnar else "pcollection"}">'
         f'<path d="{line}" fill="none" stroke="#57606a"{dashes}/><path d="{head}" fill="#57606a"/>{text}</g>'
     )
 
@@ -242,11 +254,15 @@ def _kind(transform: graph.Transform) -> str:
 
 def _edges(pipeline: graph.Graph) -> list[_Edge]:
     producers = {i: (index, tag) for index, t in enumerate(pipeline.transforms) for tag, i in t.outputs.items()}
+    columns = Columns(pipeline)
     edges = []
     for index, transform in enumerate(pipeline.transforms):
+        converted = conversion(columns, transform)
         for pcollection in transform.inputs:
             source, tag = producers[pcollection]
-            edges.append(_Edge(source, index, tag or "", False))
+            is_columnar = pcollection in columns.pcollections
+            own = converted if is_columnar == (converted == "to elements") else ""
+            edges.append(_Edge(source, index, tag or "", False, is_columnar, own))
         for side_input in transform.side_inputs:
             source, tag = producers[side_input.pcollection]
             edges.append(_Edge(source, index, tag or "", True))

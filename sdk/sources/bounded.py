@@ -31,7 +31,12 @@ class BoundedSource(ABC, Generic[T]):
     ...         return (n * n for n in split)
     >>> [len(bundle) for split in Squares().split(2) for bundle in Squares().read_bundles(split)]
     [5, 5]
+
+    Attributes:
+      gives_columns: whether `read_bundles` gives `ColumnBundle`s, which a drawing of the pipeline shows.
     """
+
+    gives_columns: bool = False
 
     def estimate_size(self) -> int | None:
         """Return the size of the input in bytes, if it is known without reading it."""
@@ -72,6 +77,7 @@ class ValuesSource(BoundedSource[T]):
 
     def __init__(self, values: Sequence[T]) -> None:
         self.values = values
+        self.gives_columns = isinstance(values, TableValues)
         self._digest: str | None = None
 
     def identity(self) -> Mapping[str, Any]:

@@ -35,6 +35,7 @@ class UnboundedSource(ABC, Generic[T]):
         a file that was removed and created again, and is read from its beginning.
       keeps_partitions: whether a run that resumes from a checkpoint reads the checkpoint's partitions only; for
         partitions that are numbered parts of an input.
+      gives_columns: whether `poll` gives `ColumnBundle`s, which a drawing of the pipeline shows.
 
     >>> class Counter(UnboundedSource[int]):
     ...     def partitions(self):
@@ -61,6 +62,7 @@ class UnboundedSource(ABC, Generic[T]):
     discovery_interval: DurationTypes | None = None
     reopens: bool = False
     keeps_partitions: bool = False
+    gives_columns: bool = False
 
     def for_run(self) -> UnboundedSource[T]:
         """Return the source for a run: itself, unless it has user code to pickle."""

@@ -13,6 +13,7 @@ import pytest
 from checks import check
 
 import penstock as beam
+from penstock.sdk.column_bundle import ColumnBundle
 from penstock.sdk.errors import ColumnError, PipelineError, SourceError
 from penstock.testing import TestWindowedValue
 from penstock.transforms.combiners.mean import MeanCombineFn
@@ -298,3 +299,28 @@ def test_files_with_other_fields_than_the_first_are_named(pipeline: Any, tmp_pat
         pipeline.run().wait_until_finish()
     assert "the field 'price' is of the type string, expected it to be of the type int64" in str(raised.value)
     assert "Sales" in "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_no_elements_are_made_of_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallelism: int) -> None:
+    """From Parquet files to Parquet files, through all that keeps columns."""
+    for i in range(2):
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(RECORDS[i::2]), tmp_path / f"{i}.parquet")
+
+    def refused(bundle: ColumnBundle) -> Any:
+        raise AssertionError("elements are made of columns")
+
+    monkeypatch.setattr(ColumnBundle, "values", property(refused))
+    p = beam.Pipeline(options=beam.options.pipeline_options.PipelineOptions(parallelism=parallelism))
+    first, second = (
+        p | f"Read{i}" >> beam.io.ReadFromParquet(tmp_path / f"{i}.parquet", as_rows=True) for i in range(2)
+    )
+    kept = (first | beam.Filter(beam.col("value") % 2 == 0), second) | beam.Flatten()
+    windowed = kept | beam.WithTimestamps("at") | beam.WindowInto(FixedWindows(60))
+    schema = pyarrow.schema([("user", pyarrow.string()), ("value", pyarrow.int64())])
+    _ = windowed | beam.Select("user", value=beam.col("value") + 1) | beam.io.WriteToParquet(tmp_path / "out", schema)
+    p.run().wait_until_finish()
+    tables = map(pyarrow.parquet.read_table, tmp_path.glob("out-*"))
+    found = [(row["user"], row["value"]) for row in pyarrow.concat_tables(tables).to_pylist()]
+    kept_records = [one for i, one in enumerate(RECORDS) if i % 2 or one["value"] % 2 == 0]
+    assert sorted((one["user"], one["value"] + 1) for one in kept_records) == sorted(found)

@@ -16,7 +16,6 @@ from typing import TypeAlias
 import attrs
 
 from ....sdk import graph
-from ....sdk.columns import ColumnOperation
 from ....sdk.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
 
@@ -283,25 +282,8 @@ def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
 
 def _begins(transform: graph.Transform, chain: Sequence[graph.Transform]) -> bool:
     """Return True if a transform needs columns, and a stage of these could not give them to it."""
-    operation = _column_operation(transform)
-    return operation is not None and operation.is_needed and not all(map(_understands_columns, chain))
-
-
-def _understands_columns(transform: graph.Transform) -> bool:
-    """Return True if a transform can be applied to columns whatever elements they were made of."""
-    primitive = transform.primitive
-    if isinstance(primitive, graph.AssignWindows):
-        return primitive.windowing.window_fn.bucket_expression("t") is not None
-    operation = _column_operation(transform)
-    return operation is not None and operation.takes_records
-
-
-def _column_operation(transform: graph.Transform) -> ColumnOperation | None:
-    primitive = transform.primitive
-    if not isinstance(primitive, graph.ParDo) or primitive.fn is None:
-        return None
-    operation: ColumnOperation | None = primitive.fn.object[0].column_operation
-    return operation
+    operation = transform.column_operation
+    return operation is not None and operation.is_needed and not all(t.understands_columns for t in chain)
 
 
 def _stage(chain: Sequence[graph.Transform], fold: graph.Transform | None) -> Stage:
