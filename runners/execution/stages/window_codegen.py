@@ -137,8 +137,8 @@ def _fold_cells(out: Lines, columns: Columns, fold: FoldOperation) -> None:
         out.line(f"tt = transformed(win, {t})")
         t = "tt"
     if fold.scatter is not None:
-        out.line(f"put_key, put, stamp = c[{fold.scatter}]")
-        out.line(f"put_key(k); put(x); stamp({t})" if fold.stamped else "put_key(k); put(x)")
+        out.line(f"column = c[{fold.scatter}]")
+        out.line(f"column.append(k); column.append(x){f'; column.append({t})' if fold.stamped else ''}")
         return
     _fold_one(out, fold, get)
     if fold.stamped:

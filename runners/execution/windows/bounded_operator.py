@@ -192,24 +192,20 @@ class WindowOperator:
         self._merge_into(cells.accumulators, keys, accumulators)
         merge_stamps(self._combiner, cells.stamps, keys, stamps)
 
-    def add(self, window: BoundedWindow, keys: list[Any], values: list[Any], stamps: list[Any]) -> None:
-        """Add elements of a window to their groups, in a plain grouping.
-
-        Args:
-          keys: one for each value.
-          stamps: the timestamps that the timestamp combiner looks at; empty if results are stamped with the end of the
-            window.
-        """
-        cells = self.cells.of(window)
-        groups = cells.accumulators
+    def add(self, window: BoundedWindow, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Add values of a window to the groups of their keys, in a plain grouping."""
+        groups = self.cells.of(window).accumulators
         get = groups.get
-        for key, value in zip(keys, values, strict=True):
+        for key, value in pairs:
             group = get(key)
             if group is None:
                 groups[key] = [value]
             else:
                 group.append(value)
-        merge_stamps(self._combiner, cells.stamps, keys, stamps)
+
+    def stamp(self, window: BoundedWindow, keys: list[Any], stamps: list[Any]) -> None:
+        """Add timestamps that the timestamp combiner looks at to those of their keys."""
+        merge_stamps(self._combiner, self.cells.of(window).stamps, keys, stamps)
 
     def take_merged(self) -> Iterator[tuple[Any, list[MergedWindow]]]:
         """Merge the pending windows, and remove and yield them key by key."""

@@ -166,7 +166,7 @@ def test_a_combiner_is_lifted_before_the_shuffle() -> None:
 def contents(writer: Any) -> list[Any]:
     """Return the data that a writer holds."""
     if isinstance(writer, ColumnWriter):
-        return [(part.keys, part.values) for part in writer._columns()]
+        return [column for _, _, column in writer.cells.filled()]
     return [own.accumulators for own in writer.cells.by_window.values()]
 
 
@@ -344,6 +344,22 @@ def test_columns_that_would_be_too_large_are_several_blocks(monkeypatch: pytest.
     operator = WindowOperator(Fold(transform))
     assert 1000 == sum(receive_columns(operator, block) for block in blocks)
     assert [250] * 4 == [len(values) for _, values, *_ in results(operator)]
+
+
+@pytest.mark.parametrize("value", [1, 0.5, "1", 1 << 40, True], ids=repr)
+@pytest.mark.parametrize("key", [1, 0.5, "a", 1 << 40, (1, "a")], ids=repr)
+def test_keys_and_values_of_all_types_come_back(key: Any, value: Any) -> None:
+    """Those that are encoded together, and those that are not."""
+    transform = grouping_of(beam.GroupByKey(), FixedWindows(10))
+    operator = WindowOperator(Fold(transform))
+    writer = ColumnWriter(Fold(transform), lambda group, block: None, forked=True)
+    received: list[int] = []
+    writer._send = lambda group, block: received.append(receive_columns(operator, block))
+    fold_into(transform, writer, [bundle_of([(key, value, i) for i in range(20)], FixedWindows(10))])
+    writer.flush()
+    assert 20 == sum(received)
+    found = [(k, type(k), values, {type(v) for v in values}) for k, values, *_ in results(operator)]
+    assert [(key, type(key), [value] * 10, {type(value)})] * 2 == found
 
 
 def test_integers_that_are_multiples_of_the_key_groups_are_distributed() -> None:
