@@ -4,10 +4,16 @@ Text files in, text files out, each run in a process of its own.  Two workers ar
 four and eight, which may have no core to run on, by CPU time: what the division of the work costs.  A run over an
 empty file is the start-up, and is subtracted.
 
+Processes that share a core by turns lose the contents of its caches at each turn, which would be counted as costs of
+the division.  So the runs that are compared by CPU time, those with one worker included, are scheduled first in, first
+out, where the system permits it (`CAP_SYS_NICE`): a process keeps its core until it waits.  Else the printed line says
+that time slicing is included.
+
 The memory of the worker processes: a word count of 1 GB with four workers, and a GroupByKey of 5 GB of pairs
 (`PENSTOCK_BENCHMARK_GIGABYTES`) with two.
 
-`python benchmarks/all_cores.py NAME WORKERS SOURCE TARGET` is one run; it prints its seconds by the clock and of CPU.
+`python benchmarks/all_cores.py NAME WORKERS SOURCE TARGET [fifo]` is one run; it prints its seconds by the clock and of
+CPU, and 1 if it was scheduled first in, first out.
 """
 
 from __future__ import annotations
@@ -114,23 +120,30 @@ PIPELINES: dict[str, Callable[..., Any]] = {
 
 
 def flags_of(name: str, workers: int, directory: str) -> dict[str, Any]:
-    if name != "stream":
-        return {"parallelism": workers}
-    return {
-        "parallelism": workers,
-        "workers": workers,
-        "checkpoint_dir": f"{directory}/checkpoints",
-        "checkpoint_interval": 1,
-    }
+    # First in, first out, a worker sends no heartbeats while it waits for a core.
+    flags: dict[str, Any] = {"parallelism": workers, "worker_timeout": 600}
+    if name == "stream":
+        flags |= {"workers": workers, "checkpoint_dir": f"{directory}/checkpoints", "checkpoint_interval": 1}
+    return flags
 
 
-def main(name: str, workers: str, source: str, target: str) -> None:
-    """Run a pipeline; print the seconds by the clock and of CPU."""
+def main(name: str, workers: str, source: str, target: str, scheduling: str = "") -> None:
+    """Run a pipeline; print the seconds by the clock and of CPU, and how it was scheduled."""
+    in_order = scheduling == "fifo" and schedule_in_order()
     p = beam.Pipeline("local", options(**flags_of(name, int(workers), str(Path(target).parent))))
     PIPELINES[name](p, Path(source), target)
     cpu, wall = cpu_of_this_and_children(), time.perf_counter()
     p.run().wait_until_finish()
-    print(time.perf_counter() - wall, cpu_of_this_and_children() - cpu)
+    print(time.perf_counter() - wall, cpu_of_this_and_children() - cpu, int(in_order))
+
+
+def schedule_in_order() -> bool:
+    """Schedule this process and its children first in, first out; return False if the system doesn't permit it."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 # Comparison of numbers of workers
@@ -148,17 +161,18 @@ class Case:
 
 @attrs.frozen
 class _Run:
-    """A number of workers, over the whole input or, for the start-up, over an empty file."""
+    """A number of workers, over the whole input or, for the start-up, over an empty file; and how it is scheduled."""
 
     workers: int
     whole: bool
+    scheduling: str = ""
 
 
 def compared(case: Case) -> list[Ratio]:
-    workers = (1, 2) if case.cpu is None else (1, 2, 4, 8)
-    runs = [_Run(n, whole) for n in workers for whole in (True, False)]
+    compared_by = [("", (1, 2)), ("fifo", (1, 4, 8) if case.cpu is not None else ())]
+    runs = [_Run(n, whole, how) for how, workers in compared_by for n in workers for whole in (True, False)]
     times = {run: Times() for run in runs}
-    results = set()
+    results, in_order = set(), True
     with tempfile.TemporaryDirectory(dir=scratch_directory()) as temporary:
         empty = Path(temporary, "empty")
         empty.touch()
@@ -166,22 +180,24 @@ def compared(case: Case) -> list[Ratio]:
             for run in runs[:: -1 if number % 2 else 1]:
                 source = case.source if run.whole else empty
                 target = Path(temporary, "target")
-                printed = output_of(__file__, case.name, str(run.workers), str(source), str(target / "lines"))
-                wall, cpu = map(float, printed.split())
+                arguments = (case.name, str(run.workers), str(source), str(target / "lines"), run.scheduling)
+                wall, cpu, was_in_order = map(float, output_of(__file__, *arguments).split())
                 times[run].walls.append(wall)
                 times[run].cpus.append(cpu)
+                in_order = in_order and (bool(was_in_order) or not run.scheduling)
                 if run.whole and case.name != "stream":
                     results.add(digest(target))
                 shutil.rmtree(target, ignore_errors=True)
     assert len(results) <= 1, f"{case.name}: the results differ"
-    walls = {n: times[_Run(n, True)].wall - times[_Run(n, False)].wall for n in workers}
-    cpus = {n: times[_Run(n, True)].cpu - times[_Run(n, False)].cpu for n in workers}
+    walls = {n: times[_Run(n, True)].wall - times[_Run(n, False)].wall for n in (1, 2)}
     start_up = times[_Run(2, False)].wall / times[_Run(2, True)].wall
     print(f"    {case.name}: start-up of two workers is {start_up:.1%} of the run")
     found = [Ratio(f"(j) {case.name}: wall, two workers / one", walls[2], walls[1], case.wall)]
-    for n in workers[2:]:
-        assert case.cpu is not None
-        found.append(Ratio(f"(j) {case.name}: CPU, {n} workers / one", cpus[n], cpus[1], case.cpu))
+    if case.cpu is not None:
+        cpus = {n: times[_Run(n, True, "fifo")].cpu - times[_Run(n, False, "fifo")].cpu for n in (1, 4, 8)}
+        slicing = "" if in_order else ", with time slicing"
+        for n in (4, 8):
+            found.append(Ratio(f"(j) {case.name}: CPU{slicing}, {n} workers / one", cpus[n], cpus[1], case.cpu))
     return found
 
 
