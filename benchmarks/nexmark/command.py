@@ -4,6 +4,9 @@ A run is that of one query on one runner, with the source that generates the eve
 Its cost is the CPU time of all its processes, on Spark that of driver, JVM and workers.  Before it, the same
 query runs over a hundredth of the events, so that start-up is left out.  Shown is the median of `--rounds`.
 
+With `--columns` the queries on columns run, over Parquet files that are written before.  Their first line is the cost
+of reading the files.
+
 Event times are 10,000 events a second, so a million events are ten windows of ten seconds.  On all runners there are
 two splits or partitions; `local-2` and `stream-2` have two workers.
 """
@@ -20,15 +23,19 @@ from statistics import median
 from typing import Any
 
 import attrs
+import pyarrow.parquet
 from processes import cpu_of_this_and_children
 from spark import started_session
 from streams import CountingSink, options
 
 import penstock as beam
+from nexmark.columnar import COLUMNAR
 from nexmark.generator import Generator
-from nexmark.queries import QUERIES
+from nexmark.parquet import KINDS, ParquetEvents, write_events
+from nexmark.queries import QUERIES, Query
 from nexmark.settings import Settings
 from nexmark.sources import BoundedEvents, UnboundedEvents
+from penstock.sdk.bundle import BUNDLE_SIZE
 
 # Seconds between checkpoints of the streams.
 CHECKPOINT_INTERVAL = 1
@@ -43,8 +50,11 @@ RUNNERS = {
 }
 MICRO_BATCH = 100_000
 
-# Runs a query over the events of a generator; returns the number of results.
-Run = Callable[[int, Generator], int]
+# The events of a run: a generator, or the directory of its Parquet files.
+Events = Generator | Path
+
+# Runs a query over events; returns the number of results.
+Run = Callable[[Query, Events], int]
 
 
 @attrs.frozen
@@ -63,27 +73,44 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--queries", help="Queries, separated by commas.  Default: all.")
     parser.add_argument("--rounds", type=int, default=3, help="The number of runs of each query.")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the generator.")
+    parser.add_argument("--columns", action="store_true", help="Run the queries on columns, over Parquet files.")
     given = parser.parse_args(arguments)
-    numbers = [int(number) for number in given.queries.split(",")] if given.queries else list(QUERIES)
+    queries = COLUMNAR if given.columns else QUERIES
+    numbers = [int(number) for number in given.queries.split(",")] if given.queries else list(queries)
     runners = given.runner.split(",")
     if unknown := [name for name in runners if name not in RUNNERS]:
         parser.error(f"argument --runner: unknown: {', '.join(unknown)}; there are {', '.join(RUNNERS)}")
-    if unknown_queries := [str(number) for number in numbers if number not in QUERIES]:
-        parser.error(f"argument --queries: unknown: {', '.join(unknown_queries)}; there are 0 to {max(QUERIES)}")
-    generator = Generator(given.events, given.seed)
+    if unknown_queries := [str(number) for number in numbers if number not in queries]:
+        known = ", ".join(map(str, queries))
+        parser.error(f"argument --queries: unknown: {', '.join(unknown_queries)}; there are {known}")
+    all_events: Events = Generator(given.events, given.seed)
+    few_events: Events = Generator(max(1, given.events // 100), given.seed)
+    directory = tempfile.TemporaryDirectory()
+    if given.columns:
+        all_events, few_events = (
+            written(generator, Path(directory.name, str(i))) for i, generator in enumerate((all_events, few_events))
+        )
     for name in runners:
         print(f"`{name}` ({RUNNERS[name]}), {given.events:,} events, median of {given.rounds}:\n")
         print("| | query | results | events/s and core | CPU s per million |")
         print("| --- | --- | --- | --- | --- |")
         print(
-            line("", "the generator alone", cost_of(lambda: alone(generator), given.rounds), given.events), flush=True
+            line(
+                "",
+                "the files alone" if given.columns else "the generator alone",
+                cost_of(lambda: alone(all_events), given.rounds),
+                given.events,
+            ),
+            flush=True,
         )
         with runs_of(name) as run:
             for number in numbers:
-                run(number, attrs.evolve(generator, events=max(1, given.events // 100)))
-                cost = cost_of(lambda number=number: run(number, generator), given.rounds)
-                print(line(str(number), QUERIES[number].title, cost, given.events), flush=True)
+                query = queries[number]
+                run(query, few_events)
+                cost = cost_of(lambda query=query: run(query, all_events), given.rounds)
+                print(line(str(number), query.title, cost, given.events), flush=True)
         print()
+    directory.cleanup()
     return 0
 
 
@@ -107,12 +134,22 @@ def cost_of(run: Callable[[], int], rounds: int) -> Cost:
     return Cost(median(cost.cpu for cost in costs), costs[-1].results)
 
 
-def alone(generator: Generator) -> int:
-    """Generate all events, and return their number.
+def written(generator: Generator, directory: Path) -> Path:
+    """Write the Parquet files of a generator into a new directory."""
+    directory.mkdir()
+    write_events(generator, directory)
+    return directory
+
+
+def alone(events: Events) -> int:
+    """Generate or read all events, and return their number.
 
     Without the garbage collector, which hardly runs in a pipeline either (runners/execution/gc_tuning.py).
     """
-    source = BoundedEvents(generator)
+    if isinstance(events, Path):
+        files = [pyarrow.parquet.ParquetFile(events / f"{kind}.parquet") for kind in KINDS]
+        return sum(batch.num_rows for file in files for batch in file.iter_batches(BUNDLE_SIZE, use_threads=False))
+    source = BoundedEvents(events)
     gc.disable()
     try:
         return sum(len(bundle) for split in source.split(2) for bundle in source.read_bundles(split))
@@ -124,12 +161,12 @@ def alone(generator: Generator) -> int:
 def runs_of(name: str) -> Iterator[Run]:
     """Return the function that runs a query on a runner; Spark's session ends with the block."""
     if name == "local":
-        yield lambda number, generator: results_of("local", number, BoundedEvents(generator))
+        yield lambda query, events: results_of("local", query, events)
     elif name == "local-2":
-        yield lambda number, generator: results_of("local", number, BoundedEvents(generator), parallelism=2)
+        yield lambda query, events: results_of("local", query, events, parallelism=2)
     elif name.startswith("stream"):
         workers = 2 if name == "stream-2" else 1
-        yield lambda number, generator: streamed(number, generator, parallelism=workers)
+        yield lambda query, events: streamed(query, events, parallelism=workers)
     else:
         from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner
 
@@ -137,28 +174,33 @@ def runs_of(name: str) -> Iterator[Run]:
         try:
             if name == "spark-batch":
                 batch = SparkBatchRunner(spark_session=session)
-                yield lambda number, generator: results_of(batch, number, BoundedEvents(generator))
+                yield lambda query, events: results_of(batch, query, events)
             else:
                 micro_batch = SparkMicroBatchRunner(spark_session=session)
                 limit = {"max_records_per_batch": MICRO_BATCH}
-                yield lambda number, generator: results_of(micro_batch, number, UnboundedEvents(generator, 2), **limit)
+                yield lambda query, events: results_of(micro_batch, query, events, partitions=2, **limit)
         finally:
             session.stop()
 
 
-def streamed(number: int, generator: Generator, **flags: Any) -> int:
+def streamed(query: Query, events: Events, **flags: Any) -> int:
     with tempfile.TemporaryDirectory() as directory:
         flags |= {"checkpoint_dir": directory, "checkpoint_interval": CHECKPOINT_INTERVAL}
-        return results_of("local", number, UnboundedEvents(generator, 2), **flags)
+        return results_of("local", query, events, partitions=2, **flags)
 
 
-def results_of(runner: Any, number: int, source: Any, **flags: Any) -> int:
-    """Run a query; return the number of its results."""
+def results_of(runner: Any, query: Query, events: Events, partitions: int | None = None, **flags: Any) -> int:
+    """Run a query, over a stream of so many partitions if they are given; return the number of its results."""
     sink = CountingSink()
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(log_directory=str(Path(directory, "logs")))
         p = beam.Pipeline(runner, options(**flags))
-        results = p | "Events" >> beam.io.Read(source) | "Query" >> QUERIES[number].transform(settings)
+        if isinstance(events, Path):
+            read: Any = ParquetEvents(events, partitions).read(p)
+        else:
+            source = BoundedEvents(events) if partitions is None else UnboundedEvents(events, partitions)
+            read = p | "Events" >> beam.io.Read(source)
+        results = read | "Query" >> query.transform(settings)
         results | beam.io.Write(sink)
         p.run().wait_until_finish()
     return sink.count

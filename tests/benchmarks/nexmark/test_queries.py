@@ -8,7 +8,9 @@ from typing import Any
 
 import attrs
 import pytest
+from nexmark.columnar import COLUMNAR
 from nexmark.generator import Generator
+from nexmark.parquet import ParquetEvents, write_events
 from nexmark.queries import QUERIES, Result, described
 from nexmark.reference import Reference
 from nexmark.settings import Settings
@@ -27,12 +29,14 @@ RUNNERS = ["local", "local-2", "stream", "spark-batch", "spark-microbatch"]
 def results_of(
     runner: Any, events: Any, settings: Settings, numbers: Iterable[int], **flags: Any
 ) -> dict[int, list[Result]]:
-    """Run queries as one pipeline; return their results by number."""
+    """Run queries as one pipeline, on columns if the events are in Parquet files; return their results by number."""
     sinks = {number: CollectingSink() for number in numbers}
     p = beam.Pipeline(runner, options(**flags))
-    source = p | "Events" >> beam.io.Read(events)
+    is_columnar = isinstance(events, ParquetEvents)
+    queries: Any = COLUMNAR if is_columnar else QUERIES
+    source = events.read(p) if is_columnar else p | "Events" >> beam.io.Read(events)
     for number, sink in sinks.items():
-        results = source | f"Query{number}" >> QUERIES[number].transform(settings)
+        results = source | f"Query{number}" >> queries[number].transform(settings)
         results | f"Describe{number}" >> beam.Map(described) | f"Write{number}" >> beam.io.Write(sink)
     p.run().wait_until_finish()
     return {number: sink.values for number, sink in sinks.items()}
@@ -56,20 +60,53 @@ def results(
     directory = tmp_path_factory.mktemp(runner_name)
     settings = attrs.evolve(SETTINGS, log_directory=str(directory / "logs"))
     bounded, stream = BoundedEvents(GENERATOR), UnboundedEvents(GENERATOR, 2)
+    return _run(runner_name, request, bounded, stream, settings, QUERIES, directory)
+
+
+@pytest.fixture(scope="module")
+def columnar_results(
+    runner_name: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, list[Result]]:
+    """The results of the queries on columns."""
+    directory = tmp_path_factory.mktemp(runner_name)
+    write_events(GENERATOR, directory)
+    bounded, stream = ParquetEvents(directory), ParquetEvents(directory, 2)
+    return _run(runner_name, request, bounded, stream, SETTINGS, COLUMNAR, directory)
+
+
+def _run(
+    runner_name: str,
+    request: pytest.FixtureRequest,
+    bounded: Any,
+    stream: Any,
+    settings: Settings,
+    numbers: Iterable[int],
+    directory: Path,
+) -> dict[int, list[Result]]:
     if runner_name == "local":
-        return results_of("local", bounded, settings, QUERIES)
+        return results_of("local", bounded, settings, numbers)
     if runner_name == "local-2":
-        return results_of("local", bounded, settings, QUERIES, parallelism=2)
+        return results_of("local", bounded, settings, numbers, parallelism=2)
     if runner_name == "stream":
         flags = {"checkpoint_dir": directory / "checkpoints", "checkpoint_interval": 0.2, "parallelism": 2}
-        return results_of("local", stream, settings, QUERIES, **flags)
+        return results_of("local", stream, settings, numbers, **flags)
     from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner
 
     session = request.getfixturevalue("spark")
     if runner_name == "spark-batch":
-        return results_of(SparkBatchRunner(spark_session=session), bounded, settings, QUERIES)
+        return results_of(SparkBatchRunner(spark_session=session), bounded, settings, numbers)
     runner = SparkMicroBatchRunner(spark_session=session)
-    return results_of(runner, stream, settings, QUERIES, max_records_per_batch=3_000)
+    return results_of(runner, stream, settings, numbers, max_records_per_batch=3_000)
+
+
+@pytest.mark.parametrize("number", COLUMNAR)
+def test_a_query_on_columns_has_the_results_of_its_sql(
+    number: int, columnar_results: dict[int, list[Result]], reference: Reference
+) -> None:
+    """Of the events in Parquet files, bounded and as a stream."""
+    expected = reference.rows(number)
+    assert expected
+    assert COLUMNAR[number].rows(columnar_results[number]) == expected
 
 
 @pytest.mark.parametrize("number", QUERIES)

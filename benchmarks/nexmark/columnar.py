@@ -1,0 +1,102 @@
+"""Queries 0, 1, 2, 5, 7 and 12 on columns: each event type is a PCollection of its own.
+
+Results are rows of the names of the row variants' results, so both are compared with the same SQL.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import penstock as beam
+from nexmark.events import BidderCount
+from nexmark.hot_items import MostBids, auction_counts, has_price
+from nexmark.queries import Query, Result, Rows, sums_of_panes, values, values_of_windows
+from nexmark.settings import Settings
+from penstock.triggers import AccumulationMode, AfterProcessingTime, Repeatedly
+
+# The type of events with so many fields.
+_TYPES = {5: "Bid", 8: "Person", 10: "Auction"}
+
+
+class _OnColumns(beam.PTransform):
+    """A query: a transform of the PCollections of persons, auctions and bids."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.settings = settings
+
+
+class PassThrough(_OnColumns):
+    """Query 0: all events, unchanged."""
+
+    def expand(self, events: Any) -> Any:
+        return tuple(events.values()) | beam.Flatten()
+
+
+class CurrencyConversion(_OnColumns):
+    """Query 1: all bids, with prices in euros."""
+
+    def expand(self, events: Any) -> Any:
+        fields = {name: beam.col(name) for name in ("auction", "bidder", "price", "date_time", "extra")}
+        return events["bids"] | "ToEuros" >> beam.Select(**{**fields, "price": fields["price"] * 89 // 100})
+
+
+class Selection(_OnColumns):
+    """Query 2: the prices of all bids for some auctions."""
+
+    def expand(self, events: Any) -> Any:
+        is_chosen = beam.col("auction") % self.settings.auction_skip == 0
+        return events["bids"] | "Select" >> beam.Filter(is_chosen) | "Project" >> beam.Select("auction", "price")
+
+
+class HotItems(_OnColumns):
+    """Query 5: the auctions with the most bids, in sliding windows.  The counts are rows again."""
+
+    def expand(self, events: Any) -> Any:
+        windows = beam.window.SlidingWindows(self.settings.window_size, self.settings.window_period)
+        return (
+            events["bids"]
+            | beam.WindowInto(windows)
+            | "Auction" >> beam.Map(beam.col("auction"))
+            | "Count" >> beam.combiners.Count.PerElement()
+            | "Most" >> beam.CombineGlobally(MostBids()).without_defaults()
+            | "Select" >> beam.FlatMap(auction_counts)
+        )
+
+
+class HighestBid(_OnColumns):
+    """Query 7: the bids with the highest price of each window.  The maximum is of columns, its bids are rows."""
+
+    def expand(self, events: Any) -> Any:
+        bids = events["bids"] | beam.WindowInto(beam.window.FixedWindows(self.settings.window_size))
+        highest = bids | "Price" >> beam.Map(beam.col("price")) | "Max" >> beam.CombineGlobally(max).without_defaults()
+        return bids | "Select" >> beam.Filter(has_price, price=beam.pvalue.AsSingleton(highest))
+
+
+class ProcessingTimeWindows(_OnColumns):
+    """Query 12: the number of bids of a bidder in each span of processing time, from the first bid on."""
+
+    def expand(self, events: Any) -> Any:
+        windows = beam.WindowInto(
+            beam.window.GlobalWindows(),
+            trigger=Repeatedly(AfterProcessingTime(self.settings.window_size)),
+            accumulation_mode=AccumulationMode.DISCARDING,
+        )
+        bidders = events["bids"] | "Bidder" >> beam.Map(beam.col("bidder")) | windows
+        return bidders | "Count" >> beam.combiners.Count.PerElement() | "Project" >> beam.MapTuple(BidderCount)
+
+
+def values_of_types(results: Iterable[Result]) -> Rows:
+    return Counter((_TYPES[len(row)], *row) for row in (tuple(result.value) for result in results))
+
+
+COLUMNAR = {
+    0: Query("Pass through", PassThrough, values_of_types),
+    1: Query("Currency conversion", CurrencyConversion, values),
+    2: Query("Selection", Selection, values),
+    5: Query("Hot items", HotItems, values_of_windows),
+    7: Query("Highest bid", HighestBid, values_of_windows),
+    12: Query("Processing time windows", ProcessingTimeWindows, sums_of_panes),
+}
