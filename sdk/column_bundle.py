@@ -7,7 +7,7 @@ sees rows: `values`, `timestamps` and `windows` are made of the columns when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import compress
 from typing import Any, TypeAlias
@@ -16,8 +16,12 @@ import attrs
 
 from ..triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ..windowing.timestamp import MIN_MICROS
-from .bundle import GLOBAL_WINDOWS, Bundle, Windows
+from .bundle import BUNDLE_SIZE, GLOBAL_WINDOWS, Bundle, Windows
 from .row import Row, rows_of_dicts
+
+# Sources of columns give bundles of about so many elements: NumPy and Arrow spend less time on each than on those of
+# `BUNDLE_SIZE`.
+COLUMN_BUNDLE_SIZE = 4 * BUNDLE_SIZE
 
 # Makes the elements of a record batch.
 Elements: TypeAlias = Callable[[Any], list[Any]]
@@ -177,6 +181,15 @@ class ColumnBundle(Bundle):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Bundle, (self.values, self.timestamps, self.windows, self.panes, self.signs)
+
+
+def portions(bundle: Bundle) -> Iterator[Bundle]:
+    """Yield a bundle in parts of at most `BUNDLE_SIZE` elements if they are columns; otherwise as it is."""
+    if not isinstance(bundle, ColumnBundle) or len(bundle) <= BUNDLE_SIZE:
+        yield bundle
+        return
+    for start in range(0, len(bundle), BUNDLE_SIZE):
+        yield bundle.part(start, start + BUNDLE_SIZE)
 
 
 def of_columns(batch: Any) -> list[tuple[Any, ...]]:

@@ -390,7 +390,7 @@ def micros_of_column(column: Any) -> Any:
     if column.null_count:
         raise ColumnError("the event time of an element is null; expected seconds or a timestamp")
     if types.is_integer(column.type):
-        seconds = column.to_numpy(zero_copy_only=False).astype(numpy.int64)
+        seconds = column.to_numpy(zero_copy_only=False).astype(numpy.int64, copy=False)
         least, most = (seconds.min(), seconds.max()) if len(seconds) else (0, 0)
         in_range(int(least) * MICROS_PER_SECOND)
         in_range(int(most) * MICROS_PER_SECOND)

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from ...sdk.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.coders.coder import shortened
-from ...sdk.column_bundle import ColumnBundle, Elements, as_dicts, as_rows
+from ...sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, Elements, as_dicts, as_rows
 from ...sdk.errors import SinkError, SourceError
 from ..optional_package import optional_package
 from ..records import as_dicts as dicts_of
@@ -20,6 +20,9 @@ from .format import FileFormat, RecordWriter
 from .sink import FileSink
 from .source import DESIRED_BUNDLE_SIZE, FileRange, FileSource, FileSplit, ReadAllFiles, ReadFiles
 from .write import WriteFiles
+
+# Bundles of wide records have fewer of them.
+_COLUMN_BUNDLE_BYTES = 4 << 20
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
@@ -239,7 +242,7 @@ class ParquetSource(FileSource[Any]):
 
     def _batches(self, path: str, file: Any, groups: list[int]) -> Iterator[Any]:
         fields = self._checked_fields(path, file.schema_arrow) if self.as_rows else None
-        for batch in file.iter_batches(BUNDLE_SIZE, row_groups=groups, columns=self.columns, use_threads=False):
+        for batch in file.iter_batches(_rows_of(file.metadata), groups, self.columns, use_threads=False):
             yield batch if fields is None or batch.schema.names == fields else batch.select(fields)
 
     def _checked_fields(self, path: str, schema: Any) -> list[str]:
@@ -299,6 +302,13 @@ def _are_alike(left: Any, right: Any) -> bool:
 
     kinds = [field.type.value_type if types.is_dictionary(field.type) else field.type for field in (left, right)]
     return any(map(types.is_null, kinds)) or name(kinds[0]) == name(kinds[1])
+
+
+def _rows_of(metadata: Any) -> int:
+    """Return the number of rows of a bundle, by their size."""
+    size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    is_large = COLUMN_BUNDLE_SIZE * size > _COLUMN_BUNDLE_BYTES * metadata.num_rows
+    return BUNDLE_SIZE if is_large else COLUMN_BUNDLE_SIZE
 
 
 def _row_groups(metadata: Any, file_range: FileRange) -> list[int]:

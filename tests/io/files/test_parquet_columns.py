@@ -15,7 +15,8 @@ from tables import Table, same, tables
 
 from penstock.io.files.parquet import ParquetFormat, ParquetSource
 from penstock.runners.execution.streaming.sources import BoundedPartitions
-from penstock.sdk.column_bundle import ColumnBundle
+from penstock.sdk.bundle import BUNDLE_SIZE
+from penstock.sdk.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, portions
 from penstock.sdk.errors import SourceError
 from penstock.windowing import Timestamp
 
@@ -125,3 +126,21 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path, as_rows: bool) -> N
     source = ParquetSource(tmp_path / "a.parquet", as_rows=as_rows)
     with pytest.raises(SourceError, match=r"ReadFromParquet: '.*a\.parquet' has more than one column named 'c'"):
         list(source.read_bundles(source.split(1)[0]))
+
+
+def test_bundles_of_narrow_records_are_larger(tmp_path: Path) -> None:
+    """And portions of them have no more elements than other bundles."""
+
+    def bundles(name: str) -> list[Any]:
+        source = ParquetSource(tmp_path / name, as_rows=True)
+        return [bundle for split in source.split(1) for bundle in source.read_bundles(split)]
+
+    pyarrow.parquet.write_table(pa.table({"n": range(COLUMN_BUNDLE_SIZE + 1)}), tmp_path / "narrow")
+    texts = [f"{number:0>600}" for number in range(BUNDLE_SIZE + 1)]
+    pyarrow.parquet.write_table(pa.table({"text": texts}), tmp_path / "wide")
+    first, second = bundles("narrow")
+    assert [BUNDLE_SIZE, 1] == list(map(len, bundles("wide")))
+    assert [1] == [len(part) for part in portions(second)]
+    parts = list(portions(first))
+    assert [BUNDLE_SIZE] * 4 == list(map(len, parts))
+    assert list(range(COLUMN_BUNDLE_SIZE)) == [row.n for part in parts for row in part.values]
