@@ -48,6 +48,17 @@ class Column:
         is_enclosed = self._text.startswith("(") and self._text.endswith(")")
         return self._text[1:-1] if is_enclosed else self._text
 
+    @property
+    def fields(self) -> set[str]:
+        """The names of the fields that it is computed of.
+
+        >>> sorted((col("price") * col("quantity") > 100).fields)
+        ['price', 'quantity']
+        """
+        if self._function == _FIELD:
+            return set(self._arguments)
+        return set().union(*(each.fields for each in self._arguments if isinstance(each, Column)))
+
     def values(self, batch: Any) -> Any:
         """Return the values for a record batch, as an Arrow array or scalar.
 

@@ -5,6 +5,7 @@ An element is a record, or in the batched variants a `pyarrow.Table`. A file is 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -208,9 +209,19 @@ class ParquetSource(FileSource[Any]):
         self.as_rows = as_rows
         self.batched = batched
         self.gives_columns = not batched
+        # The columns that are used of all; None for all of them.
+        self.used: tuple[str, ...] | None = None
         # The path and the schema of the first file.
         self._first: tuple[str, Any] | None = None
         _pyarrow(transform, "pyarrow.parquet")
+
+    def using(self, names: tuple[str, ...]) -> ParquetSource:
+        """Return a source of elements of which these fields are used; with all fields where one of these is missing."""
+        if self.batched or self.columns is not None:
+            return self
+        twin = copy.copy(self)
+        twin.used = names
+        return twin
 
     def format_identity(self) -> Mapping[str, Any]:
         return {"batched": self.batched}
@@ -242,7 +253,11 @@ class ParquetSource(FileSource[Any]):
 
     def _batches(self, path: str, file: Any, groups: list[int]) -> Iterator[Any]:
         fields = self._checked_fields(path, file.schema_arrow) if self.as_rows else None
-        for batch in file.iter_batches(_rows_of(file.metadata), groups, self.columns, use_threads=False):
+        columns = self.columns
+        if self.used and {*self.used} <= {*file.schema_arrow.names}:
+            columns = list(self.used)
+            fields = None if fields is None else [name for name in fields if name in self.used]
+        for batch in file.iter_batches(_rows_of(file.metadata), groups, columns, use_threads=False):
             yield batch if fields is None or batch.schema.names == fields else batch.select(fields)
 
     def _checked_fields(self, path: str, schema: Any) -> list[str]:
@@ -252,8 +267,8 @@ class ParquetSource(FileSource[Any]):
             with naming_the_file(first, self.compression_type), filesystem_for(first).open(first) as opened:
                 self._first = first, self._opened(first, opened).schema_arrow
         first, expected = self._first
-        wanted = None if self.columns is None else {column.partition(".")[0] for column in self.columns}
-        fields = [name for name in expected.names if wanted is None or name in wanted]
+        wanted = None if self.columns is None else dict.fromkeys(column.partition(".")[0] for column in self.columns)
+        fields = list(expected.names if wanted is None else wanted)
         for name in [*fields, *(schema.names if wanted is None else ())]:
             kinds = [str(each.field(name).type) if name in each.names else None for each in (expected, schema)]
             if kinds[0] != kinds[1] and (None in kinds or not _are_alike(expected.field(name), schema.field(name))):

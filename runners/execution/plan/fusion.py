@@ -18,6 +18,7 @@ import attrs
 from ....sdk import graph
 from ....sdk.dofn import ExpressionDoFn, FilterDoFn, MapDoFn, TimestampDoFn
 from .coded_keys import with_coded_keys
+from .read_columns import with_read_columns
 
 # CPython nests at most 20 loops in a function; this leaves room for the stage's own.
 MAX_OPERATIONS = 12
@@ -234,7 +235,7 @@ def fuse(pipeline: graph.Graph, may_fold: MayFold = never) -> Plan:
     Args:
       may_fold: says which stages end in a fold: `in_place`, `before_shuffle`, or `never`.
     """
-    pipeline = with_coded_keys(pipeline)
+    pipeline = with_coded_keys(with_read_columns(pipeline))
     uses = Counter(i for t in pipeline.transforms for i in t.inputs)
     side_inputs = _side_input_ids(pipeline)
     chains: list[list[graph.Transform]] = []
