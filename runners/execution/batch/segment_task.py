@@ -158,7 +158,8 @@ class SegmentTask:
             if isinstance(primitive, graph.GroupByKeyAndWindow) and is_final(primitive):
                 fold = Fold(transforms[label])
                 if sends_elements(fold):
-                    self._writers[label] = ColumnWriter(fold, to_grouping, groups, memory_bytes, forked)
+                    # Columns gain nothing from more memory.
+                    self._writers[label] = ColumnWriter(fold, to_grouping, groups, memory_bytes // 4, forked)
                 else:
                     self._writers[label] = ShuffleWriter(fold, to_grouping, groups, memory_bytes, forked)
             else:

@@ -32,8 +32,8 @@ from ..windows.combining import Fold
 from .blocks import BLOCK_BYTES, TABLE_BYTES, Send, prime_up_to
 
 # The elements that are sent together, at least, and for each pair of a window and a key group.
-TOGETHER = 1 << 15
-_EACH = 128
+TOGETHER = 1 << 16
+_EACH = 256
 
 # The elements of a block whose size is estimated before they are encoded.
 _MANY = 4096
@@ -162,6 +162,7 @@ class ColumnWriter:
     def flush(self) -> None:
         """Send everything that is buffered."""
         self._waiting = 0
+        self._bound.emptied()
         by_group: dict[int, list[_Column]] = {}
         for group, window, column in self.cells.filled():
             by_group.setdefault(group, []).append((window, column))

@@ -160,8 +160,13 @@ class MemoryBound:
         self._portion = max(1, int(min(self._limit / rate / 8, 4 * self._elements)))
         self._peak = _peak_memory()
         if is_full:
-            self._elements = 0
+            self.emptied()
         return is_full
+
+    def emptied(self) -> None:
+        """Note that the buffer is empty.  `added` does so when it returns True."""
+        self._elements = 0
+        self._measured = (0, 0.0)
 
 
 def _peak_memory() -> int:

@@ -59,6 +59,20 @@ def test_a_buffer_is_measured_rarely_and_full_near_its_limit() -> None:
     assert 40 > measured
 
 
+def test_a_buffer_that_is_emptied_before_it_is_full_is_measured_no_more() -> None:
+    """Its elements are counted from the start each time."""
+    sizes: list[int] = []
+    held: list[int] = []
+    bound = MemoryBound(1_000_000, lambda: sizes.append(len(held)) or 10.0 * len(held))
+    for _ in range(1000):
+        for _ in range(100):
+            held.append(1)
+            assert not bound.added(1)
+        held.clear()
+        bound.emptied()
+    assert [1, 4, 16, 64] == sizes
+
+
 def test_a_bundle_keeps_its_columns_in_its_portions() -> None:
     """Timestamps and windows go with their values; the first portion is one element."""
     bound = MemoryBound(1 << 20, lambda: 0)
