@@ -227,6 +227,8 @@ def test_side_inputs_tags_and_state_see_rows(pipeline: Any, events: beam.PTransf
 
 WRONG = {
     "field": (beam.Filter(beam.col("velue") > 1), "there is no field 'velue'; the elements have user, at, value"),
+    "select": (beam.Select(n=beam.col("velue")), "there is no field 'velue'; the elements have user, at, value"),
+    "stamp": (beam.WithTimestamps("moment"), "there is no field 'moment'; the elements have user, at, value"),
     "zero": (beam.Map(beam.col("value") // (beam.col("at") * 0)), "a number is divided by 0"),
     "time": (beam.WithTimestamps("user"), "u0"),
 }
@@ -324,3 +326,18 @@ def test_no_elements_are_made_of_columns(tmp_path: Path, monkeypatch: pytest.Mon
     found = [(row["user"], row["value"]) for row in pyarrow.concat_tables(tables).to_pylist()]
     kept_records = [one for i, one in enumerate(RECORDS) if i % 2 or one["value"] % 2 == 0]
     assert sorted((one["user"], one["value"] + 1) for one in kept_records) == sorted(found)
+
+
+@pytest.mark.parametrize("is_a_list", [True, False])
+def test_keys_may_be_none(pipeline: Any, tmp_path: Path, is_a_list: bool) -> None:
+    """In a file as in a list, alone and beside another field."""
+    records = [{"user": None if i % 3 else "u", "n": i, "kind": i % 2 or None} for i in range(20)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), tmp_path / "a.parquet")
+    rows = beam.Create([beam.Row(**record) for record in records])
+    with pipeline as p:
+        read = p | (rows if is_a_list else beam.io.ReadFromParquet(tmp_path / "a.parquet", as_rows=True))
+        by_user = read | beam.GroupBy("user").aggregate_field("n", sum, "total")
+        check([("u", 63), (None, 127)], by_user | "pairs" >> beam.Map(tuple))
+        by_both = read | "both" >> beam.GroupBy("user", "kind").aggregate_field("n", sum, "total")
+        expected = {("u", 1): 27, ("u", None): 36, (None, 1): 73, (None, None): 54}
+        check([(*key, total) for key, total in expected.items()], by_both | "triples" >> beam.Map(tuple))
